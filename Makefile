@@ -1,0 +1,48 @@
+# `make report` and `make test` are all that a newcomer needs; both make .venv on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: report test lint types docs layers pytest test-long bench clean
+
+report: .venv/installed
+	$(BIN)/skdp report --out report
+
+test: lint types docs layers pytest
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/installed
+	$(BIN)/mypy
+
+docs: .venv/installed
+	$(BIN)/python -m numpydoc lint $$(git ls-files 'skdp/*.py')
+
+layers: .venv/installed
+	$(BIN)/lint-imports
+
+pytest: .venv/installed
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"
+
+test-long: .venv/installed
+	$(BIN)/pytest -n 2 -m long
+
+# The peers pin old packages, so they live in an environment of their own.
+bench: .venv-bench/installed
+	.venv-bench/bin/python benchmarks/randomized_response.py
+	.venv-bench/bin/python benchmarks/transform.py
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]'
+	touch $@
+
+.venv-bench/installed: pyproject.toml constraints.txt benchmarks/requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --constraint constraints.txt --editable . --requirement benchmarks/requirements.txt
+	touch $@
+
+clean:
+	rm -rf .venv .venv-bench report

@@ -1,0 +1,117 @@
+"""From integer codes back to a column of the library and dtype of a given one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding._encode import take
+
+
+def decode(codes: NDArray[np.integer], values: Sequence[Any], like: Any) -> Any:
+    """Turn codes into a column that looks like another one.
+
+    The dtype depends on the other column's dtype and on the declared values, never on the data: a dtype that cannot
+    hold every declared value (an integer dtype where missing is declared) gives way to the smallest one that can, and a
+    categorical dtype takes the declared values as its categories.
+
+    Parameters
+    ----------
+    codes : ndarray of integers
+        Positions in the values.
+    values : sequence
+        Plain values, None for missing.
+    like : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+        The column whose library and dtype to use.
+
+    Returns
+    -------
+    same kind as like
+        The values of the codes.
+
+    Raises
+    ------
+    TypeError
+        If the column is of another library.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> decode(np.array([1, 0]), ["a", "b"], pd.Series(["b"], dtype="category")).tolist()
+    ['b', 'a']
+    """
+    if isinstance(like, np.ndarray):
+        return take(_array_levels(values, like.dtype), codes)
+    implementation = nw.from_native(like, series_only=True).implementation
+    if implementation.is_pandas():
+        return _decode_pandas(codes, values, like.dtype)
+    if implementation.is_polars():
+        return _polars_levels(values, like.dtype).gather(codes)
+    if implementation.is_pyarrow():
+        return _decode_arrow(codes, values, like.type)
+    raise TypeError(f"columns of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow")
+
+
+def _array_levels(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    filled = [np.nan if value is None else value for value in values]
+    if dtype.kind in "US" and None not in values:
+        return np.array(filled)  # as wide as the longest declared value, whatever the data held
+    if dtype.kind in "iuf" or (dtype.kind == "b" and None not in values):
+        natural = np.array(filled)
+        with np.errstate(invalid="ignore"):
+            cast = natural.astype(dtype)
+        same = (cast == natural) | (np.isnan(natural) & (dtype.kind == "f"))
+        return cast if same.all() else natural.astype(np.result_type(natural.dtype, dtype))
+    if dtype.kind in "mM":
+        return np.array([pd.NaT if value is None else value for value in values]).astype(dtype)
+    levels = np.empty(len(values), object)
+    levels[:] = filled
+    return levels
+
+
+def _decode_pandas(codes: NDArray[np.integer], values: Sequence[Any], dtype: Any) -> Any:
+    if isinstance(dtype, pd.CategoricalDtype):
+        categories = [value for value in values if value is not None]
+        if len(categories) < len(values):
+            places = np.full(len(values), -1, np.min_scalar_type(-len(values)))
+            places[[place for place, value in enumerate(values) if value is not None]] = range(len(categories))
+            codes = take(places, codes)
+        return pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(categories, dtype.ordered))
+    if isinstance(dtype, np.dtype):
+        return take(_array_levels(values, dtype), codes)
+    try:
+        levels = pd.array(list(values), dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        levels = pd.array(list(values))
+    return levels.take(codes)
+
+
+def _polars_levels(values: Sequence[Any], dtype: Any) -> Any:
+    import polars
+
+    if dtype == polars.Enum:
+        dtype = polars.Enum([value for value in values if value is not None])
+    try:
+        return polars.Series(values, dtype=dtype)
+    except (TypeError, OverflowError, polars.exceptions.PolarsError):
+        return polars.Series(values)
+
+
+def _decode_arrow(codes: NDArray[np.integer], values: Sequence[Any], kind: Any) -> Any:
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        levels = pyarrow.array(values, kind.value_type)
+        # A code whose level is null reads as null, as it would outside a dictionary.
+        return pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes), levels)
+    try:
+        levels = pyarrow.array(values, kind)
+    except pyarrow.ArrowException:
+        levels = pyarrow.array(values)
+    return levels.take(pyarrow.array(codes))

@@ -1,0 +1,306 @@
+"""From the values of a column to integer codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding._kinds import is_missing, kind_of, plain
+
+Codes = NDArray[np.unsignedinteger]
+
+_BLOCK = 1 << 16
+_TABLE_SPAN = 1 << 16
+
+# What pandas calls a column of Python objects, and the kind of values that it then holds.
+_INFERRED_KINDS = {
+    "string": "string",
+    "boolean": "boolean",
+    "integer": "number",
+    "floating": "number",
+    "mixed-integer-float": "number",
+    "empty": None,
+}
+
+
+class ValueCoder:
+    """The values of one column, ready to code columns of any library.
+
+    Parameters
+    ----------
+    values : sequence
+        Distinct plain values of one kind; None among them stands for missing. The code of a value is its position.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ValueCoder(["a", "b", None]).encode(np.array(["b", None, "c"], dtype=object)).tolist()
+    [1, 2, 3]
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = tuple(values)
+        self.outside = len(self.values)
+        self.dtype = np.min_scalar_type(self.outside)
+        self.codes = {value: code for code, value in enumerate(self.values) if value is not None}
+        self.missing = self.values.index(None) if None in self.values else self.outside
+        self.kind = next((kind_of(value) for value in self.codes), None)
+
+    def encode(self, column: Any) -> Codes:
+        """Code a column.
+
+        Parameters
+        ----------
+        column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+            The values.
+
+        Returns
+        -------
+        ndarray of unsigned integers
+            A code a value; ``outside`` for whatever is not among the values.
+
+        Raises
+        ------
+        TypeError
+            If the column is of another library.
+        """
+        if isinstance(column, np.ndarray):
+            return self._encode_array(column, None)
+        implementation = nw.from_native(column, series_only=True).implementation
+        if implementation.is_pandas():
+            return self._encode_pandas(column)
+        if implementation.is_polars():
+            return self._encode_polars(column)
+        if implementation.is_pyarrow():
+            return self._encode_arrow(column)
+        raise TypeError(f"columns of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow")
+
+    def _code_of(self, value: Any) -> int:
+        if is_missing(value):
+            return self.missing
+        return self.codes.get(plain(value), self.outside) if kind_of(value) == self.kind else self.outside
+
+    def _encode_one_by_one(self, values: Any) -> Codes:
+        return np.fromiter((self._code_of(value) for value in values), self.dtype, len(values))
+
+    def _look_up(self, level_codes: NDArray[np.integer], level_values: Sequence[Any]) -> Codes:
+        """Translate codes of another dictionary; a code beyond its end, or -1, is missing."""
+        table = np.array([*map(self._code_of, level_values), self.missing], self.dtype)
+        return take(table, level_codes)
+
+    def _mark_missing(self, codes: Codes, mask: NDArray[np.bool_] | None) -> Codes:
+        if mask is not None and self.missing != self.outside:
+            codes[mask] = self.missing
+        elif mask is not None:
+            codes[mask] = self.outside
+        return codes
+
+    def _encode_pandas(self, column: pd.Series) -> Codes:
+        dtype = column.dtype
+        if isinstance(dtype, pd.CategoricalDtype):
+            return self._look_up(column.cat.codes.to_numpy(), dtype.categories.to_list())
+        if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
+            import pyarrow
+
+            return self._encode_arrow(pyarrow.array(column.array))
+        if isinstance(dtype, pd.api.extensions.ExtensionDtype) and hasattr(dtype, "numpy_dtype"):
+            filled = column.to_numpy(dtype=dtype.numpy_dtype, na_value=dtype.type(0))
+            return self._encode_array(filled, column.isna().to_numpy())
+        if isinstance(dtype, np.dtype):
+            return self._encode_array(column.to_numpy(), None)
+        return self._encode_array(column.to_numpy(dtype=object), None)
+
+    def _encode_polars(self, column: Any) -> Codes:
+        import polars
+
+        mask = column.is_null().to_numpy() if column.null_count() else None
+        if column.dtype in (polars.String, polars.Categorical, polars.Enum):
+            if self.kind != "string":
+                return self._mark_missing(np.full(len(column), self.outside, self.dtype), mask)
+            levels = list(self.codes)
+            coded = column.cast(polars.String).cast(polars.Enum(levels), strict=False).to_physical()
+            codes = self._look_up_known(coded.cast(polars.UInt32).fill_null(len(levels)).to_numpy())
+            return self._mark_missing(codes, mask)
+        if column.dtype.is_numeric() or column.dtype == polars.Boolean:
+            zero = False if column.dtype == polars.Boolean else 0
+            return self._encode_array(column.fill_null(zero).to_numpy(), mask)
+        return self._encode_one_by_one(column.to_list())
+
+    def _encode_arrow(self, column: Any) -> Codes:
+        import pyarrow
+        from pyarrow import compute, types
+
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        if types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type):
+            if self.kind != "string":
+                return self._mark_missing(np.full(len(column), self.outside, self.dtype), mask)
+            coded = compute.index_in(column, value_set=pyarrow.array(list(self.codes), column.type))
+            filled = coded.fill_null(len(self.codes)).to_numpy()
+            return self._mark_missing(self._look_up_known(filled), mask)
+        if types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type):
+            zero = pyarrow.scalar(False if types.is_boolean(column.type) else 0, column.type)
+            return self._encode_array(column.fill_null(zero).to_numpy(zero_copy_only=False), mask)
+        return self._encode_one_by_one(column.to_pylist())
+
+    def _look_up_known(self, positions: NDArray[np.integer]) -> Codes:
+        """Translate positions among the values that are not missing; a position beyond them is outside."""
+        return take(np.array([*self.codes.values(), self.outside], self.dtype), positions)
+
+    def _encode_array(self, array: NDArray[Any], mask: NDArray[np.bool_] | None) -> Codes:
+        if array.dtype.kind in "iufb":
+            codes = self._encode_numbers(array)
+            if array.dtype.kind == "f" and (absent := np.isnan(array)).any():
+                codes[absent] = self.missing
+        elif array.dtype.kind in "mM":
+            codes = self._encode_one_by_one(pd.Series(array).astype(object))
+        else:
+            codes = self._encode_objects(array.astype(object))
+        return self._mark_missing(codes, mask)
+
+    def _encode_numbers(self, array: NDArray[Any]) -> Codes:
+        codes = np.full(array.shape, self.outside, self.dtype)
+        if self.kind != ("boolean" if array.dtype.kind == "b" else "number"):
+            return codes
+        known: dict[Any, int] = {}
+        for value, code in self.codes.items():
+            if _holds(array.dtype, value):
+                if array.dtype.type(value) in known:
+                    raise ValueError(f"two declared values are the same number in a column of dtype {array.dtype}")
+                known[array.dtype.type(value)] = code
+        if not known:
+            return codes
+        values = np.array(sorted(known), array.dtype)
+        table = np.array([known[value] for value in values], self.dtype)
+        for start in range(0, array.size, _BLOCK):
+            block = array[start : start + _BLOCK]
+            places = np.minimum(np.searchsorted(values, block), values.size - 1)
+            np.copyto(codes[start : start + _BLOCK], table[places], where=values[places] == block)
+        return codes
+
+    def _encode_objects(self, array: NDArray[np.object_]) -> Codes:
+        inferred = pd.api.types.infer_dtype(array, skipna=True)
+        kind = _INFERRED_KINDS.get(inferred, "mixed")
+        if kind is None or kind != self.kind:
+            return self._encode_one_by_one(array)
+        # Every object is of the declared kind, so hashing cannot take 1 for True.
+        positions = pd.Index(list(self.codes), dtype=object).get_indexer(pd.Index(array, dtype=object))
+        codes = self._look_up_known(positions)
+        unknown = np.flatnonzero(positions < 0)
+        codes[unknown[pd.isna(array[unknown])]] = self.missing
+        return codes
+
+
+def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
+    """Look positions up in a small table, block by block so that no wide copy of them is made.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_levels,)
+        What stands at each position.
+    positions : ndarray of integers
+        From ``-n_levels`` to ``n_levels - 1``.
+
+    Returns
+    -------
+    ndarray
+        One entry of the table a position.
+    """
+    out = np.empty(len(positions), table.dtype)
+    for start in range(0, len(positions), _BLOCK):
+        out[start : start + _BLOCK] = table[positions[start : start + _BLOCK]]
+    return out
+
+
+def _holds(dtype: np.dtype[Any], value: Any) -> bool:
+    """Say whether a value can occur in a dtype: exactly, or as a decimal fraction rounded to a narrower float."""
+    try:
+        with np.errstate(all="ignore"):
+            cast = dtype.type(value)
+            return bool(cast == value if isinstance(value, float) else cast.item() == value)
+    except OverflowError:
+        return False
+
+
+def to_numbers(column: Any) -> NDArray[np.float64]:
+    """Return a numeric column as floats, nan where it is missing.
+
+    Parameters
+    ----------
+    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+        The numbers.
+
+    Returns
+    -------
+    ndarray of float64
+        The numbers; nan for a missing one.
+
+    Raises
+    ------
+    TypeError
+        If the column is not numeric.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> to_numbers(pd.Series([1, None], dtype="Int64"))
+    array([ 1., nan])
+    """
+    if isinstance(column, np.ndarray):
+        column = pd.Series(column)
+    series = nw.from_native(column, series_only=True)
+    if not series.dtype.is_numeric():
+        objects = series.to_numpy() if series.dtype == nw.Object else None
+        if objects is None or pd.api.types.infer_dtype(objects, skipna=True) not in {
+            "integer",
+            "floating",
+            "mixed-integer-float",
+        }:
+            raise TypeError("not a numeric column")
+        series = nw.from_native(pd.Series(pd.to_numeric(objects)), series_only=True)
+    return series.cast(nw.Float64).to_numpy().astype(float)
+
+
+def distinct_values(column: Any) -> tuple[list[Any], bool]:
+    """Read the distinct values of a column from the data, sorted, and whether any is missing.
+
+    Parameters
+    ----------
+    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+        The values.
+
+    Returns
+    -------
+    tuple
+        The distinct plain values without the missing ones, and True if some are missing.
+
+    Raises
+    ------
+    TypeError
+        If the column mixes values of several kinds, such as numbers and strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distinct_values(np.array(["b", "a", None, "a"], dtype=object))
+    (['a', 'b'], True)
+    """
+    if isinstance(column, np.ndarray):
+        column = pd.Series(column)
+    series = nw.from_native(column, series_only=True)
+    if series.dtype == nw.Object:
+        # Hashing would merge 1, 1.0 and True.
+        objects = [plain(value) for value in series.to_list()]
+        found = list({(kind_of(value), value): value for value in objects}.values())
+    else:
+        found = [plain(value) for value in series.unique().to_list()]
+    known = [value for value in found if value is not None]
+    if len({kind_of(value) for value in known}) > 1:
+        raise TypeError("values of several kinds")
+    return sorted(known), len(known) < len(found)

@@ -1,0 +1,94 @@
+"""What kind of thing a value is, so that 1, True and "1" are never taken for one another."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def is_missing(value: Any) -> bool:
+    """Say whether a value stands for "missing": None, nan, ``pd.NA`` and NaT are the same thing.
+
+    Parameters
+    ----------
+    value : object
+        Any scalar.
+
+    Returns
+    -------
+    bool
+        True for a missing value.
+
+    Examples
+    --------
+    >>> is_missing(float("nan")), is_missing(None), is_missing("")
+    (True, True, False)
+    """
+    return value is None or (bool(np.isscalar(value) or value is pd.NA or value is pd.NaT) and bool(pd.isna(value)))
+
+
+def kind_of(value: Any) -> str:
+    """Name the kind of a value; only values of one kind are ever compared.
+
+    Parameters
+    ----------
+    value : object
+        A value that is not missing.
+
+    Returns
+    -------
+    str
+        ``"boolean"``, ``"number"``, ``"string"``, or the name of the type of anything else.
+
+    Examples
+    --------
+    >>> [kind_of(value) for value in (1, 1.0, True, "1")]
+    ['number', 'number', 'boolean', 'string']
+    """
+    if isinstance(value, bool | np.bool_):
+        return "boolean"
+    if isinstance(value, Real):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, datetime | np.datetime64):
+        return "datetime"
+    return type(value).__name__
+
+
+def plain(value: Any) -> Any:
+    """Turn a NumPy scalar into the Python object that it stands for; missing becomes None.
+
+    Parameters
+    ----------
+    value : object
+        Any scalar.
+
+    Returns
+    -------
+    object
+        A bool, int, float, str, ``pd.Timestamp`` or None where there is one that stands for the value, otherwise the
+        value itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain(np.int8(3)), plain(np.str_("a")), plain(float("nan"))
+    (3, 'a', None)
+    """
+    if is_missing(value):
+        return None
+    kind = kind_of(value)
+    if kind == "boolean":
+        return bool(value)
+    if kind == "string":
+        return str(value)
+    if kind == "datetime":
+        return pd.Timestamp(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, np.floating) else value

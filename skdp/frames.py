@@ -1,0 +1,160 @@
+"""Any dataframe in, the same kind out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Table:  # numpydoc ignore=PR02
+    """The columns of a pandas, polars or pyarrow table, or of a 2-D array.
+
+    Parameters
+    ----------
+    names : tuple
+        Column names; ``x0, x1, …`` for an array.
+    columns : tuple
+        One series (or 1-D array) a column, in the table's own library.
+    native : object
+        The table itself.
+    """
+
+    names: tuple[Any, ...]
+    columns: tuple[Any, ...]
+    native: Any
+
+    def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
+        """Make a table of the same kind and row index from other columns.
+
+        Nothing else of the old table is carried over: pandas' ``attrs``, for one, may hold private data.
+
+        Parameters
+        ----------
+        columns : sequence
+            Series or arrays.
+        names : sequence
+            Their names; an array has none.
+
+        Returns
+        -------
+        same kind as the table
+            The new table.
+        """
+        if isinstance(self.native, np.ndarray):
+            return np.column_stack(columns)
+        if isinstance(self.native, pd.DataFrame):
+            frame = pd.DataFrame(dict(enumerate(columns)), index=self.native.index, copy=False)
+            frame.columns = pd.Index(names, tupleize_cols=False)
+            return frame
+        named = dict(zip(names, columns, strict=True))
+        return nw.from_dict(named, backend=nw.from_native(self.native).implementation).to_native()
+
+
+def is_frame(data: Any) -> bool:
+    """Say whether something is a dataframe of a supported library, not an array or a list.
+
+    Parameters
+    ----------
+    data : object
+        Anything that a user may hand in.
+
+    Returns
+    -------
+    bool
+        True for a dataframe that holds its rows.
+
+    Raises
+    ------
+    TypeError
+        If it is a lazy frame, or a frame of a library that is not supported.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
+    (True, False)
+    """
+    frame = nw.from_native(data, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        # Each evaluation of a lazy frame would draw new noise: one more release.
+        raise TypeError(
+            f"lazy frames ({type(data).__module__.split('.')[0]}) are evaluated anew at every use, which would release "
+            "the data again each time; collect the frame first, or use skdp.engines"
+        )
+    if not isinstance(frame, nw.DataFrame):
+        return False
+    implementation = frame.implementation
+    if not (implementation.is_pandas() or implementation.is_polars() or implementation.is_pyarrow()):
+        raise TypeError(f"frames of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow")
+    return True
+
+
+def read_table(data: Any) -> Table:
+    """Take a dataframe or a 2-D array apart into columns, without a copy.
+
+    Parameters
+    ----------
+    data : pandas, polars or pyarrow table, or 2-D ndarray
+        What `is_frame` accepts, or an array.
+
+    Returns
+    -------
+    Table
+        Its columns.
+
+    Raises
+    ------
+    ValueError
+        If two columns have the same name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> read_table(np.zeros((2, 3))).names
+    ('x0', 'x1', 'x2')
+    """
+    if isinstance(data, np.ndarray):
+        return Table(tuple(f"x{index}" for index in range(data.shape[1])), tuple(data.T), data)
+    if isinstance(data, pd.DataFrame):
+        names = tuple(data.columns)
+        columns = tuple(data.iloc[:, index] for index in range(len(names)))
+    else:
+        frame = nw.from_native(data, eager_only=True)
+        names = tuple(frame.columns)
+        columns = tuple(frame.get_column(name).to_native() for name in names)
+    if len(set(names)) < len(names):
+        raise ValueError("two columns have the same name")
+    return Table(names, columns, data)
+
+
+def convert_frame(frame: Any, library: str) -> Any:
+    """Convert a dataframe to pandas or polars; anything else passes through.
+
+    Parameters
+    ----------
+    frame : pandas, polars or pyarrow table, or ndarray
+        What a transformer is about to return.
+    library : {"default", "pandas", "polars"}
+        What `set_output` asked for.
+
+    Returns
+    -------
+    pandas or polars frame, or the input
+        The converted frame; arrays are left to scikit-learn.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> convert_frame(pyarrow.table({"a": [1]}), "pandas").dtypes.to_list()
+    [dtype('int64')]
+    """
+    if isinstance(frame, np.ndarray) or library not in ("pandas", "polars"):
+        return frame
+    table = nw.from_native(frame, eager_only=True)
+    return table.to_pandas() if library == "pandas" else table.to_polars()

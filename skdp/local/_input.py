@@ -1,0 +1,179 @@
+"""Reading what a user hands to a local transformer: the table, and the declared domain."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from skdp.coding import distinct_values
+from skdp.domain import Categories, Domain, Interval
+from skdp.frames import Table, is_frame, read_table
+from skdp.privacy import PrivacyLeakWarning
+
+
+def read_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Table:
+    """Check the shape and the column names of an input as scikit-learn does, without looking at a value.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
+    X : dataframe or 2-D array-like
+        The input.
+    reset : bool
+        True in `fit`.
+
+    Returns
+    -------
+    Table
+        The columns.
+
+    Raises
+    ------
+    TypeError
+        For sparse input and lazy frames.
+    ValueError
+        For an empty table, 1-D or complex input, or other columns than in `fit`.
+    """
+    if is_frame(X):
+        rows, columns = X.shape
+        if columns == 0:
+            raise ValueError("Found a table with 0 feature(s) (columns); at least 1 is required")
+        if rows == 0:
+            raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return read_table(X)
+    if not issparse(X):
+        # scikit-learn's own messages for these mistakes print the data.
+        array = np.asarray(X)
+        if array.dtype.kind in "US" and not hasattr(X, "__array__"):
+            array = np.asarray(X, dtype=object)  # a list of lists may mix 1 and "1"
+        if array.dtype.kind == "c":
+            raise ValueError("Complex data not supported")
+        if array.ndim != 2:
+            raise ValueError(
+                f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: X.reshape(-1, 1) for a single "
+                "column, X.reshape(1, -1) for a single row, or X[['column']] of a dataframe"
+            )
+        X = array if isinstance(X, np.ndarray) or not hasattr(X, "__array__") else X
+    array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
+    return read_table(array)
+
+
+def read_domain(table: Table, categories: Any) -> Domain:
+    """Build the domain of a table from what is declared, or from the data with a warning.
+
+    Parameters
+    ----------
+    table : Table
+        The columns that `fit` got.
+    categories : "auto", list of values a column, mapping of column name to values, or Domain
+        The declaration.
+
+    Returns
+    -------
+    Domain
+        In the order of the table's columns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the declaration does not fit the table, or cannot be read from the data.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        If the values of a column are read from the data.
+    """
+    declared = _declared(table, categories)
+    read = [name for name in table.names if name not in declared]
+    if read:
+        # The call stack is: user, fit, this function.
+        warnings.warn(
+            f"the categories of {', '.join(map(repr, read))} are read from the data, so which values occur is not "
+            "protected; declare them with categories=, or use a categorical dtype",
+            PrivacyLeakWarning,
+            stacklevel=3,
+        )
+    for name, column in zip(table.names, table.columns, strict=True):
+        if name not in declared:
+            declared[name] = _observed(name, column)
+    return Domain({name: declared[name] for name in table.names})
+
+
+def _declared(table: Table, categories: Any) -> dict[Any, Any]:
+    if isinstance(categories, str):
+        if categories != "auto":
+            raise ValueError(f"categories must be 'auto', a list, a mapping or a Domain, got {categories!r}")
+        return _from_dtypes(table)
+    if isinstance(categories, Domain):
+        categories = {name: categories[name] for name in categories.columns}
+    if isinstance(categories, Mapping):
+        unknown = [name for name in categories if name not in table.names]
+        if unknown:
+            raise ValueError(f"categories declares columns that X does not have: {unknown}; X has {list(table.names)}")
+        declared = _from_dtypes(table) | dict(categories)
+        absent = [name for name in table.names if name not in declared]
+        if absent:
+            raise ValueError(f"categories declares nothing for the columns {absent}")
+        return declared
+    if isinstance(categories, Sequence | np.ndarray):
+        if len(categories) != len(table.names):
+            raise ValueError(f"categories has {len(categories)} lists of values; X has {len(table.names)} columns")
+        return dict(zip(table.names, categories, strict=True))
+    raise TypeError(f"categories must be 'auto', a list, a mapping or a Domain, got {type(categories).__name__}")
+
+
+def _from_dtypes(table: Table) -> dict[Any, list[Any]]:
+    """Take the domains that dtypes carry: pandas categories and polars Enum."""
+    found: dict[Any, list[Any]] = {}
+    for name, column in zip(table.names, table.columns, strict=True):
+        if isinstance(column, np.ndarray):
+            continue
+        if isinstance(column, pd.Series):
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                found[name] = column.dtype.categories.tolist()
+        elif nw.from_native(column, series_only=True).dtype == nw.Enum:
+            found[name] = nw.from_native(column, series_only=True).cat.get_categories().to_list()
+    return found
+
+
+def _observed(name: Any, column: Any) -> Categories:
+    try:
+        values, missing = distinct_values(column)
+    except TypeError:
+        raise ValueError(
+            f"column {name!r} mixes values of several kinds (or of one that cannot be sorted); declare its categories"
+        ) from None
+    if missing:
+        raise ValueError(
+            f"column {name!r} holds missing values (NaN); declare its categories, with None among them for missing"
+        )
+    try:
+        return Categories(values)
+    except ValueError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
+
+
+def declares_missing(domain: Domain) -> bool:
+    """Say whether missing is a declared value of some column.
+
+    Parameters
+    ----------
+    domain : Domain
+        Any domain.
+
+    Returns
+    -------
+    bool
+        True if missing values are legal input somewhere.
+    """
+    return any(not isinstance(domain[name], Interval) and None in domain[name].values for name in domain.columns)

@@ -1,0 +1,173 @@
+"""Randomised response among k values: tell the truth, or any value at random."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.exact import exp_bounds
+from skdp.oracles._base import FrequencyOracle
+from skdp.privacy import check_epsilon
+from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
+
+
+class RandomizedResponse(FrequencyOracle):
+    """Generalised (k-ary) randomised response, "GRR", on codes.
+
+    With probability l = k / (e^eps + k - 1), rounded up to a multiple of 2**-64, a code is replaced by a uniform draw
+    from all k codes, otherwise it is reported. So the truth is reported with probability p = 1 - l (k - 1) / k and
+    every other value with probability q = l / k; p / q is at most e^eps, and equal to it up to the rounding ([1]_, [2]_
+    section 4).
+
+    Parameters
+    ----------
+    k : int
+        The number of values, from 2 to 2**32.
+    epsilon : float or Fraction
+        The wanted privacy loss, finite and > 0.
+
+    Attributes
+    ----------
+    threshold : int
+        The probability l times 2**64.
+    p, q : Fraction
+        The exact probabilities of the truth and of each other value.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If k or epsilon is out of range.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value. `epsilon` is computed from the threshold and rounded up; it
+    never exceeds the request. Since l is at least 2**-64, it never exceeds ln(2**64 k) either, however large the
+    request.
+
+    References
+    ----------
+    .. [1] P. Kairouz, S. Oh, P. Viswanath (2016). Extremal mechanisms for local differential privacy. JMLR 17.
+    .. [2] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols for frequency estimation.
+       USENIX Security.
+
+    Examples
+    --------
+    Warner's two coins: the truth if the first coin shows heads, else "yes" or "no" by the second one.
+
+    >>> import math
+    >>> coins = RandomizedResponse(2, math.log(3))
+    >>> [[round(float(share), 6) for share in row] for row in coins.channel()]
+    [[0.75, 0.25], [0.25, 0.75]]
+    """
+
+    def __init__(self, k: int, epsilon: float | Fraction) -> None:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer):
+            raise TypeError(f"k must be an integer, got {type(k).__name__}")
+        if not 2 <= k <= 1 << 32:
+            raise ValueError(f"k must be between 2 and 2**32, got {k}")
+        self.k = int(k)
+        # The lower bound of e^eps makes the probability of a lie larger: rounded toward more noise.
+        self.threshold = min(ONE, math.ceil(ONE * self.k / (exp_bounds(check_epsilon(epsilon))[0] + self.k - 1)))
+        lie = Fraction(self.threshold, ONE)
+        self.p = 1 - lie * (self.k - 1) / self.k
+        self.q = lie / self.k
+
+    @property
+    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+        """The exact ratio of the probabilities of the truth and of another value."""
+        return self.p / self.q
+
+    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
+        """Randomise codes.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values, ``0 .. k - 1``.
+        source : ByteSource
+            Where the coins come from. How many bytes are read does not depend on the codes.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Reports of the same dtype.
+
+        Raises
+        ------
+        ValueError
+            If a code is not below k: it could not be hidden.
+        """
+        self._check_codes(codes)
+        reports = codes.copy()
+        for start in range(0, reports.size, BLOCK):
+            block = reports[start : start + BLOCK]
+            lies = bernoulli(source, self.threshold, block.size)
+            np.copyto(block, uniform_integers(source, self.k, block.size), where=lies, casting="unsafe")
+        return reports
+
+    def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+        """Count the reports of each value.
+
+        Parameters
+        ----------
+        reports : ndarray of unsigned integers, shape (n,)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (k,), dtype int64
+            The counts.
+        """
+        self._check_codes(reports)
+        support = np.zeros(self.k, np.int64)
+        step = max(BLOCK, self.k)
+        for start in range(0, reports.size, step):
+            support += np.bincount(reports[start : start + step], minlength=self.k)
+        return support
+
+    def channel(self) -> list[list[Fraction]]:
+        """Return the exact probability of every report given every value.
+
+        Returns
+        -------
+        list of list of Fraction
+            A row a true value, a column a report.
+        """
+        return [[self.p if value == report else self.q for report in range(self.k)] for value in range(self.k)]
+
+    def maximum_likelihood(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
+        """Estimate the counts by maximum likelihood, in closed form.
+
+        The likelihood of the reports is the largest, over the frequencies f of the simplex, where the s most reported
+        values share what the others leave: with phi the share of a value among the reports of these s, and j = k - s
+        values at 0, ``f = ((1 - j q) phi - q) / (p - q)``. Values leave from the least reported upwards until no f is
+        negative.
+
+        Parameters
+        ----------
+        support : array-like of shape (k,)
+            What `tally` gave.
+        n : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Counts that are not negative and add up to n.
+        """
+        counts = np.asarray(support, float)
+        if n == 0 or self.p == self.q:
+            return np.full(self.k, np.nan)
+        q, gain = float(self.q), float(self.p - self.q)
+        descending = np.sort(counts)[::-1]
+        totals = np.cumsum(descending)
+        left_out = self.k - np.arange(1, self.k + 1)
+        # The f of the last of the s most reported values, up to a positive factor: it falls as s grows.
+        positive = (1 - left_out * q) * descending > q * totals
+        kept = int(np.flatnonzero(positive)[-1]) + 1
+        share = (1 - (self.k - kept) * q) * counts / totals[kept - 1]
+        frequencies = np.where(counts >= descending[kept - 1], np.maximum((share - q) / gain, 0), 0)
+        return n * frequencies / frequencies.sum()

@@ -1,0 +1,163 @@
+"""What was promised: epsilon, delta, to whom, about what."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Any, Literal
+
+from skdp.exact import exp_bounds, round_up
+from skdp.privacy._parameters import check_delta, check_epsilon
+
+Relation = Literal["replace", "add_remove"]
+Trust = Literal["local", "central"]
+
+
+@dataclass(frozen=True)
+class PrivacyGuarantee:  # numpydoc ignore=PR02
+    """A statement of differential privacy.
+
+    For any two neighbouring inputs and any set of outputs S: ``P(S | x) <= e**epsilon * P(S | x') + delta``.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss, finite and at least 0.
+    delta : float, default=0.0
+        Failure probability, in [0, 1).
+    relation : {"replace", "add_remove"}, default="replace"
+        What neighbouring inputs are: one record replaced by another (the number of records is public), or one record
+        added or removed.
+    trust : {"local", "central"}, default="local"
+        ``"local"``: each record is randomised by itself, nobody needs to be trusted. ``"central"``: a curator who holds
+        the data is trusted.
+    scope : tuple of str, default=()
+        The columns that the promise covers. It says nothing of other columns of the same person.
+    mechanism : str, default=""
+        How it was achieved.
+    secure : bool, default=True
+        False if the coins came from an int seed: then whoever knows the seed can undo the noise, and there is no
+        promise towards them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    **Privacy.** Plain arithmetic on promises: ``g1 + g2`` for two releases about the same person (sequential
+    composition, epsilons and deltas add), ``g1 | g2`` for releases about persons who are split by something public
+    (parallel composition, the larger of each). Sums are rounded up.
+
+    Examples
+    --------
+    >>> sex = PrivacyGuarantee(1.0, scope=("sex",))
+    >>> age = PrivacyGuarantee(0.5, scope=("age",))
+    >>> print(sex + age)
+    epsilon = 1.5, local model, replacing one record's values of: sex, age
+    >>> print(PrivacyGuarantee(1.0, relation="add_remove", trust="central").to("replace"))
+    epsilon = 2, central model, replacing one record
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    relation: Relation = "replace"
+    trust: Trust = "local"
+    scope: tuple[Any, ...] = ()
+    mechanism: str = ""
+    secure: bool = True
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon, zero=True)
+        check_delta(self.delta)
+        if self.relation not in ("replace", "add_remove"):
+            raise ValueError(f"relation must be 'replace' or 'add_remove', got {self.relation!r}")
+        if self.trust not in ("local", "central"):
+            raise ValueError(f"trust must be 'local' or 'central', got {self.trust!r}")
+
+    def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
+        if not isinstance(other, PrivacyGuarantee):
+            return NotImplemented
+        left, right = self._in_one_relation(other)
+        return left._merged(
+            right,
+            round_up(Fraction(left.epsilon) + Fraction(right.epsilon)),
+            round_up(Fraction(left.delta) + Fraction(right.delta)),
+        )
+
+    def __or__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
+        if not isinstance(other, PrivacyGuarantee):
+            return NotImplemented
+        left, right = self._in_one_relation(other)
+        return left._merged(right, max(left.epsilon, right.epsilon), max(left.delta, right.delta))
+
+    def to(self, relation: Relation) -> PrivacyGuarantee:
+        """Express the promise for another neighbouring relation.
+
+        To replace a record is to remove one and to add one: (epsilon, delta) becomes
+        (2 epsilon, (1 + e**epsilon) delta).
+
+        Parameters
+        ----------
+        relation : {"replace", "add_remove"}
+            The wanted relation.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            The implied promise.
+
+        Raises
+        ------
+        ValueError
+            If a promise under "replace" is asked for under "add_remove", which does not follow, or if the implied delta
+            is 1 or more.
+        """
+        if relation not in ("replace", "add_remove"):
+            raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
+        if relation == self.relation:
+            return self
+        if relation == "add_remove":
+            raise ValueError("a guarantee for replacing a record says nothing about adding or removing one")
+        delta = (1 + exp_bounds(self.epsilon)[1]) * Fraction(self.delta)
+        if delta >= 1:
+            raise ValueError("the implied delta for replacing a record is 1 or more: nothing is promised")
+        return replace(self, epsilon=2 * self.epsilon, delta=round_up(delta), relation="replace")
+
+    def _in_one_relation(self, other: PrivacyGuarantee) -> tuple[PrivacyGuarantee, PrivacyGuarantee]:
+        if self.relation == other.relation:
+            return self, other
+        return self.to("replace"), other.to("replace")
+
+    def _merged(self, other: PrivacyGuarantee, epsilon: float, delta: float) -> PrivacyGuarantee:
+        mechanisms = dict.fromkeys(name for name in (self.mechanism, other.mechanism) if name)
+        return PrivacyGuarantee(
+            epsilon,
+            delta,
+            relation=self.relation,
+            trust="local" if self.trust == other.trust == "local" else "central",
+            scope=tuple(dict.fromkeys((*self.scope, *other.scope))),
+            mechanism=", ".join(mechanisms),
+            secure=self.secure and other.secure,
+        )
+
+    def __str__(self) -> str:
+        parts = [f"epsilon = {_shown(self.epsilon)}"]
+        if self.delta:
+            parts.append(f"delta = {_shown(self.delta)}")
+        parts.append(f"{self.trust} model")
+        verb = "replacing" if self.relation == "replace" else "adding or removing"
+        columns = ", ".join(map(str, self.scope))
+        parts.append(f"{verb} one record's values of: {columns}" if columns else f"{verb} one record")
+        if not self.secure:
+            parts.append("NOT SECURE: the coins come from a seed")
+        return ", ".join(parts)
+
+
+def _shown(number: float) -> str:
+    """Write a number with six digits, never smaller than it is, unless the excess is a rounding error of a float."""
+    tolerant = Decimal(math.nextafter(number, 0.0))
+    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant).normalize():f}"

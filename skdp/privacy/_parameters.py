@@ -1,0 +1,93 @@
+"""Checks of the two privacy parameters, and the warning for what is read without protection."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something was read from private data without protection, so no stated guarantee covers it."""
+
+
+def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
+    """Check a privacy loss and return it as an exact fraction.
+
+    Parameters
+    ----------
+    value : float
+        A finite real number above 0.
+    name : str, default="epsilon"
+        What to call it in an error.
+    zero : bool, default=False
+        Whether 0 is allowed too.
+
+    Returns
+    -------
+    Fraction
+        The exact binary value of the float.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number (a bool is none).
+    ValueError
+        If it is not finite, or not positive.
+
+    Examples
+    --------
+    >>> check_epsilon(0.5)
+    Fraction(1, 2)
+    >>> check_epsilon(0)
+    Traceback (most recent call last):
+        ...
+    ValueError: epsilon must be a finite number > 0, got 0
+    """
+    sign = ">= 0" if zero else "> 0"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a finite number {sign}, got {type(value).__name__}")
+    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise ValueError(f"{name} must be a finite number {sign}, got {value}")
+    return _exact(value)
+
+
+def check_delta(value: Any, *, name: str = "delta") -> Fraction:
+    """Check a failure probability and return it as an exact fraction.
+
+    Parameters
+    ----------
+    value : float
+        At least 0 and below 1.
+    name : str, default="delta"
+        What to call it in an error.
+
+    Returns
+    -------
+    Fraction
+        The exact binary value of the float.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number.
+    ValueError
+        If it is out of range.
+
+    Examples
+    --------
+    >>> check_delta(0.25)
+    Fraction(1, 4)
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number in [0, 1), got {type(value).__name__}")
+    if not 0 <= float(value) < 1:
+        raise ValueError(f"{name} must be a number in [0, 1), got {value}")
+    return _exact(value)
+
+
+def _exact(number: Any) -> Fraction:
+    return Fraction(number.item() if isinstance(number, np.generic) else number)
