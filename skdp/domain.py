@@ -60,7 +60,9 @@ class Interval:
         if edges is None:
             if low is None or high is None or not isinstance(bins, int) or isinstance(bins, bool) or bins < 1:
                 raise ValueError("Interval takes low, high and a number of bins of at least 1")
-            edges = np.linspace(float(low), float(high), bins + 1).tolist()
+            if not (math.isfinite(low) and math.isfinite(high)):
+                raise ValueError("Interval needs a finite low and high")
+            edges = np.linspace(low, high, bins + 1).tolist()
         self.edges = tuple(float(edge) for edge in edges)
         if len(self.edges) < 2 or not all(map(math.isfinite, self.edges)):
             raise ValueError("Interval needs at least 2 edges, all finite")

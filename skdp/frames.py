@@ -49,7 +49,10 @@ class Table:  # numpydoc ignore=PR02
         if isinstance(self.native, np.ndarray):
             return np.column_stack(columns)
         if isinstance(self.native, pd.DataFrame):
-            frame = pd.DataFrame(dict(enumerate(columns)), index=self.native.index, copy=False)
+            # A series of its own for each column, or pandas would read objects anew and change their dtype.
+            index = self.native.index
+            made = [pd.Series(column, index=index, dtype=column.dtype, copy=False) for column in columns]
+            frame = pd.DataFrame(dict(enumerate(made)), index=index, copy=False)
             frame.columns = pd.Index(names, tupleize_cols=False)
             return frame
         named = dict(zip(names, columns, strict=True))

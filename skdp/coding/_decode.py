@@ -17,7 +17,7 @@ def decode(codes: NDArray[np.integer], values: Sequence[Any], like: Any) -> Any:
     """Turn codes into a column that looks like another one.
 
     The dtype depends on the other column's dtype and on the declared values, never on the data: a dtype that cannot
-    hold every declared value (an integer dtype where missing is declared) gives way to the smallest one that can, and a
+    hold every declared value (an integer dtype where missing is declared) gives way to one that can, and a
     categorical dtype takes the declared values as its categories.
 
     Parameters
@@ -63,12 +63,13 @@ def _array_levels(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
         return np.array(filled)  # as wide as the longest declared value, whatever the data held
     if dtype.kind in "iuf" or (dtype.kind == "b" and None not in values):
         natural = np.array(filled)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             cast = natural.astype(dtype)
-        same = (cast == natural) | (np.isnan(natural) & (dtype.kind == "f"))
-        return cast if same.all() else natural.astype(np.result_type(natural.dtype, dtype))
+        # A float dtype may round the values as long as it tells them apart.
+        fits = np.unique(cast).size == cast.size if dtype.kind == "f" else bool((cast == natural).all())
+        return cast if fits else natural.astype(np.result_type(natural.dtype, dtype))
     if dtype.kind in "mM":
-        return np.array([pd.NaT if value is None else value for value in values]).astype(dtype)
+        return np.array([np.datetime64("NaT") if value is None else value for value in values], dtype)
     levels = np.empty(len(values), object)
     levels[:] = filled
     return levels
@@ -76,19 +77,31 @@ def _array_levels(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 def _decode_pandas(codes: NDArray[np.integer], values: Sequence[Any], dtype: Any) -> Any:
     if isinstance(dtype, pd.CategoricalDtype):
-        categories = [value for value in values if value is not None]
-        if len(categories) < len(values):
-            places = np.full(len(values), -1, np.min_scalar_type(-len(values)))
-            places[[place for place, value in enumerate(values) if value is not None]] = range(len(categories))
-            codes = take(places, codes)
-        return pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(categories, dtype.ordered))
+        categories, places = _without_missing(codes, values)
+        return pd.Categorical.from_codes(places, dtype=pd.CategoricalDtype(categories, dtype.ordered))
     if isinstance(dtype, np.dtype):
         return take(_array_levels(values, dtype), codes)
+    if pd.api.types.is_integer_dtype(dtype) and _has_fraction(values):
+        dtype = None
     try:
         levels = pd.array(list(values), dtype=dtype)
     except (TypeError, ValueError, OverflowError):
         levels = pd.array(list(values))
     return levels.take(codes)
+
+
+def _without_missing(codes: NDArray[np.integer], values: Sequence[Any]) -> tuple[list[Any], NDArray[np.integer]]:
+    """Return the values that are not missing, and codes among them, -1 for missing."""
+    known = [value for value in values if value is not None]
+    if len(known) == len(values):
+        return known, codes
+    places = np.full(len(values), -1, np.min_scalar_type(-len(values)))
+    places[[place for place, value in enumerate(values) if value is not None]] = range(len(known))
+    return known, take(places, codes)
+
+
+def _has_fraction(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, float) and not value.is_integer() for value in values)
 
 
 def _polars_levels(values: Sequence[Any], dtype: Any) -> Any:
@@ -99,7 +112,7 @@ def _polars_levels(values: Sequence[Any], dtype: Any) -> Any:
     try:
         return polars.Series(values, dtype=dtype)
     except (TypeError, OverflowError, polars.exceptions.PolarsError):
-        return polars.Series(values)
+        return polars.Series(values, dtype=polars.Float64 if _has_fraction(values) else None)
 
 
 def _decode_arrow(codes: NDArray[np.integer], values: Sequence[Any], kind: Any) -> Any:
@@ -107,11 +120,14 @@ def _decode_arrow(codes: NDArray[np.integer], values: Sequence[Any], kind: Any) 
     from pyarrow import types
 
     if types.is_dictionary(kind):
-        levels = pyarrow.array(values, kind.value_type)
-        # A code whose level is null reads as null, as it would outside a dictionary.
-        return pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes), levels)
+        known, places = _without_missing(codes, values)
+        indices = pyarrow.array(places, mask=places < 0)
+        if np.iinfo(kind.index_type.to_pandas_dtype()).max >= len(known):
+            indices = indices.cast(kind.index_type)
+        return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(known, kind.value_type), ordered=kind.ordered)
     try:
-        levels = pyarrow.array(values, kind)
+        # Arrow would cut a fraction off without a word.
+        levels = pyarrow.array(values, pyarrow.float64() if types.is_integer(kind) and _has_fraction(values) else kind)
     except pyarrow.ArrowException:
         levels = pyarrow.array(values)
     return levels.take(pyarrow.array(codes))

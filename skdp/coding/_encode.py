@@ -254,16 +254,16 @@ def to_numbers(column: Any) -> NDArray[np.float64]:
     """
     if isinstance(column, np.ndarray):
         column = pd.Series(column)
+    if isinstance(column, pd.Series) and (column.dtype == object or isinstance(column.dtype, pd.CategoricalDtype)):
+        objects = column.to_numpy(dtype=object)
+        if _INFERRED_KINDS.get(pd.api.types.infer_dtype(objects, skipna=True)) != "number":
+            raise TypeError("expected numbers")
+        column = pd.to_numeric(pd.Series(objects))
     series = nw.from_native(column, series_only=True)
+    if series.dtype == nw.Categorical and series.implementation.is_pyarrow():
+        series = nw.from_native(column.cast(column.type.value_type), series_only=True)
     if not series.dtype.is_numeric():
-        objects = series.to_numpy() if series.dtype == nw.Object else None
-        if objects is None or pd.api.types.infer_dtype(objects, skipna=True) not in {
-            "integer",
-            "floating",
-            "mixed-integer-float",
-        }:
-            raise TypeError("not a numeric column")
-        series = nw.from_native(pd.Series(pd.to_numeric(objects)), series_only=True)
+        raise TypeError("expected numbers")
     return series.cast(nw.Float64).to_numpy().astype(float)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import prod
 from statistics import NormalDist
@@ -66,9 +67,14 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
     def _declares_missing(self) -> bool:
         if hasattr(self, "domain_"):
             return declares_missing(self.domain_)
-        categories = self.categories.values() if isinstance(self.categories, dict) else self.categories
-        lists = [values for values in categories if isinstance(values, list | tuple)]
-        return any(is_missing(value) for values in lists for value in values)
+        if isinstance(self.categories, Domain):
+            return declares_missing(self.categories)
+        lists = self.categories.values() if isinstance(self.categories, Mapping) else self.categories
+        # Not checked before `fit`: whatever is no list of lists declares nothing.
+        nested = lists if isinstance(lists, Iterable) and not isinstance(lists, str) else ()
+        return any(
+            is_missing(value) for values in nested if isinstance(values, list | tuple | np.ndarray) for value in values
+        )
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the column names and take the declared domain.

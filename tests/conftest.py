@@ -1,0 +1,100 @@
+"""Shared fixtures: every kind of frame, and a source of bytes that a test writes itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+
+class ScriptedSource:
+    """Gives the bytes that a test lists, in order, then a filler."""
+
+    def __init__(self, *parts, filler=None):
+        self.script = np.concatenate([np.atleast_1d(np.asarray(part, np.uint8)) for part in parts] or [[]]).astype(
+            np.uint8
+        )
+        self.filler = filler
+        self.used = 0
+
+    def bytes(self, size):
+        part = self.script[self.used : self.used + size]
+        self.used += size
+        if part.size < size:
+            assert self.filler is not None, "the script is too short"
+            part = np.concatenate([part, np.full(size - part.size, self.filler, np.uint8)])
+        return part
+
+
+@pytest.fixture
+def scripted_source():
+    return ScriptedSource
+
+
+def _pandas_categories(data, categories):
+    frame = pd.DataFrame(data)
+    for name in frame:
+        values = [value for value in categories[name] if value is not None] if categories else None
+        frame[name] = pd.Categorical(frame[name], values)
+    return frame
+
+
+def _polars_enum(data, categories):
+    def strings(name):
+        return all(value is None or isinstance(value, str) for value in categories[name])
+
+    dtypes = {name: pl.Enum([v for v in categories[name] if v is not None]) for name in data if strings(name)}
+    return pl.DataFrame(data, schema_overrides=dtypes)
+
+
+def _arrow_dictionary(data, categories):
+    return pa.table({name: pa.array(values).dictionary_encode() for name, values in data.items()})
+
+
+FRAME_KINDS = {
+    "pandas": lambda data, categories: pd.DataFrame(data),
+    "pandas-object": lambda data, categories: pd.DataFrame(data, dtype=object),
+    "pandas-nullable": lambda data, categories: pd.DataFrame(data).convert_dtypes(),
+    "pandas-arrow": lambda data, categories: pd.DataFrame(data).convert_dtypes(dtype_backend="pyarrow"),
+    "pandas-category": _pandas_categories,
+    "polars": lambda data, categories: pl.DataFrame(data),
+    "polars-enum": _polars_enum,
+    "pyarrow": lambda data, categories: pa.table(data),
+    "pyarrow-chunked": lambda data, categories: pa.concat_tables([pa.table(data), pa.table(data)]).slice(
+        0, len(next(iter(data.values())))
+    ),
+    "pyarrow-dictionary": _arrow_dictionary,
+}
+
+
+@pytest.fixture(params=list(FRAME_KINDS))
+def frame_kind(request):
+    return request.param
+
+
+@pytest.fixture
+def make_frame(frame_kind):
+    """Make a table of one kind from ``{column: values}``, and the declared categories where a dtype carries them."""
+
+    def make(data, categories=None):
+        return FRAME_KINDS[frame_kind](
+            data, categories or {name: sorted({v for v in values if v is not None}) for name, values in data.items()}
+        )
+
+    return make
+
+
+def _column(frame, name):
+    if isinstance(frame, pa.Table):
+        return frame[name].to_pylist()
+    if isinstance(frame, pl.DataFrame):
+        return frame[name].to_list()
+    return [None if pd.isna(value) else value for value in frame[name].tolist()]
+
+
+@pytest.fixture
+def values_of():
+    """Read a column of any frame as plain Python values, None for missing."""
+    return _column

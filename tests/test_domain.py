@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp import Domain, Interval
+from skdp.frames import read_table
+
+MISSING = [None, float("nan"), pd.NA, pd.NaT]
+
+
+def test_columns_keep_their_order_and_sizes():
+    domain = Domain({"b": ["x", "y"], "a": Interval(0, 10, bins=5), "c": [1, None, 2]})
+    assert domain.columns == ("b", "a", "c")
+    assert domain.sizes == (2, 5, 3)
+    assert domain.size == 30
+    assert domain["c"].values == (1, None, 2)
+    assert domain.select(["c", "b"]).columns == ("c", "b")
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 1], [1, 1.0], ["a", "a"], [True, True], [None, float("nan")], [None, pd.NA], [0.0, -0.0]]
+)
+def test_duplicates_are_refused(values):
+    with pytest.raises(ValueError, match="column 'x': expected distinct values, got duplicates"):
+        Domain({"x": values})
+
+
+@pytest.mark.parametrize("values", [[1, "1"], [1, True], [1.0, True], ["a", 1, None], [b"a", "a"]])
+def test_kinds_never_mix(values):
+    with pytest.raises(TypeError, match="column 'x': expected values of one kind"):
+        Domain({"x": values})
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "match"),
+    [
+        ([["a"]], TypeError, "mapping"),
+        ({}, ValueError, "at least one column"),
+        ({"x": []}, ValueError, "at least one value"),
+        ({"x": "abc"}, TypeError, "list of values, got str"),
+        ({"x": 3}, TypeError, "list of values, got int"),
+        ({"x": {"a": 1}}, TypeError, "list of values, got dict"),
+        ({"x": [1.0, float("inf")]}, ValueError, "finite"),
+        ({"x": [[1], [2]]}, TypeError, "unhashable"),
+    ],
+)
+def test_other_mistakes_name_the_column(columns, error, match):
+    with pytest.raises(error, match=match):
+        Domain(columns)
+
+
+def test_a_column_of_one_value_is_legal():
+    assert Domain({"x": ["only"]}).size == 1
+    assert Domain({"x": [None]}).size == 1
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_missing_is_one_value_however_it_is_written(missing):
+    assert Domain({"x": ["a", missing]}) == Domain({"x": ["a", None]})
+    assert Domain({"x": ["a", missing]})["x"].values == ("a", None)
+
+
+def test_equality_is_typed_and_ordered():
+    assert Domain({"x": [1, 2]}) == Domain({"x": np.array([1, 2])})
+    assert hash(Domain({"x": [1, 2]})) == hash(Domain({"x": [1, 2]}))
+    assert Domain({"x": [0, 1]}) != Domain({"x": [False, True]})
+    assert Domain({"x": [1, 2]}) != Domain({"x": [2, 1]})
+    assert Domain({"x": [1], "y": [2]}) != Domain({"y": [2], "x": [1]})
+    assert Domain({"x": [1, 2]}) != Domain({"x": Interval(0, 1, bins=2)})
+    assert Domain({"x": [1]}) != "x"
+    domain = Domain({"x": ["a", None], "y": Interval(edges=[0, 1])})
+    assert pickle.loads(pickle.dumps(domain)) == domain
+    assert repr(domain) == "Domain({'x': ['a', None], 'y': Interval(edges=[0, 1])})"
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_joint_codes_enumerate_the_product_with_the_last_column_fastest(sizes):
+    domain = Domain({f"x{index}": list(range(size)) for index, size in enumerate(sizes)})
+    rows = np.array(list(itertools.product(*map(range, sizes))))
+    joint = domain.join([column.astype(np.uint8) for column in rows.T])
+    assert joint.tolist() == list(range(domain.size))
+    assert [code.tolist() for code in domain.split(joint)] == rows.T.tolist()
+    cells = domain.cells()
+    assert [cell if isinstance(cell, tuple) else (cell,) for cell in cells] == [tuple(row) for row in rows.tolist()]
+
+
+@pytest.mark.parametrize("sizes", [(16, 16), (255, 2), (256, 256), (65_536, 3), (70_000, 70_000, 100)])
+def test_joint_codes_do_not_overflow(sizes):
+    domain = Domain({f"x{index}": range(size) for index, size in enumerate(sizes)})
+    last = [np.array([0, size - 1], np.min_scalar_type(size)) for size in sizes]
+    joint = domain.join(last)
+    assert joint.tolist() == [0, domain.size - 1]
+    assert [code.tolist() for code in domain.split(joint)] == [[0, size - 1] for size in sizes]
+
+
+def test_a_product_beyond_63_bits_is_refused():
+    domain = Domain({f"x{index}": range(70_000) for index in range(4)})
+    with pytest.raises(ValueError, match="joint domain"):
+        domain.join([np.array([0])] * 4)
+
+
+def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
+    data = {"sex": ["F", None, "M"], "age": [20, 38, 60], "n": [1, 2, 1]}
+    frame = make_frame(data, {"sex": ["M", "F", None], "age": [20, 38, 60], "n": [1, 2]})
+    table = read_table(frame)
+    domain = Domain({"sex": ["M", "F", None], "age": Interval(edges=[0, 38, 120]), "n": [2, 1]})
+    codes = domain.encode(table.columns)
+    assert [code.tolist() for code in codes] == [[1, 2, 0], [0, 1, 1], [1, 0, 1]]
+    back = table.rebuild(domain.decode(codes, table.columns), domain.columns)
+    assert values_of(back, "sex") == data["sex"]
+    assert values_of(back, "age") == [19, 79, 79]
+    assert values_of(back, "n") == data["n"]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(-0.001, 3), (0, 0), (9.999, 0), (10, 1), (25, 2), (100, 2), (100.001, 3), (None, 3), (np.inf, 3)],
+)
+def test_intervals_are_half_open_and_the_last_one_closed(number, code):
+    column = pd.Series([number], dtype=float)
+    assert Interval(edges=[0, 10, 25, 100]).encode(column).tolist() == [code]
+
+
+def test_the_middle_of_a_bin_lies_in_it():
+    interval = Interval(0, 1, bins=7)
+    assert interval.encode(np.array(interval.values)).tolist() == list(range(7))
+    assert Interval(edges=[0, 10, 25]).values == (5, 17.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords"),
+    [
+        ((), {}),
+        ((0, 1), {}),
+        ((0,), {"bins": 3}),
+        ((0, 1), {"bins": 0}),
+        ((0, 1), {"bins": True}),
+        ((0, 1), {"bins": 2.5}),
+        ((1, 0), {"bins": 2}),
+        ((0, float("inf")), {"bins": 2}),
+        ((0, 1), {"bins": 2, "edges": [0, 1]}),
+        ((), {"edges": [0]}),
+        ((), {"edges": [0, 0]}),
+        ((), {"edges": [0, float("nan")]}),
+    ],
+)
+def test_intervals_that_are_none_are_refused(arguments, keywords):
+    with pytest.raises(ValueError, match=r"Interval|edges"):
+        Interval(*arguments, **keywords)
+
+
+def test_an_interval_needs_numbers(make_frame):
+    table = read_table(make_frame({"x": ["secret", "other"]}))
+    with pytest.raises(TypeError, match="column 'x': expected numbers") as caught:
+        Domain({"x": Interval(0, 1, bins=2)}).encode(table.columns)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp.frames import convert_frame, is_frame, read_table
+
+
+def test_columns_and_names_of_any_frame(make_frame, values_of):
+    frame = make_frame({"b": ["x", "y"], "a": [1, 2]})
+    table = read_table(frame)
+    assert is_frame(frame)
+    assert table.names == ("b", "a")
+    back = table.rebuild(table.columns, ["c", "d"])
+    assert type(back) is type(frame)
+    assert values_of(back, "c") == ["x", "y"]
+    assert values_of(back, "d") == [1, 2]
+
+
+def test_only_the_index_of_a_pandas_frame_is_carried_over():
+    frame = pd.DataFrame({0: [1, 2]}, index=pd.Index(["r", "s"], name="row"))
+    frame.attrs["secret"] = "true values"
+    frame.columns.name = "secret"
+    table = read_table(frame)
+    back = table.rebuild([np.array([5, 6])], table.names)
+    assert back.attrs == {}
+    assert back.columns.name is None
+    assert back.index.equals(frame.index)
+    assert back.columns.tolist() == [0]
+
+
+def test_an_array_has_made_up_names():
+    array = np.arange(6).reshape(3, 2)
+    table = read_table(array)
+    assert table.names == ("x0", "x1")
+    assert table.rebuild(table.columns, table.names).tolist() == array.tolist()
+
+
+def test_lazy_frames_are_refused_with_the_way_out():
+    with pytest.raises(TypeError, match=r"skdp\.engines"):
+        is_frame(pl.LazyFrame({"a": [1]}))
+
+
+@pytest.mark.parametrize("data", [[[1]], np.zeros((1, 1)), "text", None, pd.Series([1])])
+def test_what_is_no_frame(data):
+    assert not is_frame(data)
+
+
+def test_columns_of_the_same_name_are_refused():
+    with pytest.raises(ValueError, match="same name"):
+        read_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "default"])
+def test_frames_are_converted_on_request(make_frame, library):
+    frame = make_frame({"a": ["x", "y"]})
+    expected = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "default": type(frame)}[library]
+    assert isinstance(convert_frame(frame, library), expected)
+    array = np.zeros((1, 1))
+    assert convert_frame(array, library) is array
+
+
+def test_a_table_without_columns_or_rows_is_read():
+    assert read_table(pd.DataFrame()).names == ()
+    assert len(read_table(pa.table({"a": pa.array([], pa.string())})).columns[0]) == 0
