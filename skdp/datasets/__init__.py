@@ -1,0 +1,5 @@
+"""Data that comes with the package; nothing is downloaded."""
+
+from skdp.datasets._adult import load_adult, load_adult_aif360
+
+__all__ = ["load_adult", "load_adult_aif360"]

@@ -1,0 +1,274 @@
+"""The bridge to aif360, which is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.frames import convert_frame, is_frame, read_table
+
+
+def to_aif360(
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    *,
+    privileged: Any,
+    positive_label: Any,
+    label_name: str = "label",
+    metadata: Mapping[str, Any] | None = None,
+) -> Any:
+    """Make a numeric aif360 dataset of a table with strings.
+
+    Parameters
+    ----------
+    X : pandas, polars or pyarrow dataframe of shape (n_samples, n_features)
+        The features, among them the sensitive ones. Numeric and Boolean columns are kept; of any other, each value
+        becomes a 0/1 column named ``column=value``, after the kept ones. A pandas categorical or polars Enum column
+        gives a column for every declared value, so that parts of a table get the same features. The row index of a
+        pandas frame becomes the instance names.
+    y : array-like or series of shape (n_samples,), or dataframe of one column
+        The labels, true or predicted.
+    sensitive_features : column name or list of column names
+        The protected attributes: columns of X. Each stays in its place, as 1.0 for privileged and 0.0 for other rows.
+    privileged : mapping of column name to value or list of values
+        Which values are privileged. For a single sensitive feature the value or list of values is enough.
+    positive_label : label
+        The favourable label; it becomes 1.0 and any other 0.0.
+    label_name : str, default="label"
+        The name of the label in the dataset.
+    metadata : mapping, optional
+        Goes into the dataset's ``metadata``; aif360 looks there for ``label_maps`` and ``protected_attribute_maps``.
+
+    Returns
+    -------
+    aif360.datasets.BinaryLabelDataset
+        Dataset with weights of 1.
+
+    Raises
+    ------
+    ImportError
+        If aif360 is not installed.
+    TypeError
+        If X is not a dataframe.
+    ValueError
+        If a value is missing, lengths or names do not fit, a sensitive feature has only privileged or only other rows,
+        or no label is the positive one although there are several.
+
+    See Also
+    --------
+    fairness_report : The usual metrics in one table.
+
+    Notes
+    -----
+    **Privacy.** A conversion: what is in X and y is in the dataset, protected or not. A sensitive feature that was
+    privatised scores the privatised groups; keep the true one for scoring, or correct for the noise.
+
+    aif360's own `StandardDataset` fails on the strings of pandas 3; this one is built without it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"sex": ["Female", "Male", "Male"], "job": ["Sales", "Sales", "Craft"]})
+    >>> people["age"] = [39, 50, 38]
+    >>> dataset = to_aif360(people, ["no", "yes", "no"], "sex", privileged="Male", positive_label="yes")
+    >>> dataset.feature_names
+    ['sex', 'age', 'job=Craft', 'job=Sales']
+    >>> dataset.protected_attributes.ravel().tolist(), dataset.labels.ravel().tolist()
+    ([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
+    """
+    datasets = import_aif360("datasets")
+    frame = _to_pandas(X)
+    labels = read_column(y, "y")
+    if len(labels) != len(frame):
+        raise ValueError(f"X has {len(frame)} rows, y has {len(labels)} labels")
+    if label_name in map(str, frame.columns):
+        raise ValueError(f"X has a column {label_name!r}; set label_name to another name")
+    groups = _read_privileged(sensitive_features, privileged, list(frame.columns))
+    for name, values in groups.items():
+        frame[name] = indicate_privileged(frame[name], values, f"sensitive feature {name!r}")
+    numeric = _encode(frame)
+    numeric[label_name] = _indicate_positive(labels, positive_label)
+    if numeric.columns.has_duplicates:
+        raise ValueError("an encoded column 'column=value' has the name of another column; rename that one")
+    return datasets.BinaryLabelDataset(
+        df=numeric,
+        label_names=[label_name],
+        protected_attribute_names=list(groups),
+        privileged_protected_attributes=[np.array([1.0]) for _ in groups],
+        unprivileged_protected_attributes=[np.array([0.0]) for _ in groups],
+        favorable_label=1.0,
+        unfavorable_label=0.0,
+        metadata=dict(metadata or {}),  # aif360 writes into it
+    )
+
+
+def import_aif360(module: str) -> Any:
+    """Import a part of aif360.
+
+    Parameters
+    ----------
+    module : {"datasets", "metrics"}
+        The part; only the second takes long.
+
+    Returns
+    -------
+    module
+        The imported module.
+
+    Raises
+    ------
+    ImportError
+        If aif360 is not installed.
+    """
+    try:
+        with _without_advice():
+            return import_module(f"aif360.{module}")
+    except ImportError as error:
+        raise ImportError("this needs aif360: pip install skdp[fairness]") from error
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Hold back aif360's log lines on learners that need tensorflow or inFairness, which nothing here uses."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return "will be unavailable" not in record.getMessage()
+
+    root = logging.getLogger()
+    # aif360 calls logging.warning, which configures the logging of the whole program for good if nobody has yet.
+    stand_in = logging.lastResort if not root.handlers else None
+    if stand_in is not None:
+        root.addHandler(stand_in)
+    root.addFilter(is_other)
+    try:
+        yield
+    finally:
+        root.removeFilter(is_other)
+        if stand_in is not None:
+            root.removeHandler(stand_in)
+
+
+def read_column(values: Any, name: str) -> pd.Series:
+    """Read one column of any library.
+
+    Parameters
+    ----------
+    values : array-like, series or dataframe of one column
+        The column.
+    name : str
+        What to call it in an error.
+
+    Returns
+    -------
+    pandas.Series
+        Its values by position, none of them missing.
+
+    Raises
+    ------
+    ValueError
+        If it is not one column, or has missing values.
+    """
+    if is_frame(values):
+        columns = read_table(values).columns
+        if len(columns) != 1:
+            raise ValueError(f"{name} must be one column, got {len(columns)}")
+        values = columns[0]
+    series = nw.from_native(values, pass_through=True, allow_series=True)
+    if isinstance(values, pd.Series):
+        column = values.reset_index(drop=True)
+    elif isinstance(series, nw.Series):
+        column = pd.Series(series.to_numpy())
+    else:
+        # A list of objects stays one: NumPy would turn [1, "a"] into two strings.
+        array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != 1:
+            raise ValueError(f"{name} must be one column, got {array.ndim} dimensions")
+        column = pd.Series(array)
+    if column.isna().any():
+        raise ValueError(f"{name} has missing values")
+    return column.infer_objects()
+
+
+def indicate_privileged(column: pd.Series, privileged: Any, name: str) -> NDArray[np.float64]:
+    """Encode a sensitive feature.
+
+    Parameters
+    ----------
+    column : Series
+        Its values.
+    privileged : value or collection of values
+        Those that are privileged.
+    name : str
+        What to call it in an error.
+
+    Returns
+    -------
+    ndarray
+        1.0 for privileged rows, 0.0 for others.
+
+    Raises
+    ------
+    ValueError
+        If either group is empty.
+    """
+    collection = isinstance(privileged, list | tuple | set | frozenset | np.ndarray | pd.Index | pd.Series)
+    mask = column.isin(list(privileged) if collection else [privileged]).to_numpy(dtype=bool)
+    if not mask.any():
+        raise ValueError(f"{name} has no row with a privileged value")
+    if mask.all():
+        raise ValueError(f"{name} has no row with a value that is not privileged")
+    return mask.astype(np.float64)
+
+
+def _to_pandas(X: Any) -> pd.DataFrame:
+    if not is_frame(X):
+        raise TypeError(f"X must be a pandas, polars or pyarrow dataframe, got {type(X).__name__}")
+    table = read_table(X)
+    if not isinstance(X, pd.DataFrame):
+        # The levels of a polars or pyarrow categorical are those that some data happened to have.
+        native = nw.from_native(X, eager_only=True)
+        native = native.with_columns(nw.col(n).cast(nw.String) for n, t in native.schema.items() if t == nw.Categorical)
+        X = convert_frame(native.to_native(), "pandas")
+    frame = X.infer_objects()
+    for name in table.names:
+        if frame[name].isna().any():
+            raise ValueError(f"column {name!r} has missing values; drop or impute them first")
+    return frame
+
+
+def _read_privileged(sensitive_features: Any, privileged: Any, columns: list[Any]) -> dict[Any, Any]:
+    names = list(sensitive_features) if isinstance(sensitive_features, list) else [sensitive_features]
+    unknown = [name for name in names if name not in columns]
+    if unknown or not names:
+        raise ValueError(f"sensitive_features must name columns of X; {unknown} are not among them")
+    if not isinstance(privileged, Mapping):
+        if len(names) > 1:
+            raise ValueError(f"privileged must be a mapping with the keys {names}")
+        return {names[0]: privileged}
+    if set(privileged) != set(names):
+        raise ValueError(f"privileged has the keys {list(privileged)}; sensitive_features names {names}")
+    return {name: privileged[name] for name in names}
+
+
+def _encode(frame: pd.DataFrame) -> pd.DataFrame:
+    texts = [name for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name].dtype)]
+    return pd.get_dummies(frame, columns=texts, prefix_sep="=", dtype=np.float64)
+
+
+def _indicate_positive(labels: pd.Series, positive_label: Any) -> NDArray[np.float64]:
+    positive = labels.isin([positive_label]).to_numpy(dtype=bool)
+    # A model may well predict one label only; several labels without the positive one are a slip.
+    if not positive.any() and labels.nunique() > 1:
+        raise ValueError("y has no label that equals positive_label")
+    return positive.astype(np.float64)

@@ -1,0 +1,315 @@
+"""How far estimated counts are from the true ones."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, overload
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.coding import is_missing, plain
+
+Numbers = NDArray[np.float64]
+
+
+def l1_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
+    """Add up the absolute errors of the counts.
+
+    Parameters
+    ----------
+    true : array-like of shape (n_cells,)
+        True counts. If both are pandas Series they are matched by label, otherwise by position.
+    estimate : array-like of shape (n_cells,)
+        Estimated counts.
+
+    Returns
+    -------
+    float
+        The sum of ``|estimate - true|``.
+
+    Raises
+    ------
+    ValueError
+        If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite.
+
+    See Also
+    --------
+    l2_count_error : Weighs large errors more.
+    total_variation : The same for shares instead of counts.
+
+    Notes
+    -----
+    **Privacy.** The result depends on the true counts and is not protected: it is for experiments on data that may be
+    looked at.
+
+    Examples
+    --------
+    >>> l1_count_error([50, 30, 20], [45, 36, 19])
+    12.0
+
+    Two Series may have their rows in different orders:
+
+    >>> import pandas as pd
+    >>> l1_count_error(pd.Series({"no": 7, "yes": 3}), pd.Series({"yes": 3.5, "no": 6.5}))
+    1.0
+    """
+    left, right, _ = _pair(true, estimate)
+    return float(np.abs(right - left).sum())
+
+
+def l2_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
+    """Measure the Euclidean distance between true and estimated counts.
+
+    Parameters
+    ----------
+    true : array-like of shape (n_cells,)
+        True counts. If both are pandas Series they are matched by label, otherwise by position.
+    estimate : array-like of shape (n_cells,)
+        Estimated counts.
+
+    Returns
+    -------
+    float
+        The square root of the sum of ``(estimate - true)**2``.
+
+    Raises
+    ------
+    ValueError
+        If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite.
+
+    See Also
+    --------
+    expected_l2_error : What to expect of it before anything is released.
+
+    Notes
+    -----
+    **Privacy.** The result depends on the true counts and is not protected: it is for experiments on data that may be
+    looked at.
+
+    Examples
+    --------
+    >>> l2_count_error([50, 30, 20], [47, 34, 20])
+    5.0
+    """
+    left, right, _ = _pair(true, estimate)
+    return float(np.linalg.norm(right - left))
+
+
+@overload
+def percent_error(true: float, estimate: float) -> float: ...  # numpydoc ignore=GL08
+@overload
+def percent_error(true: pd.Series, estimate: ArrayLike) -> pd.Series: ...  # numpydoc ignore=GL08
+@overload
+def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | Numbers: ...  # numpydoc ignore=GL08
+def percent_error(true: Any, estimate: Any) -> float | pd.Series | Numbers:
+    """Give each error as a percentage of the true count.
+
+    Parameters
+    ----------
+    true : float or array-like of shape (n_cells,)
+        True counts, at least 0. If both are pandas Series they are matched by label, otherwise by position.
+    estimate : float or array-like of shape (n_cells,)
+        Estimated counts.
+
+    Returns
+    -------
+    float, Series or ndarray
+        ``100 * |estimate - true| / true``: a float for two numbers, a Series (labelled as `true`, or as `estimate` if
+        `true` has no labels) for Series, an ndarray otherwise. Where the true count is 0 it is 0 if the estimate is 0
+        too, and infinite if it is not.
+
+    Raises
+    ------
+    ValueError
+        If the counts are of different lengths or labels, not numeric, missing or infinite, have more than one
+        dimension, or if a true count is negative.
+
+    Notes
+    -----
+    **Privacy.** The result depends on the true counts and is not protected: it is for experiments on data that may be
+    looked at.
+
+    Examples
+    --------
+    >>> percent_error(3_650, 3_504)
+    4.0
+    >>> percent_error([100, 0, 0], [110, 0, 5])
+    array([10.,  0., inf])
+    """
+    left, right, index = _pair(true, estimate, scalars=True)
+    if (left < 0).any():
+        raise ValueError("true counts must be at least 0")
+    difference = np.abs(right - left)
+    at_zero = np.where(difference == 0, 0.0, np.inf)
+    percent = np.divide(100 * difference, left, out=at_zero, where=left > 0)
+    if index is not None:
+        return pd.Series(percent, index=index, name="percent_error")
+    return percent if percent.ndim else float(percent)
+
+
+def total_variation(true: ArrayLike, estimate: ArrayLike) -> float:
+    """Compare two tables of counts as distributions.
+
+    Parameters
+    ----------
+    true : array-like of shape (n_cells,)
+        True counts. If both are pandas Series they are matched by label, otherwise by position.
+    estimate : array-like of shape (n_cells,)
+        Estimated counts.
+
+    Returns
+    -------
+    float
+        Half the sum of the absolute differences between the shares: the largest error in the share of any set of cells.
+        0 to 1, or more where unbiased estimates are negative.
+
+    Raises
+    ------
+    ValueError
+        If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite, or if either do not
+        add up to a positive number.
+
+    See Also
+    --------
+    l1_count_error : The same for counts instead of shares.
+
+    Notes
+    -----
+    **Privacy.** The result depends on the true counts and is not protected: it is for experiments on data that may be
+    looked at.
+
+    Examples
+    --------
+    >>> total_variation([50, 30, 20], [4, 4, 2])
+    0.1
+    """
+    left, right, _ = _pair(true, estimate)
+    return float(np.abs(_shares(right, "estimate") - _shares(left, "true")).sum() / 2)
+
+
+def expected_l2_error(encoder: Any, counts: ArrayLike) -> float:
+    """Say how large the L2 error of unbiased estimates will be, from the encoder's variances alone.
+
+    Parameters
+    ----------
+    encoder : fitted local transformer
+        Anything with a method ``count_variances(counts)``.
+    counts : array-like of shape (n_cells,)
+        True (or supposed) counts in the order of the rows of `estimate_counts`. Labels are not looked at: reindex a
+        Series with another order before.
+
+    Returns
+    -------
+    float
+        The root mean square of `l2_count_error` over the coins of the encoder: ``sqrt(sum(count_variances(counts)))``.
+
+    Raises
+    ------
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If the encoder has no ``count_variances``.
+    ValueError
+        If the counts are not 1-D, not numeric, missing or infinite, or do not fit the encoder.
+
+    See Also
+    --------
+    l2_count_error : The error that one release in fact has.
+
+    Notes
+    -----
+    **Privacy.** Of supposed counts (a uniform distribution, last year's publication) the result is public. Of true
+    counts it is not protected.
+
+    Examples
+    --------
+    >>> import math
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sales": ["yes", "no"]})
+    >>> encoder = RandomizedResponseEncoder(math.log(3), categories={"sales": ["yes", "no"]}).fit(people)
+    >>> round(expected_l2_error(encoder, [3_650, 28_911]), 1)
+    221.0
+    """
+    variances = getattr(encoder, "count_variances", None)
+    if not callable(variances):
+        name = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
+        raise TypeError(f"encoder must have a method count_variances, as the local transformers do; {name} has none")
+    numbers = _numbers(counts, "counts")
+    if numbers.ndim != 1:
+        raise ValueError(f"counts must be 1-D, got {numbers.ndim} dimensions")
+    return float(np.sqrt(np.sum(variances(numbers))))
+
+
+def _pair(true: Any, estimate: Any, *, scalars: bool = False) -> tuple[Numbers, Numbers, pd.Index | None]:
+    """Read both sides in the same order; with the labels of that order, if there are any."""
+    left, right = _numbers(true, "true"), _numbers(estimate, "estimate")
+    if left.shape != right.shape:
+        raise ValueError(f"true and estimate must have the same shape, got {left.shape} and {right.shape}")
+    if left.ndim > 1 or (left.ndim == 0 and not scalars):
+        raise ValueError(f"true and estimate must be 1-D, got {left.ndim} dimensions")
+    if isinstance(true, pd.Series) and isinstance(estimate, pd.Series):
+        right = right[_positions(true.index, estimate.index)]
+    labelled = next((side for side in (true, estimate) if isinstance(side, pd.Series)), None)
+    return left, right, None if labelled is None else labelled.index
+
+
+def _numbers(values: Any, name: str) -> Numbers:
+    array = values.to_numpy() if isinstance(values, pd.Series) else _as_array(values, name)
+    if array.dtype == object:
+        # Not left to NumPy: it takes "3" for a number.
+        if not all(
+            is_missing(value) or (isinstance(value, Real) and not isinstance(value, bool)) for value in array.flat
+        ):
+            raise ValueError(f"{name} must be numeric")
+        array = np.where(pd.isna(array), np.nan, array)
+    elif array.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be numeric, got dtype {array.dtype}")
+    numbers = array.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} holds a missing or infinite number")
+    return numbers
+
+
+def _as_array(values: Any, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be a number or a 1-D array-like of numbers") from None
+    if (
+        array.dtype == object
+        and array.ndim == 0
+        and not isinstance(array.item(), Real)
+        and not is_missing(array.item())
+    ):
+        raise ValueError(f"{name} must be a number or an array-like of numbers, got {type(values).__name__}")
+    return array
+
+
+def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
+    """Find where each true label is among the labels of the estimate."""
+    if true.equals(estimate) and true.is_unique:
+        return np.arange(len(true))
+    wanted, found = _labels(true), {label: position for position, label in enumerate(_labels(estimate))}
+    if len(set(wanted)) < len(wanted) or len(found) < len(estimate):
+        raise ValueError("true and estimate are matched by label; one of them has a label twice")
+    if found.keys() != set(wanted):
+        raise ValueError("true and estimate are matched by label; reindex them to the same labels")
+    return np.array([found[label] for label in wanted], dtype=np.intp)
+
+
+def _labels(index: pd.Index) -> list[Any]:
+    # As plain Python objects: a categorical index, a str one and one of objects may mean the same labels, and so may
+    # None and nan, which pandas does not match with one another.
+    if isinstance(index, pd.MultiIndex):
+        return [tuple(map(plain, label)) for label in index]
+    return [plain(label) for label in index]
+
+
+def _shares(counts: Numbers, name: str) -> Numbers:
+    total = counts.sum()
+    if not (np.isfinite(total) and total > 0):
+        raise ValueError(f"the counts of {name} must add up to a positive number to be a distribution")
+    return counts / total

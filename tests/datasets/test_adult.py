@@ -1,0 +1,213 @@
+import csv
+import gzip
+import io
+import warnings
+from importlib import resources
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils import Bunch
+
+from skdp import RandomizedResponseEncoder
+from skdp.datasets import load_adult, load_adult_aif360
+
+NAMES = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+    "native-country",
+]
+NUMBERS = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
+MISSING = {"workclass": 2799, "occupation": 2809, "native-country": 857}
+
+
+@pytest.fixture(scope="module")
+def raw():
+    """The rows as text, read without pandas."""
+    data = resources.files("skdp.datasets").joinpath("data/adult.csv.gz").read_bytes()
+    return list(csv.DictReader(io.StringIO(gzip.decompress(data).decode())))
+
+
+@pytest.mark.parametrize(
+    ("subset", "rows", "complete"), [("train", 32_561, 30_162), ("test", 16_281, 15_060), ("all", 48_842, 45_222)]
+)
+def test_every_row_is_there(raw, subset, rows, complete):
+    expected = [row for row in raw if subset in ("all", row["split"])]
+    for dropna, count in ((False, rows), (True, complete)):
+        adult = load_adult(subset=subset, dropna=dropna)
+        assert isinstance(adult, Bunch)
+        assert adult.frame.shape == (count, 15)
+        assert adult.frame.columns.tolist() == [*NAMES, "income"]
+        assert adult.frame.index.equals(pd.RangeIndex(count))
+        pd.testing.assert_frame_equal(adult.data, adult.frame[NAMES])
+        pd.testing.assert_series_equal(adult.target, adult.frame["income"])
+        kept = [row for row in expected if not (dropna and "?" in row.values())]
+        for name in adult.frame:
+            column = adult.frame[name].astype(object).where(adult.frame[name].notna(), "?")
+            assert column.astype(str).tolist() == [row[name] for row in kept]
+
+
+def test_the_facts_that_others_state():
+    adult = load_adult(subset="all", dropna=True).frame
+    assert adult["age"].median() == 37
+    cells = adult.groupby([adult["age"] > 37, "sex"], observed=False).size()
+    assert cells.to_list() == [8196, 14831, 6499, 15696]
+    assert (load_adult().frame["occupation"] == "Sales").sum() == 3650
+    missing = load_adult(subset="all").frame.isna().sum()
+    assert missing[missing > 0].to_dict() == MISSING
+
+
+def test_numbers_are_integers_and_text_is_categorical():
+    dtypes = load_adult().frame.dtypes
+    assert all(dtypes[name] == np.int64 for name in NUMBERS)
+    assert all(isinstance(dtypes[name], pd.CategoricalDtype) for name in [*NAMES, "income"] if name not in NUMBERS)
+
+
+def test_the_declared_values_do_not_depend_on_the_rows(raw):
+    everything = load_adult(subset="all").frame
+    for name in everything.select_dtypes("category"):
+        levels = everything[name].cat.categories.tolist()
+        assert levels == sorted({row[name] for row in raw} - {"?"})
+        assert not everything[name].cat.ordered
+        for subset in ("train", "test", "all"):
+            assert load_adult(subset=subset, dropna=True).frame[name].cat.categories.tolist() == levels
+    assert "Never-worked" not in load_adult(subset="all", dropna=True).frame["workclass"].unique()
+
+
+def test_encoders_take_the_declared_domain_without_a_warning():
+    data = load_adult(dropna=True).data[["workclass", "sex"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder = RandomizedResponseEncoder(epsilon=2.0).fit(data)
+    assert encoder.domain_.sizes == (8, 2)
+    assert encoder.transform(data).dtypes.equals(data.dtypes)
+
+
+def test_a_missing_value_is_not_a_declared_one():
+    frame = load_adult().data[["occupation"]]
+    with pytest.raises(ValueError, match="column 'occupation'"):
+        RandomizedResponseEncoder().fit(frame).transform(frame)
+    declared = {"occupation": [*frame["occupation"].cat.categories, None]}
+    assert RandomizedResponseEncoder(categories=declared).fit_transform(frame).shape == (32_561, 1)
+
+
+def test_return_X_y():
+    adult = load_adult(subset="test", dropna=True)
+    X, y = load_adult(subset="test", dropna=True, return_X_y=True)
+    pd.testing.assert_frame_equal(X, adult.data)
+    pd.testing.assert_series_equal(y, adult.target)
+
+
+@pytest.mark.parametrize("return_X_y", [False, True])
+def test_arrays(return_X_y):
+    loaded = load_adult(as_frame=False, return_X_y=return_X_y)
+    X, y = loaded if return_X_y else (loaded.data, loaded.target)
+    expected = load_adult()
+    assert isinstance(X, np.ndarray)
+    assert (X.shape, y.shape) == ((32_561, 14), (32_561,))
+    assert X[0].tolist() == expected.data.iloc[0].tolist()
+    assert y.tolist() == expected.target.tolist()
+    assert pd.isna(X).sum() == expected.data.isna().sum().sum()
+    if not return_X_y:
+        assert loaded.frame is None
+        assert loaded.feature_names == NAMES
+
+
+def test_names_and_description():
+    adult = load_adult()
+    assert adult.feature_names == NAMES
+    assert adult.target_names == ["<=50K", ">50K"]
+    for words in ("Becker", "Kohavi", "UCI", "10.24432/C5XW20", "CC BY 4.0"):
+        assert words in adult.DESCR
+        assert words in load_adult.__doc__
+
+
+def test_whoever_changes_a_copy_changes_nothing_else():
+    first = load_adult(subset="all")
+    first.frame.loc[:, "age"] = 0
+    first.data.loc[:, "sex"] = "Male"
+    first.target[:] = ">50K"
+    second = load_adult(subset="all")
+    assert second.frame["age"].min() == 17
+    assert (second.data["sex"] == "Female").any()
+    assert (second.target == "<=50K").any()
+
+
+@pytest.mark.parametrize("subset", ["Train", None, "validation"])
+def test_an_unknown_subset_is_refused(subset):
+    with pytest.raises(ValueError, match="subset must be"):
+        load_adult(subset=subset)
+
+
+@pytest.fixture(scope="module")
+def theirs(raw, tmp_path_factory):
+    """aif360's own dataset, from files as the UCI repository has them."""
+    adult_dataset = pytest.importorskip("aif360.datasets.adult_dataset")
+    root = tmp_path_factory.mktemp("aif360")
+    folder = root / "data" / "raw" / "adult"
+    folder.mkdir(parents=True)
+    (root / "datasets").mkdir()
+    lines = {"train": [], "test": ["|1x3 Cross validator"]}
+    for row in raw:
+        split, end = row["split"], "." if row["split"] == "test" else ""
+        lines[split].append(", ".join(row[name] for name in [*NAMES, "income"]) + end)
+    (folder / "adult.data").write_text("\n".join(lines["train"]) + "\n\n")
+    (folder / "adult.test").write_text("\n".join(lines["test"]) + "\n\n")
+    with pytest.MonkeyPatch.context() as patch:
+        # It looks for the files relative to itself.
+        patch.setattr(adult_dataset, "__file__", str(root / "datasets" / "adult_dataset.py"))
+        # It writes numbers among the text, which the str dtype of pandas 3 refuses.
+        return adult_dataset.AdultDataset(
+            custom_preprocessing=lambda frame: frame.astype({n: object for n in frame if n not in NUMBERS})
+        )
+
+
+def test_the_dataset_is_aif360s_own(theirs):
+    ours = load_adult_aif360()
+    assert ours.features.shape == (45_222, 98)
+    np.testing.assert_array_equal(ours.features, theirs.features)
+    np.testing.assert_array_equal(ours.labels, theirs.labels)
+    np.testing.assert_array_equal(ours.scores, theirs.scores)
+    np.testing.assert_array_equal(ours.protected_attributes, theirs.protected_attributes)
+    np.testing.assert_array_equal(ours.instance_weights, theirs.instance_weights)
+    for name in ("feature_names", "label_names", "protected_attribute_names", "instance_names"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    for name in ("privileged_protected_attributes", "unprivileged_protected_attributes"):
+        assert [values.tolist() for values in getattr(ours, name)] == [v.tolist() for v in getattr(theirs, name)]
+    assert (ours.favorable_label, ours.unfavorable_label) == (theirs.favorable_label, theirs.unfavorable_label)
+    for name in ("label_maps", "protected_attribute_maps"):
+        assert ours.metadata[name] == theirs.metadata[name]
+    assert ours.__dict__.keys() == theirs.__dict__.keys()
+
+
+def test_aif360_itself_calls_them_equal(theirs):
+    ours = load_adult_aif360()
+    assert ours == theirs
+    assert theirs == ours
+    ours.labels = 1 - ours.labels
+    assert ours != theirs
+    # Theirs is of a subclass, so Python asks it first, whichever side it stands on.
+    with theirs.temporarily_ignore("labels"):
+        assert ours == theirs
+    assert ours != theirs
+
+
+def test_aif360s_metrics_take_the_dataset():
+    from aif360.metrics import BinaryLabelDatasetMetric
+
+    dataset = load_adult_aif360()
+    metric = BinaryLabelDatasetMetric(dataset, [{"sex": 0}], [{"sex": 1}])
+    frame = load_adult(subset="all", dropna=True).frame
+    rate = (frame["income"] == ">50K").groupby(frame["sex"], observed=True).mean()
+    assert metric.mean_difference() == pytest.approx(rate["Female"] - rate["Male"])

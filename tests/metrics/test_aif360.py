@@ -1,0 +1,221 @@
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp.metrics import fairness_report, to_aif360
+
+aif360_datasets = pytest.importorskip("aif360.datasets")
+
+COLUMNS = {
+    "age": [39, 50, 38, 53],
+    "job": ["Sales", "Craft", "Sales", "Tech"],
+    "sex": ["Female", "Male", "Other", "Male"],
+    "member": [True, False, False, True],
+}
+LABELS = ["no", "yes", "no", "yes"]
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_table_of_any_library_becomes_the_same_numbers(library):
+    dataset = to_aif360(library(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
+    assert isinstance(dataset, aif360_datasets.BinaryLabelDataset)
+    assert dataset.feature_names == ["age", "sex", "member", "job=Craft", "job=Sales", "job=Tech"]
+    assert dataset.features.tolist() == [
+        [39, 0, 1, 0, 1, 0],
+        [50, 1, 0, 1, 0, 0],
+        [38, 0, 0, 0, 1, 0],
+        [53, 1, 1, 0, 0, 1],
+    ]
+    assert dataset.labels.tolist() == [[0], [1], [0], [1]]
+    assert dataset.label_names == ["label"]
+    assert dataset.protected_attribute_names == ["sex"]
+    assert dataset.protected_attributes.tolist() == [[0], [1], [0], [1]]
+    assert [values.tolist() for values in dataset.privileged_protected_attributes] == [[1]]
+    assert [values.tolist() for values in dataset.unprivileged_protected_attributes] == [[0]]
+    assert (dataset.favorable_label, dataset.unfavorable_label) == (1, 0)
+    assert dataset.instance_weights.tolist() == [1, 1, 1, 1]
+    assert dataset.instance_names == ["0", "1", "2", "3"]
+
+
+def test_the_table_is_left_as_it_was():
+    frame = pd.DataFrame(COLUMNS)
+    to_aif360(frame, LABELS, "sex", privileged="Male", positive_label="yes")
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(COLUMNS))
+
+
+def test_several_sensitive_features_and_several_privileged_values():
+    dataset = to_aif360(
+        pd.DataFrame(COLUMNS),
+        LABELS,
+        ["sex", "age"],
+        privileged={"age": [50, 53], "sex": ("Male", "Other")},
+        positive_label="yes",
+        label_name="income",
+        metadata={"label_maps": [{1.0: "yes", 0.0: "no"}]},
+    )
+    assert dataset.protected_attribute_names == ["sex", "age"]
+    assert dataset.protected_attributes.tolist() == [[0, 0], [1, 1], [1, 0], [1, 1]]
+    assert dataset.feature_names[0] == "age"
+    assert dataset.label_names == ["income"]
+    assert dataset.convert_to_dataframe(de_dummy_code=True)[0]["income"].tolist() == LABELS
+
+
+def test_the_callers_metadata_are_left_as_they_were():
+    metadata = {"source": "here"}
+    to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes", metadata=metadata)
+    assert metadata == {"source": "here"}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame(COLUMNS).astype({"job": pd.CategoricalDtype(["Tech", "Sales", "Craft", "Never"])}),
+        pl.DataFrame(COLUMNS).cast({"job": pl.Enum(["Tech", "Sales", "Craft", "Never"])}),
+    ],
+)
+def test_declared_values_are_columns_whether_they_occur_or_not(frame):
+    for rows in (frame, frame[1:]):
+        dataset = to_aif360(rows, LABELS[-len(rows) :], "sex", privileged="Male", positive_label="yes")
+        assert dataset.feature_names[3:] == ["job=Tech", "job=Sales", "job=Craft", "job=Never"]
+
+
+def test_levels_that_polars_and_arrow_happen_to_know_are_no_declaration():
+    pl.Series(["Zoo"], dtype=pl.Categorical)
+    polars = pl.DataFrame(COLUMNS).cast({"job": pl.Categorical})
+    table = pa.table(COLUMNS)
+    arrow = table.set_column(1, "job", table["job"].dictionary_encode()).slice(1)
+    for frame, names in (
+        (polars, ["job=Craft", "job=Sales", "job=Tech"]),
+        (arrow, ["job=Craft", "job=Sales", "job=Tech"]),
+    ):
+        dataset = to_aif360(frame, LABELS[-frame.shape[0] :], "sex", privileged="Male", positive_label="yes")
+        assert dataset.feature_names[3:] == names
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(LABELS),
+        np.array(LABELS)[:, None],
+        pd.Series(LABELS, index=[9, 8, 7, 6]),
+        pd.Series(LABELS, dtype="category"),
+        pd.DataFrame({"y": LABELS}),
+        pl.Series(LABELS),
+        pl.DataFrame({"y": LABELS}),
+        pa.chunked_array([LABELS]),
+    ],
+)
+def test_labels_of_any_library_are_matched_by_position(labels):
+    dataset = to_aif360(pd.DataFrame(COLUMNS), labels, "sex", privileged="Male", positive_label="yes")
+    assert dataset.labels.ravel().tolist() == [0, 1, 0, 1]
+
+
+def test_predictions_may_all_be_negative():
+    dataset = to_aif360(pd.DataFrame(COLUMNS), [0, 0, 0, 0], "sex", privileged="Male", positive_label=1)
+    assert dataset.labels.ravel().tolist() == [0, 0, 0, 0]
+
+
+def test_the_row_index_gives_the_instance_names():
+    frame = pd.DataFrame(COLUMNS, index=list("abcd"))
+    dataset = to_aif360(frame, LABELS, "sex", privileged="Male", positive_label="yes")
+    assert dataset.instance_names == list("abcd")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+@pytest.mark.parametrize("column", list(COLUMNS))
+def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
+    frame = pd.DataFrame(COLUMNS).astype({column: object})
+    frame.loc[1, column] = missing
+    with pytest.raises(ValueError, match=f"column '{column}' has missing values"):
+        to_aif360(frame, LABELS, "sex", privileged="Male", positive_label="yes")
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pa.table])
+def test_a_null_is_missing(library):
+    with pytest.raises(ValueError, match="column 'job' has missing values"):
+        to_aif360(
+            library(COLUMNS | {"job": ["a", None, "b", "c"]}), LABELS, "sex", privileged="Male", positive_label="yes"
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": ["no", "yes"]}, "X has 4 rows, y has 2 labels"),
+        ({"y": ["no", "yes", None, "no"]}, "y has missing values"),
+        ({"y": np.zeros((4, 2))}, "y must be one column"),
+        ({"y": pd.DataFrame(COLUMNS)}, "y must be one column, got 4"),
+        ({"y": "no"}, "y must be one column"),
+        ({"positive_label": "Yes"}, "no label that equals positive_label"),
+        ({"sensitive_features": "gender"}, r"\['gender'\] are not among them"),
+        ({"sensitive_features": []}, "must name columns"),
+        ({"sensitive_features": ["sex", "age"]}, r"mapping with the keys \['sex', 'age'\]"),
+        ({"privileged": {"gender": "Male"}}, r"keys \['gender'\]; sensitive_features names \['sex'\]"),
+        ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
+        ({"privileged": ["Male", "Female", "Other"]}, "'sex' has no row with a value that is not privileged"),
+        ({"label_name": "job"}, "set label_name"),
+        ({"X": pd.DataFrame(COLUMNS | {"job=Craft": 1})}, "name of another column"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    arguments = {
+        "X": pd.DataFrame(COLUMNS),
+        "y": LABELS,
+        "sensitive_features": "sex",
+        "privileged": "Male",
+        "positive_label": "yes",
+    }
+    with pytest.raises(ValueError, match=message):
+        to_aif360(**arguments | change)
+
+
+@pytest.mark.parametrize("table", [np.zeros((4, 2)), [[1, 2]], pl.LazyFrame(COLUMNS)])
+def test_only_dataframes_that_hold_their_rows_are_taken(table):
+    with pytest.raises(TypeError, match="frame"):
+        to_aif360(table, LABELS, "sex", privileged="Male", positive_label="yes")
+
+
+@pytest.mark.parametrize("missing", ["aif360", "aif360.datasets"])
+def test_without_aif360_it_says_what_to_install(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.setitem(sys.modules, "aif360.datasets", None)
+    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
+        to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
+
+
+def test_without_aif360_there_is_no_report(monkeypatch):
+    monkeypatch.setitem(sys.modules, "aif360.metrics", None)
+    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
+        fairness_report(LABELS, LABELS, COLUMNS["sex"], privileged="Male", positive_label="yes")
+
+
+QUIET = """
+import logging, sys
+before = (list(logging.root.handlers), list(logging.root.filters))
+from skdp.metrics import fairness_report
+fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="a", positive_label=1)
+assert (logging.root.handlers, logging.root.filters) == before
+logging.warning("mine")
+"""
+
+
+def test_importing_aif360_prints_nothing_and_leaves_logging_as_it_was():
+    done = subprocess.run([sys.executable, "-W", "error", "-c", QUIET], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "WARNING:root:mine\n")
+
+
+def test_other_log_lines_come_through(monkeypatch, caplog):
+    def import_with_log_lines(name):
+        logging.warning("tensorflow will be unavailable")
+        logging.warning("something else")
+        return aif360_datasets
+
+    monkeypatch.setattr("skdp.metrics._aif360.import_module", import_with_log_lines)
+    to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
+    assert [record.message for record in caplog.records] == ["something else"]
