@@ -16,6 +16,8 @@ from skdp.coding import ValueCoder, decode, is_missing, kind_of, plain, to_numbe
 
 Codes = NDArray[np.unsignedinteger]
 
+_BLOCK = 1 << 16
+
 
 class Interval:
     """A numeric column cut into bins: half-open, the last one closed.
@@ -382,13 +384,14 @@ class Domain:
         list of ndarray of unsigned integers
             Codes for each column of the domain, in order.
         """
-        codes: list[Codes] = []
-        for size in reversed(self.sizes):
-            rest = joint // joint.dtype.type(size) if size > 1 else joint
-            remainder = joint - rest * joint.dtype.type(size) if size > 1 else np.zeros_like(joint)
-            codes.append(remainder.astype(np.min_scalar_type(size), copy=False))
-            joint = rest
-        return codes[::-1]
+        codes: list[Codes] = [np.empty(joint.shape, np.min_scalar_type(size)) for size in self.sizes]
+        for start in range(0, joint.size, _BLOCK):
+            rest = joint[start : start + _BLOCK]
+            for size, code in zip(self.sizes[::-1], codes[::-1], strict=True):
+                above = rest // rest.dtype.type(size)
+                np.subtract(rest, above * rest.dtype.type(size), out=code[start : start + _BLOCK], casting="unsafe")
+                rest = above
+        return codes
 
     def cells(self) -> pd.Index:
         """List the cells of the full Cartesian product in the order of the joint codes.

@@ -15,7 +15,6 @@ from skdp.coding._kinds import is_missing, kind_of, plain
 Codes = NDArray[np.unsignedinteger]
 
 _BLOCK = 1 << 16
-_TABLE_SPAN = 1 << 16
 
 # What pandas calls a column of Python objects, and the kind of values that it then holds.
 _INFERRED_KINDS = {
@@ -122,6 +121,9 @@ class ValueCoder:
         if column.dtype in (polars.String, polars.Categorical, polars.Enum):
             if self.kind != "string":
                 return self._mark_missing(np.full(len(column), self.outside, self.dtype), mask)
+            if column.dtype == polars.Enum:
+                names = column.dtype.categories.to_list()
+                return self._look_up(column.to_physical().cast(polars.UInt32).fill_null(len(names)).to_numpy(), names)
             levels = list(self.codes)
             coded = column.cast(polars.String).cast(polars.Enum(levels), strict=False).to_physical()
             codes = self._look_up_known(coded.cast(polars.UInt32).fill_null(len(levels)).to_numpy())
@@ -136,7 +138,7 @@ class ValueCoder:
         from pyarrow import compute, types
 
         if types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+            return self._encode_dictionary(column)
         mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
         if types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type):
             if self.kind != "string":
@@ -148,6 +150,17 @@ class ValueCoder:
             zero = pyarrow.scalar(False if types.is_boolean(column.type) else 0, column.type)
             return self._encode_array(column.fill_null(zero).to_numpy(zero_copy_only=False), mask)
         return self._encode_one_by_one(column.to_pylist())
+
+    def _encode_dictionary(self, column: Any) -> Codes:
+        # Each chunk may have a dictionary of its own.
+        codes = np.empty(len(column), self.dtype)
+        start = 0
+        for chunk in getattr(column, "chunks", [column]):
+            names = chunk.dictionary.to_pylist()
+            indices = chunk.indices.cast("int64").fill_null(len(names)).to_numpy(zero_copy_only=False)
+            codes[start : start + len(chunk)] = self._look_up(indices, names)
+            start += len(chunk)
+        return codes
 
     def _look_up_known(self, positions: NDArray[np.integer]) -> Codes:
         """Translate positions among the values that are not missing; a position beyond them is outside."""
@@ -176,6 +189,12 @@ class ValueCoder:
                 known[array.dtype.type(value)] = code
         if not known:
             return codes
+        if array.dtype.kind in "iu" and array.dtype.itemsize <= 2:
+            # A code for every value that the dtype can hold.
+            every = np.full(1 << 8 * array.dtype.itemsize, self.outside, self.dtype)
+            for value, code in known.items():
+                every[value] = code  # a negative one counts from the end, there as here
+            return take(every, array)
         values = np.array(sorted(known), array.dtype)
         table = np.array([known[value] for value in values], self.dtype)
         for start in range(0, array.size, _BLOCK):

@@ -226,11 +226,11 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
 
     def _randomise(self, codes: list[Codes], call: int) -> list[NDArray[Any]]:
         if self.strategy == "joint":
-            codes = [self.domain_.join(codes)]
+            codes[:] = [self.domain_.join(codes)]
         reports = []
-        for index, (oracle, columns) in enumerate(zip(self.oracles_, self._attributes, strict=True)):
+        for oracle, columns in zip(self.oracles_, self._attributes, strict=True):
             source = coins(self.random_state, type(self).__name__, call, *columns)
-            reports.append(oracle.report(codes[index], source))
+            reports.append(oracle.report(codes.pop(0), source))  # the true codes go as the reports come
         return reports
 
     def tally(self, reports: Any) -> ReportTally:

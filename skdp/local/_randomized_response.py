@@ -106,12 +106,12 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
     >>> [[round(float(share), 3) for share in row] for row in encoder.channel()[0]]
     [[0.75, 0.25], [0.25, 0.75]]
     >>> reports.value_counts().to_dict()
-    {('no',): 22669, ('yes',): 9892}
+    {('no',): 22580, ('yes',): 9981}
     >>> encoder.estimate_counts(reports).round(0)
              count  std_error    lower    upper
     sales
-    yes     3504.0      156.0   3197.0   3810.0
-    no     29058.0      156.0  28751.0  29364.0
+    yes     3682.0      156.0   3375.0   3988.0
+    no     28880.0      156.0  28573.0  29186.0
 
     A value that was not declared is refused, and not shown:
 
@@ -145,7 +145,9 @@ handle_unknown='uniform'.
         return RandomizedResponse(k, epsilon)
 
     def _write_reports(self, reports: list[Codes], table: Table) -> Any:
-        codes = self.domain_.split(reports[0]) if self.strategy == "joint" else reports
+        if self.strategy == "joint":
+            reports[:] = self.domain_.split(reports.pop())
+        codes = (reports.pop(0) for _ in self.domain_.columns)  # they go as the columns come
         return table.rebuild(self.domain_.decode(codes, table.columns), self.domain_.columns)
 
     def _read_reports(self, reports: Any) -> list[NDArray[Any]]:
