@@ -1,0 +1,7 @@
+"""``python -m skdp`` is ``skdp``."""
+
+import sys
+
+from skdp.cli import main
+
+sys.exit(main())

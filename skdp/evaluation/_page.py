@@ -1,0 +1,177 @@
+"""One self-contained HTML page from headings, paragraphs, tables and figures."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+_CSS = """
+:root { --ink: #222; --soft: #555; --line: #ddd; --accent: #0072B2; --note: #f3f7fa; --warn: #fdf3ea; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 1080px; padding: 1.5rem 1.25rem 4rem; color: var(--ink); background: #fff;
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+h1 { font-size: 1.75rem; line-height: 1.2; margin: 0.5rem 0 0.25rem; }
+h2 { font-size: 1.25rem; margin: 2.5rem 0 0.5rem; padding-top: 0.75rem; border-top: 1px solid var(--line); }
+p, ul { max-width: 46rem; margin: 0.6rem 0; }
+li { margin: 0.3rem 0; }
+.lead { color: var(--soft); font-size: 1.05rem; }
+.note { background: var(--note); border-left: 4px solid var(--accent); padding: 0.6rem 0.9rem; max-width: 46rem; }
+.warn { background: var(--warn); border-left-color: #D55E00; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 1rem;
+  margin: 1rem 0; }
+.figures img { width: 100%; height: auto; display: block; }
+.table { overflow-x: auto; margin: 0 0 1rem; }
+table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
+.caption { color: var(--soft); font-size: 0.9rem; margin: 1rem 0 0.4rem; }
+th, td { padding: 0.32rem 0.7rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th { font-weight: 600; }
+thead th { vertical-align: bottom; border-bottom: 2px solid var(--ink); white-space: normal; }
+th[scope=row], td.text, th.text { text-align: left; }
+tr.group > * { border-top: 2px solid var(--line); }
+code { background: #f2f2f2; padding: 0.1em 0.3em; border-radius: 3px; font-size: 0.9em; }
+@media (max-width: 600px) {
+  table { font-size: 0.8rem; } th, td { padding: 0.25rem 0.4rem; } ul { padding-left: 1.1rem; }
+}
+footer { margin-top: 3rem; color: var(--soft); font-size: 0.85rem; }
+"""
+
+
+def page(title: str, lead: str, parts: Sequence[str], footer: str) -> str:
+    """Put a page together.
+
+    Parameters
+    ----------
+    title, lead : str
+        Plain text.
+    parts : sequence of str
+        HTML.
+    footer : str
+        Plain text.
+
+    Returns
+    -------
+    str
+        The page; it loads nothing from anywhere.
+    """
+    body = "\n".join(parts)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{escape(title)}</title>\n'
+        f'<link rel="icon" href="data:,">\n<style>{_CSS}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n'
+        f'<p class="lead">{escape(lead)}</p>\n{body}\n<footer>{escape(footer)}</footer>\n</body>\n</html>\n'
+    )
+
+
+def heading(text: str) -> str:
+    """Make a section heading.
+
+    Parameters
+    ----------
+    text : str
+        Plain text.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    return f"<h2>{escape(text)}</h2>"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """Make a paragraph.
+
+    Parameters
+    ----------
+    text : str
+        Plain text.
+    kind : {"", "note", "note warn"}, default=""
+        How it looks.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def bullets(texts: Sequence[str]) -> str:
+    """Make a list.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Plain texts.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+
+
+def figures(svgs: Mapping[str, str]) -> str:
+    """Place figures side by side, or below each other on a narrow screen.
+
+    Parameters
+    ----------
+    svgs : mapping of str to str
+        What each figure shows, in words, and its SVG.
+
+    Returns
+    -------
+    str
+        HTML with the figures inside.
+    """
+    images = [
+        f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}">'
+        for alt, svg in svgs.items()
+    ]
+    return '<div class="figures">' + "\n".join(images) + "</div>"
+
+
+def table(
+    frame: pd.DataFrame, caption: str, *, formats: Mapping[str, Callable[[Any], str]], text: Sequence[str] = ()
+) -> str:
+    """Make a table; repeated values of the first column are shown once.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The rows; the index is not shown.
+    caption : str
+        What the table says.
+    formats : mapping of column to function
+        How to write the values of a column; others are written as they are.
+    text : sequence of str, default=()
+        The columns that hold text.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    cells = {name: [formats.get(name, str)(value) for value in frame[name]] for name in frame.columns}
+    kinds = {name: ' class="text"' if name in text else "" for name in frame.columns}
+    head = "".join(f'<th scope="col"{kinds[name]}>{escape(str(name))}</th>' for name in frame.columns)
+    rows = []
+    first, *others = frame.columns
+    previous = None
+    for index, group in enumerate(cells[first]):
+        row = [f'<th scope="row">{escape(group) if group != previous else ""}</th>']
+        row += [f"<td{kinds[name]}>{escape(cells[name][index])}</td>" for name in others]
+        opening = '<tr class="group">' if group != previous and index else "<tr>"
+        rows.append(f"{opening}{''.join(row)}</tr>")
+        previous = group
+    scrolling = f'<div class="table" tabindex="0" role="region" aria-label="{escape(caption)}">'
+    return (
+        f'<p class="caption">{escape(caption)}</p>\n'
+        f"{scrolling}<table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )

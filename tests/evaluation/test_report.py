@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp.cli import main
+from skdp.datasets import load_adult
+from skdp.evaluation import age_sex_report
+
+
+class Page(HTMLParser):
+    """What a browser would read and load."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loads, self.open, self.words = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "link", "img", "br"):
+            self.open.append(tag)
+        self.loads += [value for name, value in attributes if name in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """A report on 4,000 rows of Adult."""
+    X, y = load_adult(subset="all", dropna=True, return_X_y=True)
+    out = tmp_path_factory.mktemp("report") / "deep" / "folder"
+    page = age_sex_report(
+        X.iloc[:4000], y.iloc[:4000], out, epsilons=[0.5, 5.0], repeats=5, model_repeats=2, random_state=0
+    )
+    return page, Page(page.read_text(encoding="utf-8"))
+
+
+def test_the_page_is_well_formed_and_loads_nothing(report):
+    path, page = report
+    assert page.open == []
+    assert len(page.loads) > 8
+    assert all(source.startswith("data:") for source in page.loads)
+    assert not re.search(r"https?://(?!www\.w3\.org)", path.read_text(encoding="utf-8").split("</style>")[0])
+
+
+def test_the_page_says_what_it_must(report):
+    text = " ".join(report[1].words)
+    for phrase in (
+        "not private",
+        "95 % intervals",
+        "closed-form rms L2",
+        "logistic regression",
+        "gradient boosting",
+        "unprivileged − privileged",
+        "true sex used for scoring",
+        "relationship (Husband or Wife) tells the sex",
+        "declared, not read from the data",
+        "from the seed 0",
+    ):
+        assert phrase in text
+
+
+def test_the_tables_are_written(report):
+    folder = report[0].parent
+    counts = pd.read_csv(folder / "release_counts.csv")
+    assert counts.columns.tolist() == ["epsilon", "age", "sex", "true", "count", "std_error", "lower", "upper"]
+    assert counts.groupby("epsilon")["true"].sum().tolist() == [4000, 4000]
+    assert set(pd.read_csv(folder / "count_errors.csv")["postprocess"]) == {"none", "clip", "simplex", "mle"}
+    scores = pd.read_csv(folder / "model_scores.csv")
+    assert len(scores) == 2 * 4 * 7
+    assert (scores["count"] == 2).all()
+
+
+class TestCommand:
+    @pytest.fixture
+    def own(self, tmp_path):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame(
+            {"sex": rng.choice(["F", "M"], 500), "age": rng.integers(18, 80, 500), "mark": rng.choice(["x", None], 500)}
+        )
+        path = tmp_path / "own <table>.csv"
+        frame.to_csv(path, index=False)
+        return path
+
+    def test_own_data(self, own, tmp_path, capsys):
+        out = tmp_path / "out"
+        words = ["report", "--data", own, "--columns", "sex", "age", "mark", "--edges", "age=0,38,120"]
+        words += ["--epsilon", "1", "4", "--repeats", "3", "--seed", "1", "--out", out]
+        assert main([str(word) for word in words]) == 0
+        assert str(out / "index.html") in capsys.readouterr().out
+        text = (out / "index.html").read_text(encoding="utf-8")
+        assert "own &lt;table&gt;.csv" in text
+        assert "The values of sex, mark were read from the data" in text
+        counts = pd.read_csv(out / "release_counts.csv")
+        assert counts["age"].unique().tolist() == ["[0, 38)", "[38, 120]"]
+        assert len(counts) == 2 * 2 * 2 * 2
+
+    def test_own_parquet(self, own, tmp_path):
+        path = tmp_path / "own.parquet"
+        pd.read_csv(own).to_parquet(path)
+        words = ["report", "--data", str(path), "--columns", "sex", "--repeats", "2", "--out", str(tmp_path / "out")]
+        assert main(words) == 0
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["--epsilon", "0"], "an epsilon is a finite number > 0"),
+            (["--epsilon", "inf"], "an epsilon is a finite number > 0"),
+            (["--epsilon", "x"], "an epsilon is a finite number > 0"),
+            (["--repeats", "0"], "a whole number of at least 1"),
+            (["--seed", "-1"], "a seed is a whole number"),
+            (["--columns", "sex"], "--data and --columns go together"),
+            (["--edges", "age=0,1"], "--edges goes with --data"),
+            (["--data", "no such file.csv", "--columns", "sex"], "no such file.csv"),
+            (["--data", "OWN", "--columns", "size"], "has no columns ['size']"),
+            (["--data", "OWN", "--columns", "sex", "--edges", "age=0,1"], "that --columns does not"),
+            (["--data", "OWN", "--columns", "age", "--edges", "age=1,0"], "--edges takes COLUMN=EDGE"),
+            (["--data", "OWN", "--columns", "age", "--edges", "age=20,21"], "column 'age'"),
+        ],
+    )
+    def test_mistakes_are_explained(self, own, tmp_path, capsys, words, message):
+        words = [str(own) if word == "OWN" else word for word in words]
+        with pytest.raises(SystemExit) as caught:
+            main(["report", "--out", str(tmp_path / "out"), *words])
+        assert caught.value.code == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+    def test_a_table_with_too_many_cells_is_refused(self, tmp_path, capsys):
+        path = tmp_path / "wide.csv"
+        pd.DataFrame({"a": range(40), "b": range(40)}).to_csv(path, index=False)
+        with pytest.raises(SystemExit):
+            main(["report", "--data", str(path), "--columns", "a", "b"])
+        assert "1,600 cells together (a: 40, b: 40), too many to show" in capsys.readouterr().err
