@@ -23,7 +23,7 @@ layers: .venv/installed
 	$(BIN)/lint-imports
 
 pytest: .venv/installed
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"
+	$(BIN)/pytest -n 2 --dist loadscope -m "not long"
 
 test-long: .venv/installed
 	$(BIN)/pytest -n 2 -m long

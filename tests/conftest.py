@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pandas as pd
 import polars as pl
