@@ -51,7 +51,7 @@ def decode(codes: NDArray[np.integer], values: Sequence[Any], like: Any) -> Any:
     if implementation.is_pandas():
         return _decode_pandas(codes, values, like.dtype)
     if implementation.is_polars():
-        return _polars_levels(values, like.dtype).gather(codes)
+        return _decode_polars(codes, values, like.dtype)
     if implementation.is_pyarrow():
         return _decode_arrow(codes, values, like.type)
     raise TypeError(f"columns of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow")
@@ -104,15 +104,20 @@ def _has_fraction(values: Sequence[Any]) -> bool:
     return any(isinstance(value, float) and not value.is_integer() for value in values)
 
 
-def _polars_levels(values: Sequence[Any], dtype: Any) -> Any:
+def _decode_polars(codes: NDArray[np.integer], values: Sequence[Any], dtype: Any) -> Any:
     import polars
 
     if dtype == polars.Enum:
         dtype = polars.Enum([value for value in values if value is not None])
     try:
-        return polars.Series(values, dtype=dtype)
+        levels = polars.Series(values, dtype=dtype)
     except (TypeError, OverflowError, polars.exceptions.PolarsError):
-        return polars.Series(values, dtype=polars.Float64 if _has_fraction(values) else None)
+        levels = polars.Series(values, dtype=polars.Float64 if _has_fraction(values) else None)
+    physical = polars.Series(codes)
+    if levels.dtype == polars.Enum and None not in values and hasattr(physical.cat, "to"):
+        # Polars 2: the codes are the column; `gather` would widen each to an index first.
+        return physical.cast(levels.to_physical().dtype).cat.to(levels.dtype)
+    return levels.gather(codes)
 
 
 def _decode_arrow(codes: NDArray[np.integer], values: Sequence[Any], kind: Any) -> Any:

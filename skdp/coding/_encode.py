@@ -123,7 +123,10 @@ class ValueCoder:
                 return self._mark_missing(np.full(len(column), self.outside, self.dtype), mask)
             if column.dtype == polars.Enum:
                 names = column.dtype.categories.to_list()
-                return self._look_up(column.to_physical().cast(polars.UInt32).fill_null(len(names)).to_numpy(), names)
+                places = column.to_physical()
+                if mask is not None:
+                    places = places.cast(polars.UInt32).fill_null(len(names))
+                return self._look_up(places.to_numpy(), names)
             levels = list(self.codes)
             coded = column.cast(polars.String).cast(polars.Enum(levels), strict=False).to_physical()
             codes = self._look_up_known(coded.cast(polars.UInt32).fill_null(len(levels)).to_numpy())
