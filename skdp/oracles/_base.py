@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property
@@ -10,8 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.exact import log_upper
-from skdp.randomness import ByteSource
+from skdp.exact import exp_bounds, log_upper
+from skdp.privacy import check_epsilon
+from skdp.randomness import ONE, ByteSource
+
+MAX_REPORT_BYTES = 1 << 31
+"""The largest array of reports that an oracle makes; beyond it the call is refused, with the size in the message."""
+
+_CHUNK = 1 << 22
+_MAX_UPDATES, _TOLERANCE = 2_000, 1e-8
 
 
 class FrequencyOracle(ABC):
@@ -51,13 +59,13 @@ class FrequencyOracle(ABC):
 
         Returns
         -------
-        ndarray of shape (n, …)
+        ndarray of shape (n,) or (n, width)
             One report a code.
         """
 
     @abstractmethod
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Count how many reports support each value.
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say which values each report supports.
 
         Parameters
         ----------
@@ -66,8 +74,8 @@ class FrequencyOracle(ABC):
 
         Returns
         -------
-        ndarray of shape (k,), dtype int64
-            Sums over the reports; the sums of two sets of reports add.
+        ndarray of shape (n, k), dtype bool
+            True where the report speaks for the value.
         """
 
     @abstractmethod
@@ -85,10 +93,95 @@ class FrequencyOracle(ABC):
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The largest ratio of the probabilities of a report under two values: e to the achieved epsilon."""
 
+    @property
+    @abstractmethod
+    def report_bytes(self) -> int:  # numpydoc ignore=RT01
+        """The size of one report, written as compactly as plain bytes allow."""
+
+    @property
+    def width(self) -> int:  # numpydoc ignore=RT01
+        """The number of columns of a report; 1 for reports of shape (n,)."""
+        return 1
+
+    @property
+    def support_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+        """How much likelier a report is under a value that it supports than under one that it does not."""
+        return self.worst_ratio
+
     @cached_property
     def epsilon(self) -> float:  # numpydoc ignore=RT01
         """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
         return log_upper(self.worst_ratio)
+
+    @property
+    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
+        """The mean over the values of n times the variance of a frequency: the same for all data."""
+        gain = self.p - self.q
+        if gain == 0:
+            return math.inf
+        total = (self.k - 1) * self.q * (1 - self.q) + self.p * (1 - self.p)
+        return float(total / (self.k * gain**2))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what client and server must agree on.
+
+        Returns
+        -------
+        dict
+            Plain text and numbers; two oracles with equal parameters understand each other's reports.
+        """
+        return {"oracle": type(self).__name__, "k": self.k, "p": str(self.p), "q": str(self.q)}
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Count how many reports support each value.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (k,), dtype int64
+            Sums over the reports; the sums of two sets of reports add.
+        """
+        support = np.zeros(self.k, np.int64)
+        for chunk in self.chunks(reports):
+            support += self.supports(chunk).sum(axis=0)
+        return support
+
+    def chunks(self, reports: NDArray[Any]) -> list[NDArray[Any]]:
+        """Cut reports into parts whose supports fit into the cache or nearly so.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` gave.
+
+        Returns
+        -------
+        list of ndarray
+            Views of consecutive reports.
+        """
+        step = max(1, _CHUNK // self.k)
+        return [reports[start : start + step] for start in range(0, len(reports), step)]
+
+    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        """Turn each report into an unbiased estimate of the one-hot vector of its true value.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            ``(support - q) / (p - q)``; the column means are the estimated frequencies.
+        """
+        gain = float(self.p - self.q)
+        values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
+        return values[self.supports(reports).view(np.uint8)]
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
         """Estimate the counts of the true values without bias.
@@ -133,15 +226,27 @@ class FrequencyOracle(ABC):
         own, other = (float(share * (1 - share) / gain**2) for share in (self.p, self.q))
         return inside * own + (n - inside) * other
 
-    def _check_codes(self, codes: NDArray[Any]) -> None:
-        """Refuse codes that the oracle cannot hide, before a coin is drawn."""
-        if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
-            raise ValueError(f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}")
-        if codes.size and (codes.max() >= self.k or codes.min() < 0):
-            raise ValueError(f"codes must be between 0 and {self.k - 1}")
+    def second_moments(self) -> NDArray[np.float64]:
+        """Return the mean square of each entry of `unbiased`, given the true value.
 
-    def maximum_likelihood(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Estimate the counts by maximum likelihood.
+        Returns
+        -------
+        ndarray of shape (k, k)
+            Row v, column x: the mean of the square of entry v if the true value is x.
+        """
+        gain = self.p - self.q
+        own, other = (
+            float((share * (1 - self.q) ** 2 + (1 - share) * self.q**2) / gain**2) for share in (self.p, self.q)
+        )
+        return np.where(np.eye(self.k, dtype=bool), own, other)
+
+    def maximum_likelihood(
+        self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Estimate the counts by maximum likelihood, by iterative Bayesian updates ("IBU", EM).
+
+        A report is `support_ratio` times likelier under the values that it supports than under the others, so its
+        likelihood is known up to a factor from its supports ([1]_).
 
         Parameters
         ----------
@@ -149,6 +254,8 @@ class FrequencyOracle(ABC):
             What `tally` gave.
         n : int
             The number of reports.
+        reports : ndarray of shape (n, …), optional
+            The reports themselves: their sums do not determine the likelihood.
 
         Returns
         -------
@@ -157,7 +264,100 @@ class FrequencyOracle(ABC):
 
         Raises
         ------
-        NotImplementedError
-            If the tally of this oracle does not determine the likelihood.
+        ValueError
+            If the reports are not given.
+
+        References
+        ----------
+        .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
+           algorithms. PODS.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no maximum-likelihood estimate from a tally")
+        if reports is None:
+            raise ValueError("postprocess='mle' needs the reports themselves, not their tally")
+        if n == 0 or self.p == self.q:
+            return np.full(self.k, np.nan)
+        excess = float(self.support_ratio - 1)
+        parts = [self.supports(chunk) for chunk in self.chunks(reports)]
+        frequencies = np.full(self.k, 1 / self.k)
+        for _ in range(_MAX_UPDATES):
+            weights = np.zeros(self.k)
+            for part in parts:
+                inverse = 1 / (1 + excess * (part @ frequencies))
+                weights += inverse.sum() + excess * (inverse @ part)
+            updated = frequencies * weights / n
+            change = np.abs(updated - frequencies).max()
+            frequencies = updated
+            if change < _TOLERANCE:
+                break
+        return n * frequencies / frequencies.sum()
+
+    def _check_codes(self, codes: NDArray[Any]) -> None:
+        """Refuse codes that the oracle cannot hide, before a coin is drawn."""
+        if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
+            raise ValueError(f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}")
+        if codes.size and (codes.max() >= self.k or codes.min() < 0):
+            raise ValueError(f"codes must be between 0 and {self.k - 1}")
+
+    def _check_size(self, n: int) -> None:
+        """Refuse a call whose reports would fill the memory."""
+        if n * self.width > MAX_REPORT_BYTES:
+            raise ValueError(
+                f"{n:,} reports of {self.width:,} cells would need {n * self.width:,} bytes (the limit is "
+                f"{MAX_REPORT_BYTES:,}); report in batches, or use LocalHashing or HadamardResponse"
+            )
+
+
+def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k") -> int:
+    """Check a number of values.
+
+    Parameters
+    ----------
+    k : int
+        The number.
+    least, most : int
+        Its range.
+    name : str, default="k"
+        What to call it in an error.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no integer, or out of range.
+    """
+    if isinstance(k, bool | np.bool_) or not isinstance(k, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {type(k).__name__}")
+    if not least <= k <= most:
+        raise ValueError(f"{name} must be between {least} and {most}, got {k}")
+    return int(k)
+
+
+def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
+    """Return the least probability of a lie that keeps the promise, times 2**64, rounded up.
+
+    A protocol that reports uniformly from all reports with probability l ("a lie"), and otherwise uniformly from those
+    that support the true value, a share 1 / w of all, reports one of these ``1 + w (1 - l) / l`` times likelier than
+    any other. This is at most e^eps for ``l >= w / (e^eps - 1 + w)``.
+
+    Parameters
+    ----------
+    epsilon : float or Fraction
+        The wanted privacy loss.
+    weight : Fraction or int
+        The number w of all reports for each one that supports the true value.
+
+    Returns
+    -------
+    int
+        From 1 to 2**64.
+
+    Examples
+    --------
+    >>> lie_threshold(math.log(3), 2) / 2**64
+    0.5
+    """
+    return min(ONE, math.ceil(ONE * weight / (exp_bounds(check_epsilon(epsilon))[0] - 1 + weight)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle
+from skdp.oracles._base import FrequencyOracle, check_size
 from skdp.privacy import check_epsilon
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
@@ -68,13 +69,32 @@ class RandomizedResponse(FrequencyOracle):
     """
 
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
-        if isinstance(k, bool) or not isinstance(k, int | np.integer):
-            raise TypeError(f"k must be an integer, got {type(k).__name__}")
-        if not 2 <= k < 1 << 32:
-            raise ValueError(f"k must be between 2 and 2**32 - 1, got {k}")
-        self.k = int(k)
+        self.k = check_size(k)
         # The lower bound of e^eps makes a lie likelier: rounded toward more noise.
-        wanted = min(Fraction(1), self.k / (exp_bounds(check_epsilon(epsilon))[0] + self.k - 1))
+        self._set_lie(min(Fraction(1), self.k / (exp_bounds(check_epsilon(epsilon))[0] + self.k - 1)))
+
+    @classmethod
+    def from_lie(cls, k: int, lie: Fraction) -> Self:
+        """Make an oracle from the probability of a lie.
+
+        Parameters
+        ----------
+        k : int
+            The number of values.
+        lie : Fraction
+            The least probability that a code is replaced by a uniform draw, in [0, 1]; 0 reports the truth.
+
+        Returns
+        -------
+        RandomizedResponse
+            The oracle; its probability is rounded up.
+        """
+        oracle = cls.__new__(cls)
+        oracle.k = check_size(k)
+        oracle._set_lie(lie)
+        return oracle
+
+    def _set_lie(self, wanted: Fraction) -> None:
         self._bits = 16 if self.k <= 256 else 32
         words = 1 << self._bits
         self._bound = math.floor(wanted * words / self.k)
@@ -89,6 +109,11 @@ class RandomizedResponse(FrequencyOracle):
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The exact ratio of the probabilities of the truth and of another value."""
         return self.p / self.q
+
+    @property
+    def report_bytes(self) -> int:  # numpydoc ignore=RT01
+        """The code."""
+        return -(-(self.k - 1).bit_length() // 8)
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
         """Randomise codes.
@@ -131,6 +156,22 @@ class RandomizedResponse(FrequencyOracle):
         reports[lies] = uniform_integers(source, self.k, lies.size)
         return reports
 
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say which values each report supports: the reported one.
+
+        Parameters
+        ----------
+        reports : ndarray of unsigned integers, shape (n,)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n, k), dtype bool
+            One True in each row.
+        """
+        self._check_codes(reports)
+        return reports[:, np.newaxis] == np.arange(self.k, dtype=reports.dtype)
+
     def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
         """Count the reports of each value.
 
@@ -161,7 +202,9 @@ class RandomizedResponse(FrequencyOracle):
         """
         return [[self.p if value == report else self.q for report in range(self.k)] for value in range(self.k)]
 
-    def maximum_likelihood(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
+    def maximum_likelihood(
+        self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
         """Estimate the counts by maximum likelihood, in closed form.
 
         The likelihood of the reports is the largest, over the frequencies f of the simplex, where the s most reported
@@ -175,6 +218,8 @@ class RandomizedResponse(FrequencyOracle):
             What `tally` gave.
         n : int
             The number of reports.
+        reports : ignored
+            The tally determines the likelihood.
 
         Returns
         -------
@@ -187,10 +232,12 @@ class RandomizedResponse(FrequencyOracle):
         q, gain = float(self.q), float(self.p - self.q)
         descending = np.sort(counts)[::-1]
         totals = np.cumsum(descending)
-        left_out = self.k - np.arange(1, self.k + 1)
-        # The f of the last of the s most reported values, up to a positive factor: it falls as s grows.
-        positive = (1 - left_out * q) * descending > q * totals
+        # The f of the last of the s most reported values, up to a positive factor: it falls as s grows. Written with
+        # p - q = 1 - k q, so that it does not cancel where p and q are all but equal.
+        kept_values = np.arange(1, self.k + 1)
+        positive = gain * descending > q * (totals - kept_values * descending)
         kept = int(np.flatnonzero(positive)[-1]) + 1
-        share = (1 - (self.k - kept) * q) * counts / totals[kept - 1]
-        frequencies = np.where(counts >= descending[kept - 1], np.maximum((share - q) / gain, 0), 0)
+        total = totals[kept - 1]
+        frequencies = (counts + (kept * counts - total) * (q / gain)) / total
+        frequencies = np.where(counts >= descending[kept - 1], np.maximum(frequencies, 0), 0)
         return n * frequencies / frequencies.sum()

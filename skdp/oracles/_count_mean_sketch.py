@@ -1,0 +1,308 @@
+"""Count-mean sketch: a few public hash functions into a small table, for large domains."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.oracles._base import FrequencyOracle, check_size
+from skdp.oracles._hadamard_response import HadamardResponse
+from skdp.oracles._hashing import QuadraticHash
+from skdp.randomness import ByteSource, SeededSource, uniform_integers
+
+
+class CountMeanSketch(FrequencyOracle):
+    """Count-mean sketch on codes: hash the value by one of d public functions, report the bucket by Hadamard response.
+
+    The server keeps d × m sums, however large the domain is, and estimates any value in O(d) ([1]_, whose Hadamard
+    variant reports a single bit; here the number of blocks is the best one).
+
+    Parameters
+    ----------
+    k : int
+        The number of values, from 2 to 2**31 - 2.
+    epsilon : float or Fraction
+        The wanted privacy loss, finite and > 0.
+    n_functions : int, default=256
+        The number d of hash functions.
+    n_buckets : int, default=1024
+        The number m of buckets of each.
+    seed : int, default=0
+        Public: which hash functions. Client and server must agree; it has nothing to do with the coins of a report.
+
+    Attributes
+    ----------
+    inner : HadamardResponse
+        How a bucket is reported.
+    hash_family : QuadraticHash
+        The functions; c is the probability, over the seed, that two values meet.
+    p, q : Fraction
+        The support probabilities over the seed; `variance` adds what the finite number of functions costs.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value. The number of the function is drawn without looking at the
+    value, so it may be public; given it, the report is one of Hadamard response.
+
+    The estimate of a count is unbiased over the seed, for given functions it is off by the counts of the values that
+    collide: the variance over coins and seed is that of independent reports plus
+    ``c / (d (1 - c))`` times the sum of ``n_u (n_u - 1)`` over the other values u.
+
+    References
+    ----------
+    .. [1] Apple Differential Privacy Team (2017). Learning with privacy at scale. Apple Machine Learning Journal 1(8).
+
+    Examples
+    --------
+    >>> oracle = CountMeanSketch(1_000_000, 2.0)
+    >>> oracle.report_bytes
+    3
+    """
+
+    def __init__(
+        self, k: int, epsilon: float | Fraction, *, n_functions: int = 256, n_buckets: int = 1024, seed: int = 0
+    ) -> None:
+        self.k = check_size(k, most=(1 << 31) - 2)
+        self.n_functions = check_size(n_functions, least=1, most=1 << 24, name="n_functions")
+        self.n_buckets = check_size(n_buckets, most=1 << 20, name="n_buckets")
+        self.seed = check_size(seed, least=0, most=(1 << 63) - 1, name="seed")
+        self.inner = HadamardResponse(self.n_buckets, epsilon)
+        coefficients = QuadraticHash.draw(SeededSource(self.seed, "CountMeanSketch"), self.n_functions)
+        self.hash_family = QuadraticHash(self.k, self.n_buckets, coefficients)
+        meet = self.hash_family.collision
+        self.p = self.inner.p
+        self.q = meet * self.inner.p + (1 - meet) * self.inner.q
+
+    @property
+    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+        """The exact ratio of Hadamard response over the buckets."""
+        return self.inner.worst_ratio
+
+    @property
+    def report_bytes(self) -> int:  # numpydoc ignore=RT01
+        """The number of the function and the index."""
+        return -(-(self.n_functions - 1).bit_length() // 8) + self.inner.report_bytes
+
+    @property
+    def width(self) -> int:  # numpydoc ignore=RT01
+        """Two columns: function and index."""
+        return 2
+
+    @property
+    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
+        """The mean over the values of n times the variance of a frequency, with unlimited hash functions."""
+        same, other = self._squares()
+        return float(same / self.k + other * (1 - 1 / self.k) - 1 / self.k)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what client and server must agree on.
+
+        Returns
+        -------
+        dict
+            Plain text and numbers.
+        """
+        own = {"n_functions": self.n_functions, "n_buckets": self.n_buckets, "seed": self.seed}
+        return super().parameters() | self.inner.parameters() | {"oracle": type(self).__name__, "k": self.k} | own
+
+    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint32]:
+        """Randomise codes.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values, ``0 .. k - 1``.
+        source : ByteSource
+            Where the coins come from.
+
+        Returns
+        -------
+        ndarray of shape (n, 2), dtype uint32
+            Functions and indices.
+
+        Raises
+        ------
+        ValueError
+            If a code is not below k.
+        """
+        self._check_codes(codes)
+        reports = np.empty((codes.size, 2), np.uint32)
+        reports[:, 0] = uniform_integers(source, self.n_functions, codes.size)
+        buckets = self.hash_family(reports[:, 0], codes)
+        reports[:, 1] = self.inner.report(buckets, source)
+        return reports
+
+    def _check_reports(self, reports: NDArray[Any]) -> None:
+        if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype.kind not in "iu":
+            raise ValueError(f"reports must be integers of shape (n, 2), got {reports.dtype} {reports.shape}")
+        limits = np.array([self.n_functions, self.inner.n_indices])
+        if reports.size and ((reports >= limits).any() or (reports < 0).any()):
+            raise ValueError("the functions or indices are not ones of this oracle")
+
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say which values each report supports: those whose bucket the index supports.
+
+        Parameters
+        ----------
+        reports : ndarray of integers, shape (n, 2)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n, k), dtype bool
+            True where the report speaks for the value.
+        """
+        return self._signs(reports) > 0
+
+    def _signs(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        self._check_reports(reports)
+        buckets = self.hash_family(reports[:, :1], np.arange(self.k))
+        signs = self.inner.unbiased(reports[:, 1])
+        return np.take_along_axis(signs, buckets.astype(np.intp), axis=1)
+
+    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        """Turn each report into an estimate of the one-hot vector of its true value, unbiased over the seed.
+
+        Parameters
+        ----------
+        reports : ndarray of integers, shape (n, 2)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            The estimate of the bucket of each value, less the probability c to meet there, divided by 1 - c.
+        """
+        meet = float(self.hash_family.collision)
+        return (self._signs(reports) - meet) / (1 - meet)
+
+    def table(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Sum up reports into the sketch: all that a server needs to keep.
+
+        Parameters
+        ----------
+        reports : ndarray of integers, shape (n, 2)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n_functions, n_buckets), dtype int64
+            The tally of the buckets of each function.
+        """
+        self._check_reports(reports)
+        order = np.argsort(reports[:, 0], kind="stable")
+        bounds = np.searchsorted(reports[order, 0], np.arange(self.n_functions + 1))
+        indices = reports[order, 1]
+        return np.stack([self.inner.tally(indices[left:right]) for left, right in pairwise(bounds)])
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Sum up, for each value, the signs of the reports in its buckets.
+
+        Parameters
+        ----------
+        reports : ndarray of integers, shape (n, 2)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (k,), dtype int64
+            The sums of the sketch over the functions, at the bucket of the value.
+        """
+        table = self.table(reports)
+        support = np.zeros(self.k, np.int64)
+        values = np.arange(self.k)
+        for number, row in enumerate(table):
+            support += row[self.hash_family(np.array(number), values)]
+        return support
+
+    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
+        """Estimate the counts of the true values, without bias over the seed.
+
+        Parameters
+        ----------
+        support : array-like of shape (k,)
+            What `tally` gave.
+        n : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The counts of the buckets less n c, divided by 1 - c.
+        """
+        meet = float(self.hash_family.collision)
+        gain = float(1 - self.inner.lie)
+        if gain == 0:
+            return np.full(self.k, np.nan)
+        return (np.asarray(support, float) / gain - n * meet) / (1 - meet)
+
+    def _squares(self) -> tuple[float, float]:
+        """Return the mean square of an entry of `unbiased` for the true value, and for another one."""
+        meet = float(self.hash_family.collision)
+        moments = self.inner.second_moments()
+        same = float(np.diag(moments).mean())
+        apart = float((moments.sum() - np.trace(moments)) / (moments.size - len(moments)))
+        other = meet * same + (1 - meet) * apart
+        # With mean 1 for the true value and c for another one before the correction.
+        return (same - 2 * meet + meet**2) / (1 - meet) ** 2, (other - meet**2) / (1 - meet) ** 2
+
+    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
+        """Return the variance of the estimated counts, over coins and seed, when the true counts are given.
+
+        Parameters
+        ----------
+        counts : array-like of shape (k,)
+            True counts, or estimates of them; they are clipped to ``[0, n]``.
+        n : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The variances; infinite if the reports say nothing.
+        """
+        if self.inner.lie == 1:
+            return np.full(self.k, np.inf)
+        inside = np.clip(np.asarray(counts, float), 0, n)
+        same, other = self._squares()
+        meet = float(self.hash_family.collision)
+        squares = inside * np.maximum(inside - 1, 0)
+        collisions = (squares.sum() - squares) * meet / (self.n_functions * (1 - meet))
+        return inside * (same - 1) + (n - inside) * other + collisions
+
+    def second_moments(self) -> NDArray[np.float64]:
+        """Return the mean square of each entry of `unbiased`, given the true value.
+
+        Returns
+        -------
+        ndarray of shape (k, k)
+            Row v, column x: the mean of the square of entry v if the true value is x.
+        """
+        same, other = self._squares()
+        return np.where(np.eye(self.k, dtype=bool), same, other)
+
+    def channel(self, function: int = 0) -> list[list[Fraction]]:
+        """Return the exact probability of every index given every value and the public function.
+
+        Parameters
+        ----------
+        function : int, default=0
+            The number of the hash function.
+
+        Returns
+        -------
+        list of list of Fraction
+            A row a true value, a column an index.
+        """
+        buckets = self.hash_family(np.array(function), np.arange(self.k))
+        inner = self.inner.channel()
+        return [inner[bucket] for bucket in buckets]

@@ -1,0 +1,322 @@
+"""Hadamard response: one index, which supports the half of a block that a row of a Hadamard matrix marks."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.oracles._base import FrequencyOracle, check_size, lie_threshold
+from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
+
+
+class HadamardResponse(FrequencyOracle):
+    """Hadamard response on codes: report one of K indices.
+
+    The K indices (a power of two) form B blocks of b. A value belongs to a block and to a row j ≥ 1 of the Hadamard
+    matrix of order b; an index y of the block supports it if j and y have an even number of ones in common. With
+    probability l = 2 B / (e^eps - 1 + 2 B) a uniform index is reported, otherwise a uniform one of the b / 2 that
+    support the value ([1]_). Two values of a block share half of their indices, so the signed sums are unbiased.
+
+    Parameters
+    ----------
+    k : int
+        The number of values, from 2 to 2**30.
+    epsilon : float or Fraction
+        The wanted privacy loss, finite and > 0.
+    n_blocks : int, optional
+        The number B of blocks, a power of two; by default the one with the least mean squared error.
+
+    Attributes
+    ----------
+    n_blocks, block_size : int
+        The numbers B and b.
+    lie : Fraction
+        The exact probability l.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value. Counts of n reports are estimated in O(n + K log b).
+
+    A report adds c (1 for support, -1 for another index of the block, else 0) to a count, c = 1 / (1 - l). The squares
+    of these have the mean ``c² (1 - l + l / B)`` for values of the true value's block, and ``c² l / B`` for others.
+
+    References
+    ----------
+    .. [1] J. Acharya, Z. Sun, H. Zhang (2019). Hadamard response: estimating distributions privately, efficiently, and
+       with little communication. AISTATS.
+
+    Examples
+    --------
+    >>> oracle = HadamardResponse(1_000, 1.0)
+    >>> oracle.n_blocks, oracle.block_size, oracle.report_bytes
+    (1, 1024, 2)
+    """
+
+    def __init__(self, k: int, epsilon: float | Fraction, *, n_blocks: int | None = None) -> None:
+        self.k = check_size(k, most=1 << 30)
+        if n_blocks is None:
+            choices = [1 << power for power in range(self.k.bit_length())]
+        else:
+            choices = [check_size(n_blocks, least=1, most=1 << 30, name="n_blocks")]
+            if choices[0] & (choices[0] - 1):
+                raise ValueError(f"n_blocks must be a power of two, got {n_blocks}")
+        self.n_blocks, self._lie = min(
+            ((blocks, lie_threshold(epsilon, 2 * blocks)) for blocks in choices),
+            key=lambda choice: _error(self.k, choice[0], Fraction(choice[1], ONE)),
+        )
+        self.lie = Fraction(self._lie, ONE)
+        self.block_size = _block_size(self.k, self.n_blocks)
+        # Support probabilities of a value of the true value's block; `estimate` is the signed form, for all blocks.
+        self.p = 1 - self.lie + self.lie / (2 * self.n_blocks)
+        self.q = (1 - self.lie) / 2 + self.lie / (2 * self.n_blocks)
+
+    @property
+    def n_indices(self) -> int:  # numpydoc ignore=RT01
+        """The number K of indices."""
+        return self.n_blocks * self.block_size
+
+    @property
+    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+        """The exact ratio of the probabilities of an index that supports the true value and of one that does not."""
+        return 1 + 2 * self.n_blocks * (1 - self.lie) / self.lie
+
+    @property
+    def report_bytes(self) -> int:  # numpydoc ignore=RT01
+        """The index."""
+        return -(-(self.n_indices - 1).bit_length() // 8)
+
+    @property
+    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
+        """The mean over the values of n times the variance of a frequency, for uniform data if B > 1."""
+        return _error(self.k, self.n_blocks, self.lie)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what client and server must agree on.
+
+        Returns
+        -------
+        dict
+            Plain text and numbers.
+        """
+        return super().parameters() | {"n_blocks": self.n_blocks}
+
+    def _rows(self, codes: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return the first index of the block of each code, and its row of the matrix."""
+        codes = codes.astype(np.uint32)
+        block = codes // np.uint32(self.block_size - 1)
+        row = codes - block * np.uint32(self.block_size - 1)
+        return block * np.uint32(self.block_size), row + np.uint32(1)
+
+    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint32]:
+        """Randomise codes.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values, ``0 .. k - 1``.
+        source : ByteSource
+            Where the coins come from.
+
+        Returns
+        -------
+        ndarray of shape (n,), dtype uint32
+            Indices, ``0 .. K - 1``.
+
+        Raises
+        ------
+        ValueError
+            If a code is not below k.
+        """
+        self._check_codes(codes)
+        drawn = uniform_integers(source, self.n_indices, codes.size).astype(np.uint32)
+        lies = bernoulli(source, self._lie, codes.size)
+        first, row = self._rows(codes)
+        inside = drawn & np.uint32(self.block_size - 1)
+        # Flipping a bit that the row looks at turns an index that does not support the value into one that does.
+        odd = np.bitwise_count(inside & row) & np.uint8(1)
+        inside ^= (row & (np.uint32(0) - row)) * odd
+        return np.where(lies, drawn, first + inside)
+
+    def _check_reports(self, reports: NDArray[Any]) -> None:
+        if reports.ndim != 1 or reports.dtype.kind not in "iu":
+            raise ValueError(f"reports must be a 1-D array of integers, got {reports.dtype} {reports.shape}")
+        if reports.size and (reports.max() >= self.n_indices or reports.min() < 0):
+            raise ValueError(f"reports must be between 0 and {self.n_indices - 1}")
+
+    def _signs(self, reports: NDArray[Any]) -> NDArray[np.int8]:
+        self._check_reports(reports)
+        first, row = self._rows(np.arange(self.k))
+        index = reports.astype(np.uint32)[:, np.newaxis]
+        same_block = (index ^ first) < np.uint32(self.block_size)
+        return (1 - 2 * (np.bitwise_count(index & row) & 1).astype(np.int8)) * same_block
+
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say which values each report supports.
+
+        Parameters
+        ----------
+        reports : ndarray of integers, shape (n,)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n, k), dtype bool
+            True where the index supports the value.
+        """
+        return self._signs(reports) > 0
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Sum up the signs of the reports for each value.
+
+        Parameters
+        ----------
+        reports : ndarray of integers, shape (n,)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (k,), dtype int64
+            For each value, the reports that support it less the others of its block.
+        """
+        self._check_reports(reports)
+        sums = np.bincount(reports, minlength=self.n_indices).reshape(self.n_blocks, self.block_size)
+        return walsh_hadamard(sums)[:, 1:].reshape(-1)[: self.k]
+
+    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        """Turn each report into an unbiased estimate of the one-hot vector of its true value.
+
+        Parameters
+        ----------
+        reports : ndarray of integers, shape (n,)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            The signs, divided by 1 - l.
+        """
+        return self._signs(reports) / float(1 - self.lie)
+
+    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
+        """Estimate the counts of the true values without bias.
+
+        Parameters
+        ----------
+        support : array-like of shape (k,)
+            What `tally` gave.
+        n : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The signed sums, divided by 1 - l; nan if l = 1.
+        """
+        if self.lie == 1:
+            return np.full(self.k, np.nan)
+        return np.asarray(support, float) / float(1 - self.lie)
+
+    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
+        """Return the variance of the estimated counts when the true counts are given.
+
+        Parameters
+        ----------
+        counts : array-like of shape (k,)
+            True counts, or estimates of them; they are clipped to ``[0, n]``.
+        n : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            From the mean squares of the class's notes; infinite if l = 1.
+        """
+        if self.lie == 1:
+            return np.full(self.k, np.inf)
+        inside = np.clip(np.asarray(counts, float), 0, n)
+        same, other = _squares(self.n_blocks, self.lie)
+        block = np.arange(self.k) // (self.block_size - 1)
+        together = np.clip(np.bincount(block, weights=inside)[block], 0, n)
+        return same * together + other * (n - together) - inside
+
+    def second_moments(self) -> NDArray[np.float64]:
+        """Return the mean square of each entry of `unbiased`, given the true value.
+
+        Returns
+        -------
+        ndarray of shape (k, k)
+            Row v, column x: the mean of the square of entry v if the true value is x.
+        """
+        block = np.arange(self.k) // (self.block_size - 1)
+        same, other = _squares(self.n_blocks, self.lie)
+        return np.where(block[:, np.newaxis] == block, same, other)
+
+    def channel(self) -> list[list[Fraction]]:
+        """Return the exact probability of every index given every value.
+
+        Returns
+        -------
+        list of list of Fraction
+            A row a true value, a column an index.
+        """
+        other = self.lie / self.n_indices
+        own = other + (1 - self.lie) * 2 / self.block_size
+        supported = self.supports(np.arange(self.n_indices)).T
+        return [[own if mark else other for mark in row] for row in supported]
+
+
+def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Multiply each row by the Hadamard matrix in Sylvester's order, in O(b log b).
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, b), dtype int64
+        Integers; b is a power of two.
+
+    Returns
+    -------
+    ndarray of shape (m, b), dtype int64
+        Entry j of a row: the sum of its entries y, with a minus sign where j and y have an odd number of ones in
+        common.
+
+    Examples
+    --------
+    >>> walsh_hadamard(np.array([[5, 1, 2, 0]])).tolist()
+    [[8, 6, 4, 2]]
+    """
+    out = rows.astype(np.int64)
+    half = 1
+    while half < out.shape[1]:
+        pairs = out.reshape(len(out), -1, 2, half)
+        out = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(out.shape)
+        half *= 2
+    return out
+
+
+def _block_size(k: int, n_blocks: int) -> int:
+    """Return the least power of two whose rows, but the first, hold the values of a block."""
+    return 1 << (-(-k // n_blocks)).bit_length()
+
+
+def _squares(n_blocks: int, lie: Fraction) -> tuple[float, float]:
+    gain = (1 - lie) ** 2
+    return float((1 - lie + lie / n_blocks) / gain), float(lie / n_blocks / gain)
+
+
+def _error(k: int, n_blocks: int, lie: Fraction) -> float:
+    if lie == 1:
+        return math.inf
+    same, other = _squares(n_blocks, lie)
+    sizes = np.bincount(np.arange(k) // (_block_size(k, n_blocks) - 1)) if n_blocks > 1 else np.array([k])
+    # Of all pairs of a true value and a counted one, this share lies in one block.
+    together = float((sizes / k) @ (sizes / k))
+    return same * together + other * (1 - together) - 1 / k

@@ -1,0 +1,209 @@
+"""Hash families with a proven collision probability, free of any hash library."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.randomness import BLOCK, ByteSource, uniform_integers
+
+_SMALL_PRIME = 65_521  # the largest below 2**16
+_LARGE_PRIME = (1 << 31) - 1
+
+
+class AffineHash:
+    """Affine maps modulo a prime P, folded into g buckets: ``h(x) = ((a x + b) mod P) mod g``.
+
+    For a and b uniform over the residues modulo P and x ≠ y, the pair (a x + b, a y + b) takes each of its P² values
+    for exactly one (a, b): the matrix of the two equations has the determinant x - y ≠ 0 modulo the prime. So the two
+    are independent and uniform, and with P = m g + s, where s buckets get m + 1 residues and the others m, they meet in
+    a bucket with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair.
+
+    Parameters
+    ----------
+    k : int
+        The number of values, below 2**31 - 1.
+    g : int
+        The number of buckets, from 2 to P.
+
+    Attributes
+    ----------
+    prime : int
+        P: 65,521 where k is not larger, else 2**31 - 1.
+    seed_bits : int
+        The width of a seed, which holds a and b: 32 or 62 bits.
+    collision : Fraction
+        The probability c.
+    """
+
+    def __init__(self, k: int, g: int) -> None:
+        self.k, self.g = k, g
+        self.prime = _SMALL_PRIME if max(k, g) <= _SMALL_PRIME else _LARGE_PRIME
+        if max(k, g) > self.prime:
+            raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
+        # Sums of two residues fit: beyond 16 bits they wrap, which is noticed.
+        self._word: Any = np.uint16 if self.prime == _SMALL_PRIME else np.uint32
+        self._shift = 16 if self.prime == _SMALL_PRIME else 31
+        self.seed_bits = 2 * self._shift
+        smaller, larger = divmod(self.prime, g)
+        self.collision = Fraction(larger * (smaller + 1) ** 2 + (g - larger) * smaller**2, self.prime**2)
+
+    def draw(self, source: ByteSource, n: int) -> NDArray[np.uint64]:
+        """Draw seeds.
+
+        Parameters
+        ----------
+        source : ByteSource
+            Where the coins come from.
+        n : int
+            How many.
+
+        Returns
+        -------
+        ndarray of shape (n,), dtype uint64
+            Seeds, which may be public.
+        """
+        seeds = uniform_integers(source, self.prime, n).astype(np.uint64)
+        seeds <<= np.uint64(self._shift)
+        seeds |= uniform_integers(source, self.prime, n)
+        return seeds
+
+    def __call__(self, seeds: NDArray[np.uint64], codes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+        """Hash codes.
+
+        Parameters
+        ----------
+        seeds : ndarray of shape (n,), dtype uint64
+            A seed for each code.
+        codes : ndarray of integers, shape (n,) or (n, 1) against (m,)
+            Values below k.
+
+        Returns
+        -------
+        ndarray of unsigned integers
+            Buckets.
+        """
+        factor, summand = self._parts(seeds)
+        residues = (factor * codes.astype(np.uint64) + summand) % np.uint64(self.prime)
+        return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
+
+    def _parts(self, seeds: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        return seeds >> np.uint64(self._shift), seeds & np.uint64((1 << self._shift) - 1)
+
+    def valid(self, seeds: NDArray[np.uint64]) -> bool:
+        """Say whether all seeds are ones that `draw` can give.
+
+        Parameters
+        ----------
+        seeds : ndarray of shape (n,), dtype uint64
+            Seeds.
+
+        Returns
+        -------
+        bool
+            True if both halves are below the prime.
+        """
+        return all(part.max(initial=0) < self.prime for part in self._parts(seeds))
+
+    def count_matches(self, seeds: NDArray[np.uint64], buckets: NDArray[Any]) -> NDArray[np.int64]:
+        """Count, for each value, the reports whose bucket is that of the value.
+
+        Parameters
+        ----------
+        seeds : ndarray of shape (n,), dtype uint64
+            The seeds of the reports.
+        buckets : ndarray of integers, shape (n,)
+            Their buckets.
+
+        Returns
+        -------
+        ndarray of shape (k,), dtype int64
+            The counts. From one value to the next every residue grows by a, so a hash costs an addition.
+        """
+        counts = np.zeros(self.k, np.int64)
+        prime, g = self._word(self.prime), self._word(self.g)
+        step = BLOCK // 2
+        for start in range(0, seeds.size, step):
+            factor, residue = (part.astype(self._word) for part in self._parts(seeds[start : start + step]))
+            wanted = buckets[start : start + step].astype(self._word)
+            for value in range(self.k):
+                quotient = residue // g
+                quotient *= g
+                counts[value] += np.count_nonzero(residue - quotient == wanted)
+                residue += factor
+                wrapped = residue >= prime
+                wrapped |= residue < factor  # the sum left the word
+                residue -= prime * wrapped
+        return counts
+
+
+class QuadraticHash:
+    """Polynomials of degree 2 modulo the prime P = 2**31 - 1, folded into g buckets.
+
+    Three values are hashed independently and uniformly over the residues (the Vandermonde determinant of three distinct
+    values is not 0 modulo P), so collisions with one value are independent of each other, and two values meet with the
+    probability of `AffineHash`.
+
+    Parameters
+    ----------
+    k : int
+        The number of values, below 2**31 - 1.
+    g : int
+        The number of buckets.
+    coefficients : ndarray of shape (d, 3), dtype uint64
+        The coefficients of d public functions, residues modulo P.
+
+    Attributes
+    ----------
+    collision : Fraction
+        The probability, over the coefficients, that two given values meet.
+    """
+
+    def __init__(self, k: int, g: int, coefficients: NDArray[np.uint64]) -> None:
+        if max(k, g) > _LARGE_PRIME:
+            raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
+        self.k, self.g, self.coefficients = k, g, coefficients
+        smaller, larger = divmod(_LARGE_PRIME, g)
+        self.collision = Fraction(larger * (smaller + 1) ** 2 + (g - larger) * smaller**2, _LARGE_PRIME**2)
+
+    @staticmethod
+    def draw(source: ByteSource, n: int) -> NDArray[np.uint64]:
+        """Draw the coefficients of functions.
+
+        Parameters
+        ----------
+        source : ByteSource
+            Where the coins come from.
+        n : int
+            How many functions.
+
+        Returns
+        -------
+        ndarray of shape (n, 3), dtype uint64
+            Residues.
+        """
+        return uniform_integers(source, _LARGE_PRIME, 3 * n).astype(np.uint64).reshape(n, 3)
+
+    def __call__(self, functions: NDArray[Any], codes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+        """Hash codes.
+
+        Parameters
+        ----------
+        functions : ndarray of integers
+            The number of the function for each code; broadcast against the codes.
+        codes : ndarray of integers
+            Values below k.
+
+        Returns
+        -------
+        ndarray of unsigned integers
+            Buckets.
+        """
+        prime = np.uint64(_LARGE_PRIME)
+        values = codes.astype(np.uint64)
+        square, linear, constant = (self.coefficients[functions, place] for place in range(3))
+        residues = ((square * values + linear) % prime * values + constant) % prime
+        return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))

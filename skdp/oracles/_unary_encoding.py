@@ -1,0 +1,248 @@
+"""Unary encoding: one randomised bit for each value."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from skdp.exact import exp_bounds
+from skdp.oracles._base import FrequencyOracle, check_size
+from skdp.privacy import check_epsilon
+from skdp.randomness import ONE, ByteSource, bernoulli
+
+
+class UnaryEncoding(FrequencyOracle):
+    """Unary encoding on codes: the one-hot bits of the value, each randomised by itself.
+
+    The bit of the true value is reported as 1 with probability p, every other bit with probability q. Two values differ
+    in two bits, so ``e^eps = p (1 - q) / ((1 - p) q)`` ([1]_ section 4).
+
+    Parameters
+    ----------
+    k : int
+        The number of values, at least 2.
+    epsilon : float or Fraction, optional
+        The wanted privacy loss, finite and > 0; None if p and q are given.
+    variant : {"optimized", "symmetric", "threshold"}, default="optimized"
+        How epsilon becomes p and q. ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
+        basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1). ``"threshold"`` (THE): each bit plus Laplace noise of
+        scale 2 / eps exceeds the threshold between 1/2 and 1 that is best; drawn as what it is, a coin:
+        p = 1 - e^(eps (t - 1) / 2) / 2 and q = e^(-eps t / 2) / 2.
+    p, q : float or Fraction, optional
+        The two probabilities themselves, 0 < q < p < 1, instead of epsilon.
+
+    Attributes
+    ----------
+    p, q : Fraction
+        The exact probabilities: integers over 2**64, p rounded down and q up, both toward more noise.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range, or epsilon and p, q are given together.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value, for the whole vector of bits. The bit of the true value is drawn
+    once, with p; it is not first drawn with q.
+
+    References
+    ----------
+    .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols for frequency estimation.
+       USENIX Security.
+
+    Examples
+    --------
+    >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4), round(math.log(9), 4)
+    (2.1972, 2.1972)
+    """
+
+    def __init__(
+        self,
+        k: int,
+        epsilon: float | Fraction | None = None,
+        *,
+        variant: str = "optimized",
+        p: float | Fraction | None = None,
+        q: float | Fraction | None = None,
+    ) -> None:
+        self.k = check_size(k)
+        if variant not in ("optimized", "symmetric", "threshold"):
+            raise ValueError(f"variant must be 'optimized', 'symmetric' or 'threshold', got {variant!r}")
+        if (p is None) != (q is None) or (epsilon is None) == (p is None):
+            raise ValueError("give either epsilon, or p and q (and epsilon=None)")
+        if epsilon is None:
+            self._heads = [math.floor(_share(p, "p") * ONE), math.ceil(_share(q, "q") * ONE)]
+            if not 0 < self._heads[1] < self._heads[0] < ONE:
+                raise ValueError(f"p and q must keep 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}")
+        else:
+            self._heads = _HEADS[variant](check_epsilon(epsilon))
+        self.p, self.q = (Fraction(heads, ONE) for heads in self._heads)
+
+    @classmethod
+    def from_heads(cls, k: int, p: int, q: int) -> Self:
+        """Make an oracle from the two probabilities times 2**64.
+
+        Parameters
+        ----------
+        k : int
+            The number of values.
+        p, q : int
+            Numerators over 2**64.
+
+        Returns
+        -------
+        UnaryEncoding
+            The oracle.
+        """
+        return cls(k, p=Fraction(p, ONE), q=Fraction(q, ONE))
+
+    @property
+    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+        """The exact ratio of the probabilities of two one-hot vectors, in the direction of their difference."""
+        return self.p * (1 - self.q) / ((1 - self.p) * self.q)
+
+    @property
+    def report_bytes(self) -> int:  # numpydoc ignore=RT01
+        """A bit for each value."""
+        return -(-self.k // 8)
+
+    @property
+    def width(self) -> int:  # numpydoc ignore=RT01
+        """A column for each value."""
+        return self.k
+
+    def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+        """Randomise codes.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values, ``0 .. k - 1``.
+        source : ByteSource
+            Where the coins come from.
+
+        Returns
+        -------
+        ndarray of shape (n, k), dtype uint8
+            Bits.
+
+        Raises
+        ------
+        ValueError
+            If a code is not below k, or the bits would take more than 2 GiB.
+        """
+        self._check_codes(codes)
+        self._check_size(codes.size)
+        bits = bernoulli(source, self._heads[1], codes.size * self.k)
+        places = codes.astype(np.intp)
+        places += np.arange(0, bits.size, self.k)
+        bits[places] = bernoulli(source, self._heads[0], codes.size)
+        return bits.view(np.uint8).reshape(codes.size, self.k)
+
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say which values each report supports: those whose bit is 1.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, k), dtype uint8
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n, k), dtype bool
+            The bits.
+        """
+        return check_bits(reports, self.k)
+
+    def channel(self) -> list[list[Fraction]]:
+        """Return the exact probability of every vector of bits given every value.
+
+        Returns
+        -------
+        list of list of Fraction
+            A row a true value, a column a vector, in the order of binary numbers whose first digit is the first value.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 2**16 vectors.
+        """
+        if self.k > 16:
+            raise ValueError(f"the channel has 2**{self.k} reports; it is given up to k = 16")
+        vectors = list(product((0, 1), repeat=self.k))
+        coins = [[1 - share, share] for share in (self.p, self.q)]
+
+        def probability(bits: tuple[int, ...], value: int) -> Fraction:  # numpydoc ignore=GL08
+            return math.prod((coins[place != value][bit] for place, bit in enumerate(bits)), start=Fraction(1))
+
+        return [[probability(bits, value) for bits in vectors] for value in range(self.k)]
+
+
+def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
+    """Check an array of bits and view it as booleans.
+
+    Parameters
+    ----------
+    reports : ndarray of shape (n, k)
+        Zeros and ones.
+    k : int
+        The number of columns.
+
+    Returns
+    -------
+    ndarray of shape (n, k), dtype bool
+        The same bits.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, or something else than 0 and 1 occurs.
+    """
+    bits = np.asarray(reports)
+    if bits.ndim != 2 or bits.shape[1] != k:
+        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
+    if bits.dtype != np.uint8:
+        bits = bits.astype(np.uint8) if np.isin(bits, (0, 1)).all() else np.full(1, 2, np.uint8)
+    if bits.size and bits.max() > 1:
+        raise ValueError("reports must be zeros and ones")
+    return np.ascontiguousarray(bits).view(np.bool_)
+
+
+def _share(value: Any, name: str) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, float | int | Fraction | np.floating):
+        raise TypeError(f"{name} must be a number between 0 and 1, got {type(value).__name__}")
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value}")
+    return Fraction(float(value)) if isinstance(value, np.floating) else Fraction(value)
+
+
+def _optimized(epsilon: Fraction) -> list[int]:
+    return [ONE // 2, min(ONE // 2, math.ceil(ONE / (exp_bounds(epsilon)[0] + 1)))]
+
+
+def _symmetric(epsilon: Fraction) -> list[int]:
+    heads = min(ONE // 2, math.ceil(ONE / (exp_bounds(epsilon / 2)[0] + 1)))
+    return [ONE - heads, heads]
+
+
+def _threshold(epsilon: Fraction) -> list[int]:
+    # Any threshold keeps the promise; the best one is found in floats.
+    def log_variance(threshold: float) -> float:
+        scale = float(epsilon) / 2
+        p, q = 1 - math.exp(scale * (threshold - 1)) / 2, math.exp(-scale * threshold) / 2
+        return math.log(q) + math.log1p(-q) - 2 * math.log(p - q)
+
+    best = minimize_scalar(log_variance, bounds=(0.5, 1.0), method="bounded").x
+    threshold = Fraction(round(best * 1024), 1024)
+    lower = exp_bounds(epsilon / 2 * (1 - threshold))[0], exp_bounds(epsilon / 2 * threshold)[0]
+    return [ONE - math.ceil(ONE / (2 * lower[0])), math.ceil(ONE / (2 * lower[1]))]
+
+
+_HEADS = {"optimized": _optimized, "symmetric": _symmetric, "threshold": _threshold}
