@@ -48,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     report.add_argument("--seed", type=_seed, help="reproducible coins, not secure (default: secure coins)")
     report.add_argument("--out", type=Path, default=Path("report"), help="folder to write to (default: report)")
-    report.add_argument("--jobs", type=int, default=-1, help="processes that train classifiers (default: all cores)")
+    report.add_argument(
+        "--jobs", type=_positive, default=None, help="processes that train classifiers (default: all cores)"
+    )
     report.add_argument("--data", type=Path, help="your own table instead of Adult: a CSV or Parquet file")
     report.add_argument("--columns", nargs="+", help="the columns of --data to protect together")
     report.add_argument(
@@ -63,6 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.error("--data and --columns go together")
     if options.edges and options.data is None:
         report.error("--edges goes with --data")
+    for name in ("epsilon", "columns"):
+        given = getattr(options, name) or []
+        if len(set(given)) < len(given):
+            report.error(f"--{name} names something twice")
     try:
         page = _run_adult(options) if options.data is None else _run_own(options)
     except (ImportError, OSError, ValueError, TypeError) as error:
@@ -81,7 +87,7 @@ def _run_adult(options: argparse.Namespace) -> Path:
         repeats=options.repeats,
         model_repeats=options.model_repeats,
         random_state=options.seed,
-        n_jobs=options.jobs,
+        n_jobs=options.jobs or -1,
         progress=_progress_bar,
     )
 

@@ -53,7 +53,8 @@ class Table:  # numpydoc ignore=PR02
             index = self.native.index
             made = [pd.Series(column, index=index, dtype=column.dtype, copy=False) for column in columns]
             frame = pd.DataFrame(dict(enumerate(made)), index=index, copy=False)
-            frame.columns = pd.Index(names, tupleize_cols=False)
+            same = tuple(names) == tuple(self.native.columns)
+            frame.columns = self.native.columns if same else pd.Index(names, tupleize_cols=False)
             return frame
         named = dict(zip(names, columns, strict=True))
         return nw.from_dict(named, backend=nw.from_native(self.native).implementation).to_native()

@@ -58,6 +58,12 @@ def _arrow_dictionary(data, categories):
     return pa.table({name: pa.array(values).dictionary_encode() for name, values in data.items()})
 
 
+def _arrow_view(data, categories):
+    columns = {name: pa.array(values) for name, values in data.items()}
+    views = {name: array.cast(pa.string_view()) for name, array in columns.items() if pa.types.is_string(array.type)}
+    return pa.table(columns | views)
+
+
 FRAME_KINDS = {
     "pandas": lambda data, categories: pd.DataFrame(data),
     "pandas-object": lambda data, categories: pd.DataFrame(data, dtype=object),
@@ -71,6 +77,7 @@ FRAME_KINDS = {
         0, len(next(iter(data.values())))
     ),
     "pyarrow-dictionary": _arrow_dictionary,
+    "pyarrow-view": _arrow_view,
 }
 
 

@@ -20,16 +20,21 @@ def test_columns_and_names_of_any_frame(make_frame, values_of):
     assert values_of(back, "d") == [1, 2]
 
 
-def test_only_the_index_of_a_pandas_frame_is_carried_over():
+def test_only_index_and_columns_of_a_pandas_frame_are_carried_over():
     frame = pd.DataFrame({0: [1, 2]}, index=pd.Index(["r", "s"], name="row"))
     frame.attrs["secret"] = "true values"
-    frame.columns.name = "secret"
     table = read_table(frame)
     back = table.rebuild([np.array([5, 6])], table.names)
     assert back.attrs == {}
-    assert back.columns.name is None
     assert back.index.equals(frame.index)
     assert back.columns.tolist() == [0]
+
+
+def test_pandas_columns_keep_their_levels_and_names():
+    columns = pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")], names=["one", "two"])
+    table = read_table(pd.DataFrame([[1, 2]], columns=columns))
+    assert table.rebuild(table.columns, table.names).columns.equals(columns)
+    assert table.rebuild(table.columns, ["x0", "x1"]).columns.tolist() == ["x0", "x1"]
 
 
 def test_an_array_has_made_up_names():

@@ -63,10 +63,11 @@ def test_every_word_gives_each_integer_equally_often_or_is_drawn_again(scripted_
     kept = (words.astype(np.uint64) * high & 0xFFFF) >= (1 << 16) % high
     redrawn = int((~kept).sum())
     assert redrawn == (1 << 16) % high
-    # Words that are drawn again get a zero first (redrawn once more), then a word that is accepted.
-    accepted = np.full(redrawn, 0xFFFF, "<u2")
-    source = scripted_source(words.view(np.uint8), accepted.view(np.uint8))
+    # Words that are drawn again get a zero first, which is drawn again too, then a word that is accepted.
+    again, accepted = np.zeros(redrawn, "<u2"), np.full(redrawn, 0xFFFF, "<u2")
+    source = scripted_source(*(part.view(np.uint8) for part in (words, again, accepted)))
     drawn = uniform_integers(source, high, 1 << 16)
+    assert source.used == source.script.size
     assert np.bincount(drawn[kept], minlength=high).tolist() == [(1 << 16) // high] * high
     assert set(drawn[~kept].tolist()) <= {high - 1}
 

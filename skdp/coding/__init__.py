@@ -4,13 +4,15 @@ The dictionary encoding of the column's own library does the work: Arrow's for A
 categories and hash index. Codes are unsigned; the code ``len(values)`` marks what is not among the values.
 """
 
-from skdp.coding._decode import decode
-from skdp.coding._encode import ValueCoder, distinct_values, to_numbers
-from skdp.coding._kinds import is_missing, kind_of, plain
+from skdp.coding._decode import decoder
+from skdp.coding._encode import ValueCoder
+from skdp.coding._kinds import ColumnError, is_missing, kind_of, plain
+from skdp.coding._read import distinct_values, to_numbers
 
 __all__ = [
+    "ColumnError",
     "ValueCoder",
-    "decode",
+    "decoder",
     "distinct_values",
     "is_missing",
     "kind_of",

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._encode import take
+from skdp.coding._encode import ValueCoder, take
+from skdp.coding._kinds import ColumnError, library_of
+
+Decode = Callable[[NDArray[np.integer]], Any]
 
 
-def decode(codes: NDArray[np.integer], values: Sequence[Any], like: Any) -> Any:
-    """Turn codes into a column that looks like another one.
+def decoder(values: Sequence[Any], like: Any) -> Decode:
+    """Prepare to turn codes into a column that looks like another one.
 
-    The dtype depends on the other column's dtype and on the declared values, never on the data: a dtype that cannot
-    hold every declared value (an integer dtype where missing is declared) gives way to one that can, and a
-    categorical dtype takes the declared values as its categories.
+    The dtype depends on the other column's dtype and on the declared values, never on the data. A dtype that cannot
+    hold every declared value as what it is (an integer dtype where missing is declared, or one of another kind) gives
+    way to one that can, and a categorical dtype takes the declared values as its categories.
 
     Parameters
     ----------
-    codes : ndarray of integers
-        Positions in the values.
     values : sequence
         Plain values, None for missing.
     like : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
@@ -31,108 +31,154 @@ def decode(codes: NDArray[np.integer], values: Sequence[Any], like: Any) -> Any:
 
     Returns
     -------
-    same kind as like
-        The values of the codes.
+    callable
+        Takes codes, positions in the values, and returns a column of the same library.
 
     Raises
     ------
-    TypeError
-        If the column is of another library.
+    ColumnError
+        If the column is of another library, or no dtype of it can hold the values.
 
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> decode(np.array([1, 0]), ["a", "b"], pd.Series(["b"], dtype="category")).tolist()
+    >>> decoder(["a", "b"], pd.Series(["b"], dtype="category"))(np.array([1, 0])).tolist()
     ['b', 'a']
     """
-    if isinstance(like, np.ndarray):
-        return take(_array_levels(values, like.dtype), codes)
-    implementation = nw.from_native(like, series_only=True).implementation
-    if implementation.is_pandas():
-        return _decode_pandas(codes, values, like.dtype)
-    if implementation.is_polars():
-        return _decode_polars(codes, values, like.dtype)
-    if implementation.is_pyarrow():
-        return _decode_arrow(codes, values, like.type)
-    raise TypeError(f"columns of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow")
+    make, dtype = _MAKERS["numpy" if isinstance(like, np.ndarray) else library_of(like)]
+    coder, every = ValueCoder(values), np.arange(len(values))
+    for wanted in (dtype(like), None):
+        try:
+            decode = make(values, wanted)
+            read = coder.encode(_series(decode(every), like))
+        except _FOREIGN_ERRORS:
+            continue  # the dtype cannot hold the declared values: the next one
+        if np.array_equal(read, every):
+            return decode
+    raise ColumnError(f"no dtype of its library can hold the declared values ({coder.kind})")
 
 
-def _array_levels(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+# What the libraries raise when a dtype cannot hold a value; Arrow's errors of this kind derive from these.
+_FOREIGN_ERRORS: tuple[type[Exception], ...] = (TypeError, ValueError, OverflowError, NotImplementedError)
+
+
+def _series(column: Any, like: Any) -> Any:
+    """Make a series of what a decoder gives, which may be a bare array of the library."""
+    if isinstance(like, pd.Series):
+        return pd.Series(column)
+    if type(column).__module__.startswith("pyarrow"):
+        import pyarrow
+
+        return pyarrow.chunked_array([column])
+    return column
+
+
+def _without_missing(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.integer] | None]:
+    """Return the values that are not missing, and for each code its place among them, -1 for missing."""
+    known = [value for value in values if value is not None]
+    if len(known) == len(values):
+        return known, None
+    places = np.full(len(values), -1, np.min_scalar_type(-len(values)))
+    places[[place for place, value in enumerate(values) if value is not None]] = range(len(known))
+    return known, places
+
+
+def _make_array(values: Sequence[Any], dtype: np.dtype[Any] | None) -> Decode:
+    levels = _array_levels(values, dtype)
+    return lambda codes: take(levels, codes)
+
+
+def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray[Any]:
     filled = [np.nan if value is None else value for value in values]
-    if dtype.kind in "US" and None not in values:
+    if dtype is not None and dtype.kind in "US" and None not in values:
         return np.array(filled)  # as wide as the longest declared value, whatever the data held
-    if dtype.kind in "iuf" or (dtype.kind == "b" and None not in values):
+    if dtype is not None and dtype.kind in "iuf":
         natural = np.array(filled)
         with np.errstate(invalid="ignore", over="ignore"):
             cast = natural.astype(dtype)
         # A float dtype may round the values as long as it tells them apart.
         fits = np.unique(cast).size == cast.size if dtype.kind == "f" else bool((cast == natural).all())
         return cast if fits else natural.astype(np.result_type(natural.dtype, dtype))
-    if dtype.kind in "mM":
+    if dtype is not None and dtype.kind == "b" and None not in values:
+        return np.array(values, bool)
+    if dtype is not None and dtype.kind == "M":
         return np.array([np.datetime64("NaT") if value is None else value for value in values], dtype)
+    if dtype is None and all(isinstance(value, int | float) for value in values):
+        return np.array(values)
     levels = np.empty(len(values), object)
-    levels[:] = filled
+    levels[:] = values
     return levels
 
 
-def _decode_pandas(codes: NDArray[np.integer], values: Sequence[Any], dtype: Any) -> Any:
+def _make_pandas(values: Sequence[Any], dtype: Any) -> Decode:
     if isinstance(dtype, pd.CategoricalDtype):
-        categories, places = _without_missing(codes, values)
-        return pd.Categorical.from_codes(places, dtype=pd.CategoricalDtype(categories, dtype.ordered))
+        known, places = _without_missing(values)
+        dtype = pd.CategoricalDtype(known, dtype.ordered)
+        return lambda codes: pd.Categorical.from_codes(codes if places is None else take(places, codes), dtype=dtype)
     if isinstance(dtype, np.dtype):
-        return take(_array_levels(values, dtype), codes)
-    if pd.api.types.is_integer_dtype(dtype) and _has_fraction(values):
-        dtype = None
-    try:
-        levels = pd.array(list(values), dtype=dtype)
-    except (TypeError, ValueError, OverflowError):
-        levels = pd.array(list(values))
-    return levels.take(codes)
-
-
-def _without_missing(codes: NDArray[np.integer], values: Sequence[Any]) -> tuple[list[Any], NDArray[np.integer]]:
-    """Return the values that are not missing, and codes among them, -1 for missing."""
-    known = [value for value in values if value is not None]
-    if len(known) == len(values):
-        return known, codes
-    places = np.full(len(values), -1, np.min_scalar_type(-len(values)))
-    places[[place for place, value in enumerate(values) if value is not None]] = range(len(known))
-    return known, take(places, codes)
+        return _make_array(values, dtype)
+    if isinstance(dtype, pd.PeriodDtype) or (pd.api.types.is_integer_dtype(dtype) and _has_fraction(values)):
+        dtype = None  # pandas would read numbers as periods, and warn
+    return pd.array(list(values), dtype=dtype).take
 
 
 def _has_fraction(values: Sequence[Any]) -> bool:
     return any(isinstance(value, float) and not value.is_integer() for value in values)
 
 
-def _decode_polars(codes: NDArray[np.integer], values: Sequence[Any], dtype: Any) -> Any:
+def _make_polars(values: Sequence[Any], dtype: Any) -> Decode:
     import polars
 
     if dtype == polars.Enum:
         dtype = polars.Enum([value for value in values if value is not None])
+    elif dtype is None and _has_fraction(values):
+        dtype = polars.Float64
     try:
         levels = polars.Series(values, dtype=dtype)
-    except (TypeError, OverflowError, polars.exceptions.PolarsError):
-        levels = polars.Series(values, dtype=polars.Float64 if _has_fraction(values) else None)
-    physical = polars.Series(codes)
-    if levels.dtype == polars.Enum and None not in values and hasattr(physical.cat, "to"):
+    except polars.exceptions.PolarsError as error:  # polars' errors are not of Python's kinds
+        raise TypeError(type(error).__name__) from None
+    if levels.dtype == polars.Enum and None not in values and hasattr(levels.cat, "to"):
         # Polars 2: the codes are the column; `gather` would widen each to an index first.
-        return physical.cast(levels.to_physical().dtype).cat.to(levels.dtype)
-    return levels.gather(codes)
+        physical = levels.to_physical().dtype
+        return lambda codes: polars.Series(codes).cast(physical).cat.to(levels.dtype)
+    return levels.gather
 
 
-def _decode_arrow(codes: NDArray[np.integer], values: Sequence[Any], kind: Any) -> Any:
+def _make_arrow(values: Sequence[Any], dtype: Any) -> Decode:
     import pyarrow
     from pyarrow import types
 
-    if types.is_dictionary(kind):
-        known, places = _without_missing(codes, values)
-        indices = pyarrow.array(places, mask=places < 0)
-        if np.iinfo(kind.index_type.to_pandas_dtype()).max >= len(known):
-            indices = indices.cast(kind.index_type)
-        return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(known, kind.value_type), ordered=kind.ordered)
-    try:
-        # Arrow would cut a fraction off without a word.
-        levels = pyarrow.array(values, pyarrow.float64() if types.is_integer(kind) and _has_fraction(values) else kind)
-    except pyarrow.ArrowException:
-        levels = pyarrow.array(values)
-    return levels.take(pyarrow.array(codes))
+    if dtype is not None and types.is_dictionary(dtype):
+        return _make_arrow_dictionary(values, dtype)
+    if dtype is not None and types.is_integer(dtype) and _has_fraction(values):
+        dtype = pyarrow.float64()  # Arrow would cut a fraction off without a word
+    if dtype is not None and types.is_string_view(dtype):
+        texts = pyarrow.array(values, pyarrow.string())  # views cannot be taken from
+        return lambda codes: texts.take(pyarrow.array(codes)).cast(dtype)
+    levels = pyarrow.array(values, dtype)
+    return lambda codes: levels.take(pyarrow.array(codes))
+
+
+def _make_arrow_dictionary(values: Sequence[Any], dtype: Any) -> Decode:
+    import pyarrow
+
+    known, places = _without_missing(values)
+    levels = pyarrow.array(known, dtype.value_type)
+    wide = np.iinfo(dtype.index_type.to_pandas_dtype()).max >= len(known)
+
+    def decode(codes: NDArray[np.integer]) -> Any:
+        positions = codes if places is None else take(places, codes)
+        indices = pyarrow.array(positions, mask=None if places is None else positions < 0)
+        if wide:
+            indices = indices.cast(dtype.index_type)
+        return pyarrow.DictionaryArray.from_arrays(indices, levels, ordered=dtype.ordered)
+
+    return decode
+
+
+_MAKERS: dict[str, tuple[Callable[[Sequence[Any], Any], Decode], Callable[[Any], Any]]] = {
+    "numpy": (_make_array, lambda like: like.dtype),
+    "pandas": (_make_pandas, lambda like: like.dtype),
+    "polars": (_make_polars, lambda like: like.dtype),
+    "pyarrow": (_make_arrow, lambda like: like.type),
+}

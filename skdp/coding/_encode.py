@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._kinds import is_missing, kind_of, plain
+from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, plain
 
 Codes = NDArray[np.unsignedinteger]
 
 _BLOCK = 1 << 16
 
-# What pandas calls a column of Python objects, and the kind of values that it then holds.
-_INFERRED_KINDS = {
+INFERRED_KINDS = {
     "string": "string",
     "boolean": "boolean",
     "integer": "number",
@@ -25,6 +23,7 @@ _INFERRED_KINDS = {
     "mixed-integer-float": "number",
     "empty": None,
 }
+"""What pandas calls a column of Python objects, and the kind of values that it then holds."""
 
 
 class ValueCoder:
@@ -65,19 +64,13 @@ class ValueCoder:
 
         Raises
         ------
-        TypeError
-            If the column is of another library.
+        ColumnError
+            If the column is of another library, or its dtype cannot tell two of the values apart.
         """
         if isinstance(column, np.ndarray):
             return self._encode_array(column, None)
-        implementation = nw.from_native(column, series_only=True).implementation
-        if implementation.is_pandas():
-            return self._encode_pandas(column)
-        if implementation.is_polars():
-            return self._encode_polars(column)
-        if implementation.is_pyarrow():
-            return self._encode_arrow(column)
-        raise TypeError(f"columns of {implementation.name.lower()} are not supported; use pandas, polars or pyarrow")
+        encode = {"pandas": self._encode_pandas, "polars": self._encode_polars, "pyarrow": self._encode_arrow}
+        return encode[library_of(column)](column)
 
     def _code_of(self, value: Any) -> int:
         if is_missing(value):
@@ -143,7 +136,9 @@ class ValueCoder:
         if types.is_dictionary(column.type):
             return self._encode_dictionary(column)
         mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
-        if types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type):
+        if types.is_string_view(column.type):
+            column = column.cast(pyarrow.large_string())  # there is no index_in for views
+        if types.is_string(column.type) or types.is_large_string(column.type):
             if self.kind != "string":
                 return self._mark_missing(np.full(len(column), self.outside, self.dtype), mask)
             coded = compute.index_in(column, value_set=pyarrow.array(list(self.codes), column.type))
@@ -188,7 +183,7 @@ class ValueCoder:
         for value, code in self.codes.items():
             if _holds(array.dtype, value):
                 if array.dtype.type(value) in known:
-                    raise ValueError(f"two declared values are the same number in a column of dtype {array.dtype}")
+                    raise ColumnError(f"two declared values are the same number in a column of dtype {array.dtype}")
                 known[array.dtype.type(value)] = code
         if not known:
             return codes
@@ -208,7 +203,7 @@ class ValueCoder:
 
     def _encode_objects(self, array: NDArray[np.object_]) -> Codes:
         inferred = pd.api.types.infer_dtype(array, skipna=True)
-        kind = _INFERRED_KINDS.get(inferred, "mixed")
+        kind = INFERRED_KINDS.get(inferred, "mixed")
         if kind is None or kind != self.kind:
             return self._encode_one_by_one(array)
         # Every object is of the declared kind, so hashing cannot take 1 for True.
@@ -248,81 +243,3 @@ def _holds(dtype: np.dtype[Any], value: Any) -> bool:
             return bool(cast == value if isinstance(value, float) else cast.item() == value)
     except OverflowError:
         return False
-
-
-def to_numbers(column: Any) -> NDArray[np.float64]:
-    """Return a numeric column as floats, nan where it is missing.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        The numbers.
-
-    Returns
-    -------
-    ndarray of float64
-        The numbers; nan for a missing one.
-
-    Raises
-    ------
-    TypeError
-        If the column is not numeric.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> to_numbers(pd.Series([1, None], dtype="Int64"))
-    array([ 1., nan])
-    """
-    if isinstance(column, np.ndarray):
-        column = pd.Series(column)
-    if isinstance(column, pd.Series) and (column.dtype == object or isinstance(column.dtype, pd.CategoricalDtype)):
-        objects = column.to_numpy(dtype=object)
-        if _INFERRED_KINDS.get(pd.api.types.infer_dtype(objects, skipna=True)) != "number":
-            raise TypeError("expected numbers")
-        column = pd.to_numeric(pd.Series(objects))
-    series = nw.from_native(column, series_only=True)
-    if series.dtype == nw.Categorical and series.implementation.is_pyarrow():
-        series = nw.from_native(column.cast(column.type.value_type), series_only=True)
-    if not series.dtype.is_numeric():
-        raise TypeError("expected numbers")
-    return series.cast(nw.Float64).to_numpy().astype(float)
-
-
-def distinct_values(column: Any) -> tuple[list[Any], bool]:
-    """Read the distinct values of a column from the data, sorted, and whether any is missing.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        The values.
-
-    Returns
-    -------
-    tuple
-        The distinct plain values without the missing ones, and True if some are missing.
-
-    Raises
-    ------
-    TypeError
-        If the column mixes values of several kinds, such as numbers and strings.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> distinct_values(np.array(["b", "a", None, "a"], dtype=object))
-    (['a', 'b'], True)
-    """
-    if isinstance(column, np.ndarray):
-        column = pd.Series(column)
-    series = nw.from_native(column, series_only=True)
-    if series.dtype == nw.Object:
-        # Hashing would merge 1, 1.0 and True.
-        objects = [plain(value) for value in series.to_list()]
-        found = list({(kind_of(value), value): value for value in objects}.values())
-    else:
-        found = [plain(value) for value in series.unique().to_list()]
-    known = [value for value in found if value is not None]
-    if len({kind_of(value) for value in known}) > 1:
-        raise TypeError("values of several kinds")
-    return sorted(known), len(known) < len(found)

@@ -6,8 +6,43 @@ from datetime import datetime
 from numbers import Integral, Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+
+
+class ColumnError(ValueError):
+    """A column cannot be coded. The message is our own and holds no value, so it may be shown."""
+
+
+def library_of(column: Any) -> str:
+    """Name the library of a series.
+
+    Parameters
+    ----------
+    column : pandas Series, polars Series or pyarrow ChunkedArray
+        The series.
+
+    Returns
+    -------
+    {"pandas", "polars", "pyarrow"}
+        Its library.
+
+    Raises
+    ------
+    ColumnError
+        If it is of another library.
+
+    Examples
+    --------
+    >>> library_of(pd.Series([1]))
+    'pandas'
+    """
+    series = nw.from_native(column, series_only=True, pass_through=True)
+    name = series.implementation.name.lower() if isinstance(series, nw.Series) else type(column).__name__
+    if name not in ("pandas", "polars", "pyarrow"):
+        raise ColumnError(f"columns of {name} are not supported; use pandas, polars or pyarrow")
+    return name
 
 
 def is_missing(value: Any) -> bool:

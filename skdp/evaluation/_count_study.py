@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.domain import Domain
+from skdp.domain import Codes, Domain
+from skdp.frames import read_table
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import expected_l2_error, l1_count_error, l2_count_error
 from skdp.oracles import POSTPROCESSORS
@@ -102,7 +103,7 @@ def count_study(
     Raises
     ------
     ValueError
-        If `repeats` is below 1, or the frame holds undeclared values.
+        If `repeats` is below 1, an epsilon is given twice, or the frame holds undeclared values.
 
     Notes
     -----
@@ -121,13 +122,17 @@ def count_study(
     """
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
+    if not epsilons or len(set(epsilons)) < len(epsilons):
+        raise ValueError(f"epsilons must be distinct, and at least one, got {list(epsilons)}")
     releases, errors, expected = [], [], []
-    for epsilon in epsilons:
-        encoder = RandomizedResponseEncoder(
-            epsilon, strategy="joint", categories=domain, random_state=random_state
-        ).fit(frame)
-        truth = pd.Series(encoder.tally(frame).support[0], index=domain.cells(), name="true")
-        true = truth.to_numpy()
+    table = read_table(frame)
+    cells = domain.join(_declared(domain, domain.encode(table.columns)))
+    true = np.bincount(cells, minlength=domain.size)
+    truth = pd.Series(true, index=domain.cells(), name="true")
+    for index, epsilon in enumerate(epsilons):
+        # Another seed for each epsilon, or all of them would share their luck.
+        seed = None if random_state is None else random_state + index
+        encoder = RandomizedResponseEncoder(epsilon, strategy="joint", categories=domain, random_state=seed).fit(frame)
         # The mean of |N(0, s)| is s sqrt(2 / pi).
         l1_mean = float(np.sqrt(encoder.count_variances(truth) * 2 / np.pi).sum())
         expected.append((l1_mean, expected_l2_error(encoder, truth)))
@@ -148,3 +153,10 @@ def count_study(
         pd.DataFrame(errors, columns=["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]),
         pd.DataFrame(expected, index=pd.Index(epsilons, name="epsilon"), columns=["l1_mean", "l2_rms"]),
     )
+
+
+def _declared(domain: Domain, codes: list[Codes]) -> list[Codes]:
+    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+        if column.max(initial=0) == size:
+            raise ValueError(f"column {name!r} holds a value, or a missing one, that the domain does not declare")
+    return codes

@@ -141,7 +141,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
             axes.errorbar(
                 private.index.astype(float) * (0.97 + 0.06 * index),  # side by side, not on top of each other
                 private["mean"],
-                yerr=private["std"].fillna(0),
+                yerr=None if private["std"].isna().all() else private["std"],
                 fmt="o-",
                 ms=4,
                 color=colour,

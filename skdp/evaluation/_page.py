@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -32,9 +33,12 @@ th { font-weight: 600; }
 thead th { vertical-align: bottom; border-bottom: 2px solid var(--ink); white-space: normal; }
 th[scope=row], td.text, th.text { text-align: left; }
 tr.group > * { border-top: 2px solid var(--line); }
+.formula { white-space: nowrap; }
+sup { line-height: 0; }
 code { background: #f2f2f2; padding: 0.1em 0.3em; border-radius: 3px; font-size: 0.9em; }
 @media (max-width: 600px) {
   table { font-size: 0.8rem; } th, td { padding: 0.25rem 0.4rem; } ul { padding-left: 1.1rem; }
+  .caption::after { content: " (Scroll the table sideways.)"; }
 }
 footer { margin-top: 3rem; color: var(--soft); font-size: 0.85rem; }
 """
@@ -97,7 +101,7 @@ def paragraph(text: str, kind: str = "") -> str:
     str
         HTML.
     """
-    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+    return f'<p class="{kind}">{_rich(text)}</p>' if kind else f"<p>{_rich(text)}</p>"
 
 
 def bullets(texts: Sequence[str]) -> str:
@@ -113,7 +117,14 @@ def bullets(texts: Sequence[str]) -> str:
     str
         HTML.
     """
-    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+    return "<ul>" + "".join(f"<li>{_rich(text)}</li>" for text in texts) + "</ul>"
+
+
+def _rich(text: str) -> str:
+    """Escape a text, and set powers as such: e^ε, and e^ε / (e^ε + 3) on one line."""
+    escaped = escape(text)
+    formula = re.sub(r"e\^ε / \(e\^ε \+ \d+\)", lambda found: f'<span class="formula">{found[0]}</span>', escaped)
+    return formula.replace("e^ε", "e<sup>ε</sup>")
 
 
 def figures(svgs: Mapping[str, str]) -> str:

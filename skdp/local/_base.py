@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from math import prod
+from numbers import Real
 from statistics import NormalDist
 from typing import Any, Self
 
@@ -25,7 +26,7 @@ from skdp.local._input import declares_missing, read_domain, read_input
 from skdp.local._tally import ReportTally
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
-from skdp.randomness import uniform_integers
+from skdp.randomness import ByteSource, uniform_integers
 
 _STRATEGIES = ("split", "joint")
 
@@ -51,7 +52,8 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
     def _make_oracle(self, k: int, epsilon: Fraction) -> FrequencyOracle: ...
 
     @abstractmethod
-    def _write_reports(self, reports: list[NDArray[Any]], table: Table) -> Any: ...
+    def _writer(self, table: Table) -> Callable[[list[NDArray[Any]]], Any]:
+        """Prepare to write reports into a table like the given one; whatever cannot be written fails here."""
 
     @abstractmethod
     def _read_reports(self, reports: Any) -> list[NDArray[Any]]: ...
@@ -111,10 +113,12 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
                     f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
                     "is needed to read categories from the data); drop the column or declare its other categories"
                 )
-        self._check_unknown(domain)
+        self._unknown_codes(domain)
         # Everything is checked before the first attribute is set.
         attributes = [domain.columns] if self.strategy == "joint" else [(name,) for name in domain.columns]
         sizes = [domain.select(columns).size for columns in attributes]
+        if max(sizes) >= 1 << 32:
+            raise ValueError(f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns")
         oracles = tuple(self._make_oracle(k, epsilon / len(attributes)) for k in sizes)
         self.domain_ = domain
         self.categories_ = [np.array(domain[name].labels, dtype=object) for name in domain.columns]
@@ -125,7 +129,12 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
             mechanism=self._mechanism,
             secure=self.random_state is None,
         )
+        # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
         self._attributes = attributes
+        self._joint = self.strategy == "joint"
+        self._unknown = self._unknown_codes(domain)
+        self._seed = self.random_state
+        self._ledger = self.ledger
         self._calls = CallCounter()
         return self
 
@@ -138,23 +147,22 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
         check_random_state(self.random_state)
         return epsilon
 
-    def _check_unknown(self, domain: Domain) -> None:
-        if self.handle_unknown in ("error", "uniform"):
-            return
-        for name in domain.columns:
-            if self._replacement(domain, name) == len(domain[name]):
+    def _unknown_codes(self, domain: Domain) -> str | dict[Any, int]:
+        """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
+        if isinstance(self.handle_unknown, str) and self.handle_unknown in ("error", "uniform"):
+            return self.handle_unknown
+        if not np.isscalar(self.handle_unknown) and not is_missing(self.handle_unknown):
+            raise TypeError(f"handle_unknown must be a single value, got {type(self.handle_unknown).__name__}")
+        value = np.empty(1, object)
+        value[0] = self.handle_unknown
+        codes = {name: int(domain[name].encode(value)[0]) for name in domain.columns}
+        for name, code in codes.items():
+            if code == len(domain[name]):
                 raise ValueError(
                     "handle_unknown must be 'error', 'uniform' or a value that every column declares; column "
                     f"{name!r} does not declare {self.handle_unknown!r}"
                 )
-
-    def _replacement(self, domain: Domain, name: Any) -> int:
-        value = np.empty(1, object)
-        value[0] = self.handle_unknown
-        try:
-            return int(domain[name].encode(value)[0])
-        except TypeError:
-            return len(domain[name])
+        return codes
 
     def transform(self, X: Any) -> Any:
         """Privatise a table: a new release with fresh coins at every call.
@@ -181,11 +189,12 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         table = read_input(self, X, reset=False)
         codes = self._encode(table)
-        if self.ledger is not None:
-            self.ledger.charge(self.guarantee_, type(self).__name__)
+        write = self._writer(table)
+        if self._ledger is not None:
+            self._ledger.charge(self.guarantee_, type(self).__name__)
         call = self._calls.advance()
         self._fill_unknown(codes, call)
-        released = self._write_reports(self._randomise(codes, call), table)
+        released = write(self._randomise(codes, call))
         # scikit-learn's own conversion after `set_output` knows arrays and pandas, not polars -> pandas or pyarrow.
         config = getattr(self, "_sklearn_output_config", {})
         return convert_frame(released, config.get("transform", get_config()["transform_output"]))
@@ -194,7 +203,7 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
         """Code the columns; under ``handle_unknown="error"`` every code is then a declared one."""
         self._check_names(table)
         codes = self.domain_.encode(table.columns)
-        if self.handle_unknown == "error":
+        if self._unknown == "error":
             self._refuse_undeclared(codes, "Declare it, or set handle_unknown='uniform'.")
         return codes
 
@@ -214,22 +223,25 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
                 )
 
     def _fill_unknown(self, codes: list[Codes], call: int) -> None:
-        if self.handle_unknown == "error":
+        if self._unknown == "error":
             return
         for name, size, column in zip(self.domain_.columns, self.domain_.sizes, codes, strict=True):
-            if self.handle_unknown == "uniform":
-                source = coins(self.random_state, type(self).__name__, call, name, "unknown")
-                # Drawn for every row, so that the time does not show how many were unforeseen.
-                np.copyto(column, uniform_integers(source, size, column.size), where=column == size, casting="unsafe")
+            if isinstance(self._unknown, dict):
+                column[column == size] = self._unknown[name]
             else:
-                column[column == size] = self._replacement(self.domain_, name)
+                # Drawn for every row, so that the time does not show how many were unforeseen.
+                drawn = uniform_integers(self._coins(call, "unknown", name), size, column.size)
+                np.copyto(column, drawn, where=column == size, casting="unsafe")
+
+    def _coins(self, call: int, purpose: str, *columns: Any) -> ByteSource:
+        return coins(self._seed, type(self).__name__, call, purpose, *columns)
 
     def _randomise(self, codes: list[Codes], call: int) -> list[NDArray[Any]]:
-        if self.strategy == "joint":
+        if self._joint:
             codes[:] = [self.domain_.join(codes)]
         reports = []
         for oracle, columns in zip(self.oracles_, self._attributes, strict=True):
-            source = coins(self.random_state, type(self).__name__, call, *columns)
+            source = self._coins(call, "report", *columns)
             reports.append(oracle.report(codes.pop(0), source))  # the true codes go as the reports come
         return reports
 
@@ -263,7 +275,7 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
         return ReportTally(support, len(codes[0]), self.domain_, self._protocol())
 
     def _protocol(self) -> tuple[Any, ...]:
-        return (type(self).__name__, self.strategy, *((oracle.p, oracle.q) for oracle in self.oracles_))
+        return (type(self).__name__, self._joint, *((oracle.p, oracle.q) for oracle in self.oracles_))
 
     def estimate_counts(
         self, reports: Any, *, postprocess: str = "none", confidence_level: float = 0.95
@@ -337,10 +349,10 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
 
     def _estimate(self, reports: Any, postprocess: str, confidence_level: float, what: str) -> pd.DataFrame:
         check_is_fitted(self)
-        if postprocess not in POSTPROCESSORS:
+        if not isinstance(postprocess, str) or postprocess not in POSTPROCESSORS:
             raise ValueError(f"postprocess must be one of {tuple(POSTPROCESSORS)}, got {postprocess!r}")
-        if isinstance(confidence_level, bool) or not 0 < confidence_level < 1:
-            raise ValueError(f"confidence_level must be between 0 and 1, got {confidence_level}")
+        if not isinstance(confidence_level, Real) or isinstance(confidence_level, bool) or not 0 < confidence_level < 1:
+            raise ValueError(f"confidence_level must be a number between 0 and 1, got {confidence_level!r}")
         tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
         if tally.domain != self.domain_ or tally.protocol != self._protocol():
             raise ValueError("the tally comes from an encoder with different parameters or another domain")
@@ -357,7 +369,7 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
         return pd.DataFrame({name: values / scale for name, values in table.items()}, index=self._cells())
 
     def _cells(self) -> pd.Index:
-        if self.strategy == "joint" or len(self.domain_.columns) == 1:
+        if self._joint or len(self.domain_.columns) == 1:
             return self.domain_.cells()
         pairs = [(name, label) for name in self.domain_.columns for label in self.domain_[name].labels]
         return pd.MultiIndex.from_tuples(pairs, names=["column", "category"])

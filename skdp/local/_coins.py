@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp.coding import plain
 from skdp.randomness import ByteSource, SecureSource, SeededSource
 
 
@@ -62,7 +63,8 @@ def coins(random_state: int | None, *key: Any) -> ByteSource:
     random_state : None or int
         What the user asked for.
     *key : object
-        Class, call number and column: what a seeded stream is for.
+        Class, call number, purpose and columns: what a seeded stream is for. Keys are told apart with their types: the
+        columns 1 and "1" have streams of their own.
 
     Returns
     -------
@@ -71,4 +73,4 @@ def coins(random_state: int | None, *key: Any) -> ByteSource:
     """
     if random_state is None:
         return SecureSource()
-    return SeededSource(int(random_state), *(part if isinstance(part, int) else str(part) for part in key))
+    return SeededSource(int(random_state), *map(repr, map(plain, key)))

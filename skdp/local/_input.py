@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from skdp.coding import distinct_values
+from skdp.coding import ColumnError, distinct_values
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table, is_frame, read_table
 from skdp.privacy import PrivacyLeakWarning
@@ -51,6 +52,10 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Table:
             raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return read_table(X)
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
+    if type(X).__module__.startswith("pyarrow"):
+        raise TypeError(f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it")
     if not issparse(X):
         # scikit-learn's own messages for these mistakes print the data.
         array = np.asarray(X)
@@ -96,12 +101,11 @@ def read_domain(table: Table, categories: Any) -> Domain:
     declared = _declared(table, categories)
     read = [name for name in table.names if name not in declared]
     if read:
-        # The call stack is: user, fit, this function.
         warnings.warn(
             f"the categories of {', '.join(map(repr, read))} are read from the data, so which values occur is not "
             "protected; declare them with categories=, or use a categorical dtype",
             PrivacyLeakWarning,
-            stacklevel=3,
+            stacklevel=_level_of_the_caller(),
         )
     for name, column in zip(table.names, table.columns, strict=True):
         if name not in declared:
@@ -149,10 +153,8 @@ def _from_dtypes(table: Table) -> dict[Any, list[Any]]:
 def _observed(name: Any, column: Any) -> Categories:
     try:
         values, missing = distinct_values(column)
-    except TypeError:
-        raise ValueError(
-            f"column {name!r} mixes values of several kinds (or of one that cannot be sorted); declare its categories"
-        ) from None
+    except ColumnError as error:
+        raise ValueError(f"column {name!r} {error}; declare its categories") from None
     if missing:
         raise ValueError(
             f"column {name!r} holds missing values (NaN); declare its categories, with None among them for missing"
@@ -161,6 +163,14 @@ def _observed(name: Any, column: Any) -> Categories:
         return Categories(values)
     except ValueError as error:
         raise ValueError(f"column {name!r}: {error}") from None
+
+
+def _level_of_the_caller() -> int:
+    """Return the stacklevel of the first frame outside skdp and scikit-learn: who called `fit`."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("skdp", "sklearn"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def declares_missing(domain: Domain) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -106,12 +107,12 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
     >>> [[round(float(share), 3) for share in row] for row in encoder.channel()[0]]
     [[0.75, 0.25], [0.25, 0.75]]
     >>> reports.value_counts().to_dict()
-    {('no',): 22580, ('yes',): 9981}
+    {('no',): 22546, ('yes',): 10015}
     >>> encoder.estimate_counts(reports).round(0)
              count  std_error    lower    upper
     sales
-    yes     3682.0      156.0   3375.0   3988.0
-    no     28880.0      156.0  28573.0  29186.0
+    yes     3750.0      156.0   3443.0   4056.0
+    no     28812.0      156.0  28505.0  29118.0
 
     A value that was not declared is refused, and not shown:
 
@@ -144,11 +145,16 @@ handle_unknown='uniform'.
     def _make_oracle(self, k: int, epsilon: Fraction) -> RandomizedResponse:
         return RandomizedResponse(k, epsilon)
 
-    def _write_reports(self, reports: list[Codes], table: Table) -> Any:
-        if self.strategy == "joint":
-            reports[:] = self.domain_.split(reports.pop())
-        codes = (reports.pop(0) for _ in self.domain_.columns)  # they go as the columns come
-        return table.rebuild(self.domain_.decode(codes, table.columns), self.domain_.columns)
+    def _writer(self, table: Table) -> Callable[[list[Codes]], Any]:
+        decoders = self.domain_.decoders(table.columns)
+
+        def write(reports: list[Codes]) -> Any:
+            if self._joint:
+                reports[:] = self.domain_.split(reports.pop())
+            columns = [decode(reports.pop(0)) for decode in decoders]  # the codes go as the columns come
+            return table.rebuild(columns, self.domain_.columns)
+
+        return write
 
     def _read_reports(self, reports: Any) -> list[NDArray[Any]]:
         check_is_fitted(self)
@@ -156,4 +162,4 @@ handle_unknown='uniform'.
         self._check_names(table)
         codes = self.domain_.encode(table.columns)
         self._refuse_undeclared(codes, "These are not reports of this encoder.")
-        return [self.domain_.join(codes)] if self.strategy == "joint" else list(codes)
+        return [self.domain_.join(codes)] if self._joint else list(codes)

@@ -122,7 +122,10 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
             return self
         if relation == "add_remove":
             raise ValueError("a guarantee for replacing a record says nothing about adding or removing one")
-        delta = (1 + exp_bounds(self.epsilon)[1]) * Fraction(self.delta)
+        if self.delta == 0:
+            return replace(self, epsilon=2 * self.epsilon, relation="replace")
+        # Beyond e^800 every delta of a float is 1 or more.
+        delta = (1 + exp_bounds(min(self.epsilon, 800.0))[1]) * Fraction(self.delta)
         if delta >= 1:
             raise ValueError("the implied delta for replacing a record is 1 or more: nothing is promised")
         return replace(self, epsilon=2 * self.epsilon, delta=round_up(delta), relation="replace")

@@ -85,7 +85,8 @@ class PrivacyLedger:
     def remaining(self) -> tuple[float, float]:  # numpydoc ignore=RT01
         """Epsilon and delta that are left."""
         epsilon, delta = self._totals()
-        return float(_written(self.epsilon) - epsilon), float(_written(self.delta) - delta)
+        with localcontext(prec=400):
+            return float(_written(self.epsilon) - epsilon), float(_written(self.delta) - delta)
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
         """Charge a release that is about to be made.
@@ -131,13 +132,13 @@ class PrivacyLedger:
         Returns
         -------
         pandas.DataFrame
-            A row a charge: ``what, epsilon, delta, relation, trust, scope, mechanism``.
+            A row a charge: ``what, epsilon, delta, relation, trust, scope, mechanism, secure``.
         """
         rows = [
-            (what, g.epsilon, g.delta, g.relation, g.trust, ", ".join(map(str, g.scope)), g.mechanism)
+            (what, g.epsilon, g.delta, g.relation, g.trust, ", ".join(map(str, g.scope)), g.mechanism, g.secure)
             for what, g in self._charges
         ]
-        names = ["what", "epsilon", "delta", "relation", "trust", "scope", "mechanism"]
+        names = ["what", "epsilon", "delta", "relation", "trust", "scope", "mechanism", "secure"]
         return pd.DataFrame(rows, columns=names)
 
     def _totals(self) -> tuple[Decimal, Decimal]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from numbers import Real
+from numbers import Rational, Real
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,10 @@ def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> F
     sign = ">= 0" if zero else "> 0"
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a finite number {sign}, got {type(value).__name__}")
-    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+    exact = _exact(value)
+    if exact is None or exact < 0 or (exact == 0 and not zero):
         raise ValueError(f"{name} must be a finite number {sign}, got {value}")
-    return _exact(value)
+    return exact
 
 
 def check_delta(value: Any, *, name: str = "delta") -> Fraction:
@@ -84,10 +85,17 @@ def check_delta(value: Any, *, name: str = "delta") -> Fraction:
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number in [0, 1), got {type(value).__name__}")
-    if not 0 <= float(value) < 1:
+    exact = _exact(value)
+    if exact is None or not 0 <= exact < 1:
         raise ValueError(f"{name} must be a number in [0, 1), got {value}")
-    return _exact(value)
+    return exact
 
 
-def _exact(number: Any) -> Fraction:
-    return Fraction(number.item() if isinstance(number, np.generic) else number)
+def _exact(number: Any) -> Fraction | None:
+    """Return the exact value of a real number, None if it is not finite (as a float)."""
+    try:
+        if isinstance(number, Rational) and not isinstance(number, np.generic) and math.isfinite(float(number)):
+            return Fraction(number)
+        return Fraction(float(number))
+    except (OverflowError, ValueError):
+        return None

@@ -74,6 +74,27 @@ def test_a_seed_makes_it_reproducible_and_repeats_differ():
     assert not secure.errors["l1"].equals(one.errors["l1"])
 
 
+def test_the_luck_of_one_epsilon_is_not_that_of_another():
+    frame = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
+    domain = Domain({"sex": ["Female", "Male"]})
+    errors = count_study(frame, domain, epsilons=[1.0, 1.1], repeats=200, random_state=0).errors
+    unbiased = errors[errors["postprocess"] == "none"]
+    one, other = (unbiased[unbiased["epsilon"] == epsilon]["l2"] for epsilon in (1.0, 1.1))
+    # 200 independent pairs: beyond 0.34 at most once in 10**6.
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.34
+
+
+def test_what_cannot_be_studied_is_explained():
+    frame = pd.DataFrame({"sex": ["Female", "secret"]})
+    domain = Domain({"sex": ["Female", "Male"]})
+    with pytest.raises(ValueError, match="column 'sex' holds a value, or a missing one, that the domain") as caught:
+        count_study(frame, domain, epsilons=[1.0])
+    assert "secret" not in str(caught.value)
+    for epsilons in ([], [1.0, 1]):
+        with pytest.raises(ValueError, match="epsilons must be distinct"):
+            count_study(frame, domain, epsilons=epsilons)
+
+
 @pytest.mark.parametrize("repeats", [0, -1, 1.5, True, "3"])
 def test_repeats_must_be_a_positive_integer(repeats):
     with pytest.raises(ValueError, match="repeats must be"):

@@ -55,8 +55,10 @@ def test_composition_keeps_what_weakens_the_promise():
 def test_replace_does_not_imply_add_remove():
     with pytest.raises(ValueError, match="says nothing about adding"):
         PrivacyGuarantee(1).to("add_remove")
-    with pytest.raises(ValueError, match="nothing is promised"):
-        PrivacyGuarantee(10, 0.1, relation="add_remove").to("replace")
+    for epsilon, delta in ((10, 0.1), (1e8, 1e-9), (1e8, 5e-324)):
+        with pytest.raises(ValueError, match="nothing is promised"):
+            PrivacyGuarantee(epsilon, delta, relation="add_remove").to("replace")
+    assert PrivacyGuarantee(1e8, relation="add_remove").to("replace").epsilon == 2e8
     with pytest.raises(ValueError, match="relation must be"):
         PrivacyGuarantee(1).to("swap")
 

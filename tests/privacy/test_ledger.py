@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -59,6 +61,7 @@ def test_the_report_lists_every_charge():
             "trust": "local",
             "scope": "sex, age",
             "mechanism": "coins",
+            "secure": True,
         }
     ]
 
@@ -71,6 +74,35 @@ def test_copies_and_clones_are_the_same_ledger():
 def test_it_refuses_to_be_pickled():
     with pytest.raises(pickle.PicklingError, match="lives in one process"):
         pickle.dumps(PrivacyLedger(epsilon=1))
+
+
+def test_a_small_charge_leaves_a_large_budget_exactly():
+    ledger = PrivacyLedger(epsilon=1e16)
+    ledger.charge(PrivacyGuarantee(1e-16), "release")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(PrivacyGuarantee(1e16), "release")
+
+
+def test_a_charge_waits_for_the_one_before_it(monkeypatch):
+    """Both threads see an empty ledger unless the second waits until the first has charged."""
+    ledger = PrivacyLedger(epsilon=1)
+    totals, meeting = ledger._totals, threading.Barrier(2)
+
+    def slow_totals():
+        result = totals()
+        with contextlib.suppress(threading.BrokenBarrierError):
+            meeting.wait(timeout=0.5)
+        return result
+
+    monkeypatch.setattr(ledger, "_totals", slow_totals)
+
+    def spend(_):
+        with contextlib.suppress(BudgetExceeded):
+            ledger.charge(PrivacyGuarantee(1), "thread")
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(spend, range(2)))
+    assert len(ledger.report()) == 1
 
 
 def test_threads_cannot_overspend():

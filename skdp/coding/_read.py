@@ -1,0 +1,155 @@
+"""Reading a column as numbers, or the values that occur in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding._encode import take
+from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, plain
+
+
+def to_numbers(column: Any) -> NDArray[np.floating]:
+    """Return a numeric column as floats, nan where it is missing or, among Python objects, where it is no number.
+
+    Parameters
+    ----------
+    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+        The numbers.
+
+    Returns
+    -------
+    ndarray of floats
+        The numbers, in a narrow float dtype if the column has one.
+
+    Raises
+    ------
+    ColumnError
+        If the dtype of the column is not numeric.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> to_numbers(pd.Series([1, None], dtype="Int64"))
+    array([ 1., nan])
+    """
+    if isinstance(column, np.ndarray):
+        return _from_array(column)
+    read = {"pandas": _from_pandas, "polars": _from_polars, "pyarrow": _from_arrow}
+    return read[library_of(column)](column)
+
+
+def _refuse(dtype: Any) -> ColumnError:
+    return ColumnError(f"expected numbers, got a column of dtype {dtype}")
+
+
+def _from_array(array: NDArray[Any]) -> NDArray[np.floating]:
+    if array.dtype.kind == "f":
+        return array
+    if array.dtype.kind in "iu":
+        return array.astype(float)
+    if array.dtype.kind != "O":
+        # Not the dtype itself: that of a string array is as wide as its longest value.
+        raise _refuse(array.dtype.type.__name__)
+    return np.fromiter(map(_number, array), float, array.size)
+
+
+def _number(value: Any) -> float:
+    if is_missing(value) or kind_of(value) != "number":
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+
+
+def _from_pandas(column: pd.Series) -> NDArray[np.floating]:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        if not pd.api.types.is_numeric_dtype(dtype.categories.dtype):
+            raise _refuse("category")
+        levels = _from_array(np.asarray(dtype.categories))
+        return take(np.append(levels, np.nan), column.cat.codes.to_numpy())
+    if isinstance(dtype, pd.ArrowDtype):
+        import pyarrow
+
+        return _from_arrow(pyarrow.array(column.array))
+    if isinstance(dtype, np.dtype):
+        return _from_array(column.to_numpy())
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype):
+        return column.to_numpy(dtype=float, na_value=np.nan)
+    raise _refuse(dtype)
+
+
+def _from_polars(column: Any) -> NDArray[np.floating]:
+    import polars
+
+    if not column.dtype.is_numeric():
+        raise _refuse(column.dtype.base_type())
+    if column.dtype != polars.Float32:
+        column = column.cast(polars.Float64)
+    return column.fill_null(float("nan")).to_numpy()
+
+
+def _from_arrow(column: Any) -> NDArray[np.floating]:
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+        raise _refuse(kind)
+    if kind != pyarrow.float32():
+        # A safe cast would refuse a large integer, and show it.
+        column = column.cast(pyarrow.float64(), safe=False)
+    nan = pyarrow.scalar(float("nan"), column.type)
+    return column.fill_null(nan).to_numpy(zero_copy_only=False)
+
+
+def distinct_values(column: Any) -> tuple[list[Any], bool]:
+    """Read the distinct values of a column from the data, sorted, and whether any is missing.
+
+    Parameters
+    ----------
+    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+        The values.
+
+    Returns
+    -------
+    tuple
+        The distinct plain values without the missing ones, and True if some are missing.
+
+    Raises
+    ------
+    ColumnError
+        If the column mixes values of several kinds, such as numbers and strings, or they cannot be sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distinct_values(np.array(["b", "a", None, "a"], dtype=object))
+    (['a', 'b'], True)
+    """
+    if isinstance(column, np.ndarray):
+        column = pd.Series(column)
+    elif library_of(column) == "pyarrow" and str(column.type) == "string_view":
+        column = column.cast("large_string")  # Arrow's `unique` misreads nulls among views
+    series = nw.from_native(column, series_only=True)
+    try:
+        if series.dtype == nw.Object:
+            # Hashing would merge 1, 1.0 and True.
+            objects = [plain(value) for value in series.to_list()]
+            found = list({(kind_of(value), value): value for value in objects}.values())
+        else:
+            found = [plain(value) for value in series.unique().to_list()]
+        known = [value for value in found if value is not None]
+        if len({kind_of(value) for value in known}) > 1:
+            raise ColumnError("mixes values of several kinds")
+        return sorted(known), len(known) < len(found)
+    except TypeError:
+        raise ColumnError("holds values that cannot be hashed and sorted") from None

@@ -1,0 +1,89 @@
+"""The declared values of one column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Set
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.coding import ValueCoder, is_missing, kind_of, plain
+
+
+class Categories:
+    """The declared values of one column, in order.
+
+    Parameters
+    ----------
+    values : iterable
+        At least one; all of one kind (strings, numbers, booleans, …). None (or nan, or ``pd.NA``) declares missing as a
+        value.
+
+    Attributes
+    ----------
+    values : tuple
+        The values as plain Python objects, None for missing.
+
+    Raises
+    ------
+    TypeError
+        If the values are not a collection of hashable scalars, or of several kinds.
+    ValueError
+        If there is no value, a duplicate (1 and 1.0 are one), or a number that is not finite.
+    """
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        # The order of a set changes from one process to the next, and with it every code.
+        if isinstance(values, str | bytes | Mapping | Set) or not isinstance(values, Iterable):
+            raise TypeError(f"expected a list of values, got {type(values).__name__}")
+        self.values = tuple(plain(value) for value in values)
+        known = [value for value in self.values if value is not None]
+        if not self.values:
+            raise ValueError("expected at least one value")
+        kinds = sorted({kind_of(value) for value in known})
+        if len(kinds) > 1:
+            raise TypeError(f"expected values of one kind, got {' and '.join(kinds)}")
+        if any(isinstance(value, Real) and not math.isfinite(value) for value in known):
+            raise ValueError("expected finite numbers, got an infinite one")
+        if len(set(self.values)) < len(self.values):
+            raise ValueError("expected distinct values, got duplicates")
+        self._coder = ValueCoder(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Categories) and _typed(self.values) == _typed(other.values)
+
+    def __hash__(self) -> int:
+        return hash(self.values)
+
+    def __repr__(self) -> str:
+        return repr(list(self.values))
+
+    @property
+    def labels(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
+        """The values themselves."""
+        return self.values
+
+    def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
+        """Code a column by value.
+
+        Parameters
+        ----------
+        column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+            The values.
+
+        Returns
+        -------
+        ndarray of unsigned integers
+            A position a value; ``len(self)`` for whatever is not declared.
+        """
+        return self._coder.encode(column)
+
+
+def _typed(values: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    return [("missing" if is_missing(value) else kind_of(value), value) for value in values]

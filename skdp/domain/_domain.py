@@ -1,0 +1,238 @@
+"""The declared values of all columns, and the codes of their combinations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding import ColumnError, decoder
+from skdp.domain._categories import Categories
+from skdp.domain._interval import Interval
+
+Codes = NDArray[np.unsignedinteger]
+
+_BLOCK = 1 << 16
+
+
+class Domain:
+    """The public values of every column, in order.
+
+    A domain is declared, not read from the data: which values occur is private.
+
+    Parameters
+    ----------
+    columns : mapping of column name to values
+        A list of values a column, or an `Interval`. None (also nan, ``pd.NA``) among the values declares missing as a
+        value. A column of one value is legal.
+
+    Attributes
+    ----------
+    columns : tuple
+        The column names.
+    sizes : tuple of int
+        The number of values of each column.
+    size : int
+        The number of cells of the full Cartesian product.
+
+    Raises
+    ------
+    TypeError
+        If the columns are no mapping, or values are of several kinds (1 and True and "1" never mix).
+    ValueError
+        If there is no column, a column without values, or a duplicate (1 and 1.0 are one).
+
+    Examples
+    --------
+    >>> domain = Domain({"age": Interval(edges=[0, 38, 120]), "sex": ["Female", "Male"]})
+    >>> domain.size
+    4
+    >>> domain.cells().to_list()
+    [('[0, 38)', 'Female'), ('[0, 38)', 'Male'), ('[38, 120]', 'Female'), ('[38, 120]', 'Male')]
+    >>> Domain({"answer": [1, 1.0]})
+    Traceback (most recent call last):
+        ...
+    ValueError: column 'answer': expected distinct values, got duplicates
+    """
+
+    def __init__(self, columns: Mapping[Any, Iterable[Any] | Interval | Categories]) -> None:
+        if not isinstance(columns, Mapping):
+            raise TypeError(f"Domain takes a mapping from column name to values, got {type(columns).__name__}")
+        if not columns:
+            raise ValueError("Domain needs at least one column")
+        self._attributes: dict[Any, Categories | Interval] = {}
+        for name, values in columns.items():
+            try:
+                attribute = values if isinstance(values, Interval | Categories) else Categories(values)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"column {name!r}: {error}") from None
+            self._attributes[name] = attribute
+
+    @property
+    def columns(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
+        """The column names."""
+        return tuple(self._attributes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # numpydoc ignore=RT01
+        """The number of values of each column."""
+        return tuple(map(len, self._attributes.values()))
+
+    @property
+    def size(self) -> int:  # numpydoc ignore=RT01
+        """The number of cells of the full Cartesian product."""
+        return math.prod(self.sizes)
+
+    def __getitem__(self, column: Any) -> Categories | Interval:
+        return self._attributes[column]
+
+    def __eq__(self, other: object) -> bool:
+        # Order counts: it decides the joint codes.
+        return isinstance(other, Domain) and list(self._attributes.items()) == list(other._attributes.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._attributes.items()))
+
+    def __repr__(self) -> str:
+        return f"Domain({self._attributes!r})"
+
+    def select(self, columns: Iterable[Any]) -> Domain:
+        """Return the domain of some of the columns.
+
+        Parameters
+        ----------
+        columns : iterable
+            Column names, in the wanted order.
+
+        Returns
+        -------
+        Domain
+            The smaller domain.
+        """
+        return Domain({column: self._attributes[column] for column in columns})
+
+    def encode(self, columns: Iterable[Any]) -> list[Codes]:
+        """Code the columns of a table.
+
+        Parameters
+        ----------
+        columns : iterable of 1-D arrays or series
+            A column of values for each column of the domain, in order.
+
+        Returns
+        -------
+        list of ndarray of unsigned integers
+            A code a value; the number of values of the column marks what is not declared.
+
+        Raises
+        ------
+        ValueError
+            If a column cannot be coded, such as a column of text that is declared as an `Interval`.
+        """
+        pairs = zip(self._attributes.items(), columns, strict=True)
+        return [_naming(name, attribute.encode, column) for (name, attribute), column in pairs]
+
+    def decoders(self, like: Iterable[Any]) -> list[Callable[[NDArray[np.integer]], Any]]:
+        """Prepare to turn codes into columns that look like other ones.
+
+        Parameters
+        ----------
+        like : iterable of 1-D arrays or series
+            For each column of the domain, in order, the column whose library and dtype to use.
+
+        Returns
+        -------
+        list of callable
+            For each column, what takes codes and returns values. An interval's code becomes the middle of its bin.
+
+        Raises
+        ------
+        ValueError
+            If no dtype of a column's library can hold the declared values.
+        """
+        pairs = zip(self._attributes.items(), like, strict=True)
+        return [_naming(name, decoder, attribute.values, column) for (name, attribute), column in pairs]
+
+    def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
+        """Combine the codes of all columns into codes of the Cartesian product, the last column fastest.
+
+        Parameters
+        ----------
+        codes : sequence of ndarray of integers
+            Codes of declared values for each column of the domain, in order.
+
+        Returns
+        -------
+        ndarray of unsigned integers
+            A joint code a row, from 0 to ``size - 1``.
+
+        Raises
+        ------
+        ValueError
+            If the product has 2**63 cells or more.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> domain = Domain({"a": [0, 1], "b": ["x", "y", "z"]})
+        >>> domain.join([np.array([0, 1]), np.array([2, 0])])
+        array([2, 3], dtype=uint8)
+        """
+        if self.size >= 1 << 63:
+            raise ValueError(f"the joint domain has {self.size} cells; at most 2**63 - 1 can be coded")
+        dtype = np.min_scalar_type(self.size)
+        joint = np.array(codes[0], dtype=dtype)
+        for size, code in zip(self.sizes[1:], codes[1:], strict=True):
+            np.multiply(joint, dtype.type(size), out=joint)
+            np.add(joint, code, out=joint, casting="unsafe")
+        return joint
+
+    def split(self, joint: NDArray[np.integer]) -> list[Codes]:
+        """Take joint codes apart into the codes of each column: the inverse of `join`.
+
+        Parameters
+        ----------
+        joint : ndarray of integers
+            Joint codes.
+
+        Returns
+        -------
+        list of ndarray of unsigned integers
+            Codes for each column of the domain, in order.
+        """
+        codes: list[Codes] = [np.empty(joint.shape, np.min_scalar_type(size)) for size in self.sizes]
+        for start in range(0, joint.size, _BLOCK):
+            rest = joint[start : start + _BLOCK]
+            for size, code in zip(self.sizes[::-1], codes[::-1], strict=True):
+                above = rest // rest.dtype.type(size)
+                np.subtract(rest, above * rest.dtype.type(size), out=code[start : start + _BLOCK], casting="unsafe")
+                rest = above
+        return codes
+
+    def cells(self) -> pd.Index:
+        """List the cells of the full Cartesian product in the order of the joint codes.
+
+        Returns
+        -------
+        pandas.Index
+            The values (for an `Interval`, the bins) of one column, or a MultiIndex over the values of several.
+        """
+        labels = [list(attribute.labels) for attribute in self._attributes.values()]
+        if len(labels) == 1:
+            return pd.Index(labels[0], name=self.columns[0])
+        return pd.MultiIndex.from_product(labels, names=self.columns)
+
+
+def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function for a column, and name the column in its errors."""
+    try:
+        return function(*arguments)
+    except ColumnError as error:
+        raise ColumnError(f"column {name!r}: {error}") from None
+    except Exception as error:
+        # The text of another library's error may hold a value.
+        raise ColumnError(f"column {name!r} cannot be coded ({type(error).__name__})") from None
