@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from skdp.randomness import BLOCK, ONE, SecureSource, SeededSource, bernoulli, categorical, uniform_integers
+from skdp.randomness import (
+    BLOCK,
+    ONE,
+    EightCoins,
+    SecureSource,
+    SeededSource,
+    bernoulli,
+    bernoulli_ratio,
+    categorical,
+    discrete_laplace,
+    geometric,
+    uniform_integers,
+)
 
 FALSE_ALARM = 1e-6
 THRESHOLDS = [0, 1, ONE // 3, ONE // 2, math.ceil(ONE * 0.3), (255 << 56) + 12345, ONE - 1, ONE]
@@ -145,3 +158,116 @@ def test_a_seeded_stream_advances_replays_and_differs_by_key():
 
 def test_the_seeded_stream_never_changes_between_versions():
     assert SeededSource(0, "sex").bytes(8).tobytes().hex() == "cbb60e284547fa85"
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 1), (1, 3), (2, 6), (255, 256), (1, 2**70), (3, 7)])
+def test_a_rational_coin_compares_with_all_digits(scripted_source, numerator, denominator):
+    for pair in range(0, 1 << 16, 251):
+        for filler in (0, 255):
+            word = (pair << 48) + int.from_bytes(bytes([filler] * 6), "big")
+            coin = bernoulli_ratio(scripted_source(divmod(pair, 256), filler=filler), numerator, denominator, 1)[0]
+            # The filler goes on for ever: 0x00... adds nothing, 0xFF... adds up to the next word.
+            drawn = Fraction(word + (filler == 255), ONE)
+            assert coin == (drawn < Fraction(numerator, denominator)) or drawn == Fraction(numerator, denominator)
+
+
+@pytest.mark.parametrize(
+    ("numerator", "denominator"), [(0, 1), (1, 3), (1, 2), (9, 10), (999, 1000), (2**20 - 1, 2**20)]
+)
+def test_geometric_numbers_follow_their_ratio(numerator, denominator):
+    a, n = numerator / denominator, 200_000
+    if a > 0.9999:
+        # The tail beyond t = 2**19: a**t = e^(-1/2), whichever way the digits fall.
+        drawn = geometric(SeededSource("tail"), 2**20 - 1, 2**20, n)
+        assert abs((drawn >= 2**19).mean() - math.exp(-0.5)) < 5 * math.sqrt(0.25 / n)
+        return
+    drawn = geometric(SeededSource("geometric", denominator), numerator, denominator, n)
+    edges = [*range(12), *(int(12 * 1.5**step) for step in range(1, 20)), 2**62]
+    expected = np.array([a**left - a**right for left, right in pairwise(edges)]) * n
+    observed = np.histogram(drawn, bins=edges)[0]
+    likely = expected > 5
+    assert observed[~likely].sum() <= expected[~likely].sum() + 60
+    scale = observed[likely].sum() / expected[likely].sum()
+    assert likely.sum() == 1 or chisquare(observed[likely], expected[likely] * scale).pvalue > FALSE_ALARM
+
+
+def test_geometric_numbers_begin_anew_beyond_their_digits(scripted_source):
+    """a = 1/256: three digits at most; then the overflow coin (a**8, all zero bytes: heads) adds 8 each time."""
+    digits = 0
+    numerator, denominator = 1, 256
+    while numerator << 20 > denominator:
+        numerator, denominator, digits = numerator**2, denominator**2, digits + 1
+    heads, tails = [0] * 40, [255]
+    tosses = tails * digits
+    script = tosses + heads
+    drawn = geometric(scripted_source(script, filler=255), 1, 256, 1)[0]
+    assert drawn % 2**digits == 0
+    assert drawn >= 2**digits
+
+
+def test_discrete_laplace_is_symmetric_and_falls_by_its_ratio():
+    n = 400_000
+    drawn = discrete_laplace(SeededSource("laplace"), 1, 2, n)
+    values = np.arange(-8, 9)
+    expected = n / 3 * 0.5 ** np.abs(values)
+    observed = np.array([(drawn == value).sum() for value in values])
+    tail = n - expected.sum()
+    assert chisquare(np.append(observed, n - observed.sum()), np.append(expected, tail)).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(1, 1), (-1, 2), (3, 2), (0, 0), (2**40 - 1, 2**40)])
+def test_ratios_out_of_range_are_refused(numerator, denominator):
+    with pytest.raises(ValueError, match="numerator"):
+        geometric(SecureSource(), numerator, denominator, 1)
+    if not 0 < numerator <= denominator:
+        with pytest.raises(ValueError, match="numerator"):
+            bernoulli_ratio(SecureSource(), numerator, denominator, 1)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, ONE // 3, ONE // 2, math.ceil(ONE * 0.3), ONE - 1, ONE])
+def test_eight_coins_have_exactly_the_probability_of_eight_coins(threshold):
+    """The digits of all places, added up, are the probability of each byte; and the table holds the first ones."""
+    coins = EightCoins(threshold)
+    for byte in (0, 1, 0x80, 0x55, 0xF0, 0xFE, 0xFF):
+        total = sum(int(coins.digits(place)[byte]) << 16 * (31 - place) for place in range(32))
+        ones = byte.bit_count()
+        assert Fraction(total, 1 << 512) == Fraction(threshold, ONE) ** ones * (1 - Fraction(threshold, ONE)) ** (
+            8 - ones
+        )
+    totals = [sum(int(digit) << 16 * (31 - place) for digit in coins.digits(place)) for place in range(32)]
+    assert sum(totals) == 1 << 512
+
+
+@pytest.mark.parametrize("threshold", [ONE // 3, math.ceil(ONE * 0.3), ONE - 1])
+def test_eight_coins_for_every_word(scripted_source, threshold):
+    """All first words; those that are left over get each further word once."""
+    coins = EightCoins(threshold)
+    first = np.arange(1 << 16, dtype="<u2")
+    settled = int(coins.digits(0).sum())
+    left = (1 << 16) - settled
+    blocks = [first[: 1 << 15], first[1 << 15 :]]
+    seconds = np.zeros(left, "<u2")  # a zero word has the least value: the first byte with room at its place
+    source = scripted_source(blocks[0].view(np.uint8), blocks[1].view(np.uint8), seconds.view(np.uint8), filler=0)
+    drawn = coins.draw(source, 1 << 16)
+    counts = np.bincount(drawn[:settled], minlength=256)
+    assert counts.tolist() == coins.digits(0).tolist()
+    # Of the left * 2**16 further values, the second digits say how many stand for each byte; here v * 2**16 of each v.
+    bounds = np.cumsum(coins.digits(1))
+    values = np.arange(left) << 16
+    expected = np.searchsorted(bounds, values[values < bounds[-1]], side="right")
+    assert drawn[settled:][: expected.size].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("threshold", [ONE // 7, ONE // 2, 1, ONE - 1])
+def test_many_coins_are_as_likely_as_few(threshold):
+    n = 800_000
+    coins = bernoulli(SeededSource("many", threshold), threshold, n)
+    packed = np.packbits(coins)
+    ones = np.bitwise_count(packed)
+    share = threshold / ONE
+    expected = np.array([math.comb(8, j) * share**j * (1 - share) ** (8 - j) for j in range(9)]) * packed.size
+    observed = np.bincount(ones, minlength=9)
+    likely = expected > 5
+    assert observed[~likely].sum() <= expected[~likely].sum() + 30
+    scale = observed[likely].sum() / expected[likely].sum()
+    assert likely.sum() == 1 or chisquare(observed[likely], expected[likely] * scale).pvalue > FALSE_ALARM
