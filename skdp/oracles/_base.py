@@ -18,8 +18,12 @@ from skdp.randomness import ONE, ByteSource
 MAX_REPORT_BYTES = 1 << 31
 """The largest array of reports that an oracle makes; beyond it the call is refused, with the size in the message."""
 
+MOST_EPSILON = Fraction(1000)
+"""Larger requests are treated as this one: with probabilities over 2**64, none achieves more than 100."""
+
 _CHUNK = 1 << 22
-_MAX_UPDATES, _TOLERANCE = 2_000, 1e-8
+_SUM_WIDTH = 1 << 12
+_MAX_UPDATES, _TOLERANCE = 1_000, 1e-3
 
 
 class FrequencyOracle(ABC):
@@ -116,11 +120,7 @@ class FrequencyOracle(ABC):
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
         """The mean over the values of n times the variance of a frequency: the same for all data."""
-        gain = self.p - self.q
-        if gain == 0:
-            return math.inf
-        total = (self.k - 1) * self.q * (1 - self.q) + self.p * (1 - self.p)
-        return float(total / (self.k * gain**2))
+        return pure_error(self.k, self.p, self.q)
 
     def parameters(self) -> dict[str, Any]:
         """Return what client and server must agree on.
@@ -147,7 +147,7 @@ class FrequencyOracle(ABC):
         """
         support = np.zeros(self.k, np.int64)
         for chunk in self.chunks(reports):
-            support += self.supports(chunk).sum(axis=0)
+            support += column_sums(self.supports(chunk))
         return support
 
     def chunks(self, reports: NDArray[Any]) -> list[NDArray[Any]]:
@@ -177,11 +177,13 @@ class FrequencyOracle(ABC):
         Returns
         -------
         ndarray of shape (n, k)
-            ``(support - q) / (p - q)``; the column means are the estimated frequencies.
+            ``(support - q) / (p - q)``; the column means are the estimated frequencies; nan if p = q.
         """
-        gain = float(self.p - self.q)
+        supports, gain = self.supports(reports), float(self.p - self.q)
+        if gain == 0:
+            return np.full(supports.shape, np.nan)
         values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
-        return values[self.supports(reports).view(np.uint8)]
+        return values[supports.view(np.uint8)]
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
         """Estimate the counts of the true values without bias.
@@ -232,9 +234,11 @@ class FrequencyOracle(ABC):
         Returns
         -------
         ndarray of shape (k, k)
-            Row v, column x: the mean of the square of entry v if the true value is x.
+            Row v, column x: the mean of the square of entry v if the true value is x; infinite if p = q.
         """
         gain = self.p - self.q
+        if gain == 0:
+            return np.full((self.k, self.k), np.inf)
         own, other = (
             float((share * (1 - self.q) ** 2 + (1 - share) * self.q**2) / gain**2) for share in (self.p, self.q)
         )
@@ -246,7 +250,9 @@ class FrequencyOracle(ABC):
         """Estimate the counts by maximum likelihood, by iterative Bayesian updates ("IBU", EM).
 
         A report is `support_ratio` times likelier under the values that it supports than under the others, so its
-        likelihood is known up to a factor from its supports ([1]_).
+        likelihood is known up to a factor from its supports ([1]_). Updates are extrapolated ([2]_), which takes far
+        fewer of them, and end when no frequencies have a log-likelihood that is more than 0.001 larger: it is concave,
+        so its slopes bound what is missing.
 
         Parameters
         ----------
@@ -265,31 +271,55 @@ class FrequencyOracle(ABC):
         Raises
         ------
         ValueError
-            If the reports are not given.
+            If the reports are not given, or what they support takes more than 2 GiB.
 
         References
         ----------
         .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
            algorithms. PODS.
+        .. [2] R. Varadhan, C. Roland (2008). Simple and globally convergent methods for accelerating the convergence of
+           any EM algorithm. Scandinavian Journal of Statistics 35(2).
         """
         if reports is None:
             raise ValueError("postprocess='mle' needs the reports themselves, not their tally")
         if n == 0 or self.p == self.q:
             return np.full(self.k, np.nan)
         excess = float(self.support_ratio - 1)
-        parts = [self.supports(chunk) for chunk in self.chunks(reports)]
+        patterns, repeats = self._distinct(reports)
+
+        def update(
+            frequencies: NDArray[np.float64],
+        ) -> tuple[NDArray[np.float64], float, float]:  # numpydoc ignore=GL08
+            likelihoods = 1 + excess * (patterns @ frequencies)
+            inverse = repeats / likelihoods
+            slopes = (inverse.sum() + excess * (inverse @ patterns)) / n
+            return frequencies * slopes, float(repeats @ np.log(likelihoods)), n * (float(slopes.max()) - 1)
+
         frequencies = np.full(self.k, 1 / self.k)
         for _ in range(_MAX_UPDATES):
-            weights = np.zeros(self.k)
-            for part in parts:
-                inverse = 1 / (1 + excess * (part @ frequencies))
-                weights += inverse.sum() + excess * (inverse @ part)
-            updated = frequencies * weights / n
-            change = np.abs(updated - frequencies).max()
-            frequencies = updated
-            if change < _TOLERANCE:
+            once, value, missing = update(frequencies)
+            if missing < _TOLERANCE:
                 break
+            twice = update(once)[0]
+            step, bend = once - frequencies, twice - 2 * once + frequencies
+            stretch = math.sqrt((step @ step) / max(bend @ bend, 1e-300))
+            further = frequencies + 2 * stretch * step + stretch**2 * bend
+            further = np.where(further > 0, further, twice / 1000)
+            further, reached, _ = update(further / further.sum())
+            frequencies = further if reached >= value else twice
         return n * frequencies / frequencies.sum()
+
+    def _distinct(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return the distinct sets of supported values, and how many reports support each."""
+        rows = np.concatenate([np.packbits(self.supports(chunk), axis=1) for chunk in self.chunks(reports)])
+        keys, repeats = np.unique(rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_counts=True)
+        if 8 * keys.size * self.k > MAX_REPORT_BYTES:
+            raise ValueError(
+                f"the likelihood of these reports needs {8 * keys.size * self.k:,} bytes (the limit is "
+                f"{MAX_REPORT_BYTES:,}); take fewer reports, or another postprocess"
+            )
+        rows = keys.view(np.uint8).reshape(keys.size, -1)
+        return np.unpackbits(rows, axis=1, count=self.k).astype(float), repeats
 
     def _check_codes(self, codes: NDArray[Any]) -> None:
         """Refuse codes that the oracle cannot hide, before a coin is drawn."""
@@ -357,7 +387,74 @@ def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
 
     Examples
     --------
-    >>> lie_threshold(math.log(3), 2) / 2**64
+    >>> round(lie_threshold(math.log(3), 2) / 2**64, 12)
     0.5
     """
-    return min(ONE, math.ceil(ONE * weight / (exp_bounds(check_epsilon(epsilon))[0] - 1 + weight)))
+    return min(ONE, math.ceil(ONE * weight / (exp_bounds(capped_epsilon(epsilon))[0] - 1 + weight)))
+
+
+def capped_epsilon(epsilon: Any) -> Fraction:
+    """Check a privacy loss, and cut one that is far beyond what can be achieved.
+
+    Parameters
+    ----------
+    epsilon : float or Fraction
+        The wanted privacy loss, finite and > 0.
+
+    Returns
+    -------
+    Fraction
+        Its exact value, at most `MOST_EPSILON`: bounds of e^eps take long for a large one.
+
+    Examples
+    --------
+    >>> capped_epsilon(0.5), capped_epsilon(10**400)
+    (Fraction(1, 2), Fraction(1000, 1))
+    """
+    if isinstance(epsilon, int | Fraction) and epsilon > MOST_EPSILON:
+        return MOST_EPSILON  # may be beyond the floats
+    return min(check_epsilon(epsilon), MOST_EPSILON)
+
+
+def pure_error(k: int, p: Fraction, q: Fraction) -> float:
+    """Return the mean over the values of n times the variance of a frequency.
+
+    Parameters
+    ----------
+    k : int
+        The number of values.
+    p, q : Fraction
+        The support probabilities.
+
+    Returns
+    -------
+    float
+        ``((k - 1) q (1 - q) + p (1 - p)) / (k (p - q)**2)``; infinite unless p > q.
+    """
+    if p <= q:
+        return math.inf
+    return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
+
+
+def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count the ones of each column.
+
+    Parameters
+    ----------
+    bits : ndarray of shape (n, k), dtype bool
+        Contiguous bits.
+
+    Returns
+    -------
+    ndarray of shape (k,), dtype int64
+        The sums.
+    """
+    n, k = bits.shape
+    sums = np.zeros(k, np.int64)
+    # Rows side by side make long rows, and 255 of these are summed in bytes: both let the processor add many at once.
+    together = max(1, _SUM_WIDTH // k)
+    long = bits[: n - n % together].view(np.uint8).reshape(-1, together * k)
+    for start in range(0, len(long), 255):
+        block = long[start : start + 255].sum(axis=0, dtype=np.uint8)
+        sums += block.reshape(together, k).sum(axis=0, dtype=np.int64)
+    return sums + bits[n - n % together :].sum(axis=0, dtype=np.int64)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.oracles._base import FrequencyOracle, check_size
+from skdp.oracles._base import MAX_REPORT_BYTES, FrequencyOracle, check_size
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import QuadraticHash
-from skdp.randomness import ByteSource, SeededSource, uniform_integers
+from skdp.randomness import BLOCK, ByteSource, SeededSource, uniform_integers
 
 
 class CountMeanSketch(FrequencyOracle):
@@ -46,7 +46,7 @@ class CountMeanSketch(FrequencyOracle):
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range.
+        If a parameter is out of range, or the sums would take more than 2 GiB.
 
     Notes
     -----
@@ -76,6 +76,12 @@ class CountMeanSketch(FrequencyOracle):
         self.n_buckets = check_size(n_buckets, most=1 << 20, name="n_buckets")
         self.seed = check_size(seed, least=0, most=(1 << 63) - 1, name="seed")
         self.inner = HadamardResponse(self.n_buckets, epsilon)
+        size = 8 * self.n_functions * self.inner.n_indices
+        if size > MAX_REPORT_BYTES:
+            raise ValueError(
+                f"{self.n_functions:,} functions into {self.n_buckets:,} buckets need {size:,} bytes of sums "
+                f"(the limit is {MAX_REPORT_BYTES:,})"
+            )
         coefficients = QuadraticHash.draw(SeededSource(self.seed, "CountMeanSketch"), self.n_functions)
         self.hash_family = QuadraticHash(self.k, self.n_buckets, coefficients)
         meet = self.hash_family.collision
@@ -100,6 +106,8 @@ class CountMeanSketch(FrequencyOracle):
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
         """The mean over the values of n times the variance of a frequency, with unlimited hash functions."""
+        if self.inner.lie == 1:
+            return math.inf
         same, other = self._squares()
         return float(same / self.k + other * (1 - 1 / self.k) - 1 / self.k)
 
@@ -161,13 +169,13 @@ class CountMeanSketch(FrequencyOracle):
         ndarray of shape (n, k), dtype bool
             True where the report speaks for the value.
         """
-        return self._signs(reports) > 0
+        return self._inner(reports) > 0
 
-    def _signs(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+    def _inner(self, reports: NDArray[Any]) -> NDArray[np.float64]:
         self._check_reports(reports)
         buckets = self.hash_family(reports[:, :1], np.arange(self.k))
-        signs = self.inner.unbiased(reports[:, 1])
-        return np.take_along_axis(signs, buckets.astype(np.intp), axis=1)
+        estimates = self.inner.unbiased(reports[:, 1])
+        return np.take_along_axis(estimates, buckets.astype(np.intp), axis=1)
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
         """Turn each report into an estimate of the one-hot vector of its true value, unbiased over the seed.
@@ -180,10 +188,11 @@ class CountMeanSketch(FrequencyOracle):
         Returns
         -------
         ndarray of shape (n, k)
-            The estimate of the bucket of each value, less the probability c to meet there, divided by 1 - c.
+            The estimate of the bucket of each value, less the probability c to meet there, divided by 1 - c; nan if
+            the reports say nothing.
         """
         meet = float(self.hash_family.collision)
-        return (self._signs(reports) - meet) / (1 - meet)
+        return (self._inner(reports) - meet) / (1 - meet)
 
     def table(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         """Sum up reports into the sketch: all that a server needs to keep.
@@ -199,10 +208,12 @@ class CountMeanSketch(FrequencyOracle):
             The tally of the buckets of each function.
         """
         self._check_reports(reports)
-        order = np.argsort(reports[:, 0], kind="stable")
-        bounds = np.searchsorted(reports[order, 0], np.arange(self.n_functions + 1))
-        indices = reports[order, 1]
-        return np.stack([self.inner.tally(indices[left:right]) for left, right in pairwise(bounds)])
+        counts = np.zeros(self.n_functions * self.inner.n_indices, np.int64)
+        step = max(BLOCK, counts.size)
+        for start in range(0, len(reports), step):
+            functions, indices = reports[start : start + step].astype(np.intp).T
+            counts += np.bincount(functions * self.inner.n_indices + indices, minlength=counts.size)
+        return self.inner.signed_sums(counts.reshape(self.n_functions, -1))
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         """Sum up, for each value, the signs of the reports in its buckets.
@@ -219,9 +230,11 @@ class CountMeanSketch(FrequencyOracle):
         """
         table = self.table(reports)
         support = np.zeros(self.k, np.int64)
-        values = np.arange(self.k)
-        for number, row in enumerate(table):
-            support += row[self.hash_family(np.array(number), values)]
+        for start in range(0, self.k, BLOCK):  # parts that stay in the cache
+            part = support[start : start + BLOCK]
+            values = np.arange(start, start + part.size)
+            for number, row in enumerate(table):
+                part += row[self.hash_family(np.array(number), values)]
         return support
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
@@ -237,7 +250,7 @@ class CountMeanSketch(FrequencyOracle):
         Returns
         -------
         ndarray of shape (k,)
-            The counts of the buckets less n c, divided by 1 - c.
+            The counts of the buckets less n c, divided by 1 - c; nan if the reports say nothing.
         """
         meet = float(self.hash_family.collision)
         gain = float(1 - self.inner.lie)
@@ -248,9 +261,10 @@ class CountMeanSketch(FrequencyOracle):
     def _squares(self) -> tuple[float, float]:
         """Return the mean square of an entry of `unbiased` for the true value, and for another one."""
         meet = float(self.hash_family.collision)
-        moments = self.inner.second_moments()
-        same = float(np.diag(moments).mean())
-        apart = float((moments.sum() - np.trace(moments)) / (moments.size - len(moments)))
+        same, outside = self.inner.square_means
+        # Another value's bucket is any other one.
+        together = self.inner.share_together
+        apart = together * same + (1 - together) * outside
         other = meet * same + (1 - meet) * apart
         # With mean 1 for the true value and c for another one before the correction.
         return (same - 2 * meet + meet**2) / (1 - meet) ** 2, (other - meet**2) / (1 - meet) ** 2
@@ -276,7 +290,8 @@ class CountMeanSketch(FrequencyOracle):
         same, other = self._squares()
         meet = float(self.hash_family.collision)
         squares = inside * np.maximum(inside - 1, 0)
-        collisions = (squares.sum() - squares) * meet / (self.n_functions * (1 - meet))
+        # At most that of a single value: the squares of a million noisy estimates would add up to far more.
+        collisions = np.minimum(squares.sum() - squares, n * (n - 1)) * meet / (self.n_functions * (1 - meet))
         return inside * (same - 1) + (n - inside) * other + collisions
 
     def second_moments(self) -> NDArray[np.float64]:
@@ -285,8 +300,11 @@ class CountMeanSketch(FrequencyOracle):
         Returns
         -------
         ndarray of shape (k, k)
-            Row v, column x: the mean of the square of entry v if the true value is x.
+            Row v, column x: the mean of the square of entry v, over the seed too, if the true value is x; infinite if
+            the reports say nothing.
         """
+        if self.inner.lie == 1:
+            return np.full((self.k, self.k), np.inf)
         same, other = self._squares()
         return np.where(np.eye(self.k, dtype=bool), same, other)
 

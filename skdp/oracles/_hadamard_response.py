@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.oracles._base import FrequencyOracle, check_size, lie_threshold
-from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
+from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size, lie_threshold
+from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
 
 class HadamardResponse(FrequencyOracle):
@@ -69,8 +69,9 @@ class HadamardResponse(FrequencyOracle):
             choices = [check_size(n_blocks, least=1, most=1 << 30, name="n_blocks")]
             if choices[0] & (choices[0] - 1):
                 raise ValueError(f"n_blocks must be a power of two, got {n_blocks}")
+        wanted = capped_epsilon(epsilon)
         self.n_blocks, self._lie = min(
-            ((blocks, lie_threshold(epsilon, 2 * blocks)) for blocks in choices),
+            ((blocks, lie_threshold(wanted, 2 * blocks)) for blocks in choices),
             key=lambda choice: _error(self.k, choice[0], Fraction(choice[1], ONE)),
         )
         self.lie = Fraction(self._lie, ONE)
@@ -98,6 +99,16 @@ class HadamardResponse(FrequencyOracle):
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
         """The mean over the values of n times the variance of a frequency, for uniform data if B > 1."""
         return _error(self.k, self.n_blocks, self.lie)
+
+    @property
+    def square_means(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """The mean square of an entry of `unbiased`: in the true value's block, and in another one."""
+        return _squares(self.n_blocks, self.lie)
+
+    @property
+    def share_together(self) -> float:  # numpydoc ignore=RT01
+        """The share of pairs of two different values that lie in one block."""
+        return (self.k * _share_together(self.k, self.n_blocks) - 1) / (self.k - 1)
 
     def parameters(self) -> dict[str, Any]:
         """Return what client and server must agree on.
@@ -142,7 +153,7 @@ class HadamardResponse(FrequencyOracle):
         first, row = self._rows(codes)
         inside = drawn & np.uint32(self.block_size - 1)
         # Flipping a bit that the row looks at turns an index that does not support the value into one that does.
-        odd = np.bitwise_count(inside & row) & np.uint8(1)
+        odd = _parity(inside & row)
         inside ^= (row & (np.uint32(0) - row)) * odd
         return np.where(lies, drawn, first + inside)
 
@@ -157,7 +168,7 @@ class HadamardResponse(FrequencyOracle):
         first, row = self._rows(np.arange(self.k))
         index = reports.astype(np.uint32)[:, np.newaxis]
         same_block = (index ^ first) < np.uint32(self.block_size)
-        return (1 - 2 * (np.bitwise_count(index & row) & 1).astype(np.int8)) * same_block
+        return (1 - 2 * _parity(index & row).astype(np.int8)) * same_block
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports.
@@ -188,8 +199,28 @@ class HadamardResponse(FrequencyOracle):
             For each value, the reports that support it less the others of its block.
         """
         self._check_reports(reports)
-        sums = np.bincount(reports, minlength=self.n_indices).reshape(self.n_blocks, self.block_size)
-        return walsh_hadamard(sums)[:, 1:].reshape(-1)[: self.k]
+        counts = np.zeros(self.n_indices, np.int64)
+        step = max(BLOCK, self.n_indices)
+        for start in range(0, reports.size, step):
+            part = reports[start : start + step].astype(np.intp, copy=False)
+            counts += np.bincount(part, minlength=self.n_indices)
+        return self.signed_sums(counts)
+
+    def signed_sums(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Turn the counts of all indices into the sums of the signs for each value.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (…, K), dtype int64
+            How often each index was reported.
+
+        Returns
+        -------
+        ndarray of shape (…, k), dtype int64
+            For each value, the reports that support it less the others of its block.
+        """
+        blocks = walsh_hadamard(counts.reshape(-1, self.block_size))[:, 1:]
+        return blocks.reshape(*counts.shape[:-1], -1)[..., : self.k]
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
         """Turn each report into an unbiased estimate of the one-hot vector of its true value.
@@ -202,9 +233,10 @@ class HadamardResponse(FrequencyOracle):
         Returns
         -------
         ndarray of shape (n, k)
-            The signs, divided by 1 - l.
+            The signs, divided by 1 - l; nan if l = 1.
         """
-        return self._signs(reports) / float(1 - self.lie)
+        signs = self._signs(reports)
+        return np.full(signs.shape, np.nan) if self.lie == 1 else signs / float(1 - self.lie)
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
         """Estimate the counts of the true values without bias.
@@ -243,9 +275,10 @@ class HadamardResponse(FrequencyOracle):
         if self.lie == 1:
             return np.full(self.k, np.inf)
         inside = np.clip(np.asarray(counts, float), 0, n)
-        same, other = _squares(self.n_blocks, self.lie)
+        same, other = self.square_means
         block = np.arange(self.k) // (self.block_size - 1)
-        together = np.clip(np.bincount(block, weights=inside)[block], 0, n)
+        # Summed before it is clipped: the errors of estimates cancel.
+        together = np.clip(np.bincount(block, weights=np.asarray(counts, float))[block], inside, n)
         return same * together + other * (n - together) - inside
 
     def second_moments(self) -> NDArray[np.float64]:
@@ -257,7 +290,7 @@ class HadamardResponse(FrequencyOracle):
             Row v, column x: the mean of the square of entry v if the true value is x.
         """
         block = np.arange(self.k) // (self.block_size - 1)
-        same, other = _squares(self.n_blocks, self.lie)
+        same, other = self.square_means
         return np.where(block[:, np.newaxis] == block, same, other)
 
     def channel(self) -> list[list[Fraction]]:
@@ -307,7 +340,23 @@ def _block_size(k: int, n_blocks: int) -> int:
     return 1 << (-(-k // n_blocks)).bit_length()
 
 
+def _parity(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return 1 where the number of ones in a word is odd, else 0; the words are overwritten."""
+    for shift in (16, 8, 4, 2, 1):
+        words ^= words >> np.uint32(shift)
+    words &= np.uint32(1)
+    return words
+
+
+def _share_together(k: int, n_blocks: int) -> float:
+    """Return the share of pairs of values, each with itself too, that lie in one block."""
+    full, rest = divmod(k, _block_size(k, n_blocks) - 1)
+    return (full * (_block_size(k, n_blocks) - 1) ** 2 + rest**2) / k**2
+
+
 def _squares(n_blocks: int, lie: Fraction) -> tuple[float, float]:
+    if lie == 1:
+        return math.inf, math.inf
     gain = (1 - lie) ** 2
     return float((1 - lie + lie / n_blocks) / gain), float(lie / n_blocks / gain)
 
@@ -316,7 +365,5 @@ def _error(k: int, n_blocks: int, lie: Fraction) -> float:
     if lie == 1:
         return math.inf
     same, other = _squares(n_blocks, lie)
-    sizes = np.bincount(np.arange(k) // (_block_size(k, n_blocks) - 1)) if n_blocks > 1 else np.array([k])
-    # Of all pairs of a true value and a counted one, this share lies in one block.
-    together = float((sizes / k) @ (sizes / k))
+    together = _share_together(k, n_blocks)
     return same * together + other * (1 - together) - 1 / k

@@ -202,8 +202,17 @@ class QuadraticHash:
         ndarray of unsigned integers
             Buckets.
         """
-        prime = np.uint64(_LARGE_PRIME)
         values = codes.astype(np.uint64)
         square, linear, constant = (self.coefficients[functions, place] for place in range(3))
-        residues = ((square * values + linear) % prime * values + constant) % prime
-        return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
+        residues = _residues(_residues(square * values + linear) * values + constant)
+        # The remainder from the quotient: division by a scalar is vectorised, the remainder is not.
+        buckets = residues - residues // np.uint64(self.g) * np.uint64(self.g)
+        return buckets.astype(np.min_scalar_type(self.g - 1))
+
+
+def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Reduce words below 2**62 + 2**31 modulo 2**31 - 1, for which 2**31 counts as 1."""
+    prime = np.uint64(_LARGE_PRIME)
+    folded = (words & prime) + (words >> np.uint64(31))  # below 2**32 + 1
+    folded = (folded & prime) + (folded >> np.uint64(31))  # at most 2**31, hence below twice the prime
+    return folded - prime * (folded >= prime)

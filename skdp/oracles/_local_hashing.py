@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import FrequencyOracle, check_size
+from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size, pure_error
 from skdp.oracles._hashing import AffineHash
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.privacy import check_epsilon
 from skdp.randomness import ByteSource
 
 _MOST_BUCKETS = 65_521
@@ -67,14 +66,19 @@ class LocalHashing(FrequencyOracle):
 
     def __init__(self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None) -> None:
         self.k = check_size(k, most=(1 << 31) - 2)
-        wanted = check_epsilon(epsilon)
+        wanted = capped_epsilon(epsilon)
         if n_buckets is None:
-            centre = math.floor(math.exp(min(float(wanted), 20))) + 1
-            choices = {min(max(2, centre + step), max(2, self.k), _MOST_BUCKETS) for step in (-1, 0, 1)}
+            # In floats, with evenly filled buckets; exact errors decide between the best one and its neighbours.
+            sizes = np.arange(2.0, min(max(2, self.k), _MOST_BUCKETS) + 1)
+            excess = math.expm1(min(max(float(wanted), 1e-9), 50))
+            gain = excess * (sizes - 1) / (sizes * (excess + sizes))
+            p, q = 1 / sizes + gain, 1 / sizes
+            best = int(np.argmin(((self.k - 1) * q * (1 - q) + p * (1 - p)) / gain**2)) + 2
+            choices = {min(max(2, best + step), max(2, self.k), _MOST_BUCKETS) for step in (-1, 0, 1)}
         else:
             choices = {check_size(n_buckets, most=_MOST_BUCKETS, name="n_buckets")}
         candidates = [(RandomizedResponse(g, wanted), AffineHash(self.k, g)) for g in sorted(choices)]
-        self._inner, self.hash_family = min(candidates, key=lambda pair: _error(self.k, *pair))
+        self._inner, self.hash_family = min(candidates, key=lambda pair: pure_error(self.k, *_support(*pair)))
         self.n_buckets = self._inner.k
         self.p, self.q = _support(self._inner, self.hash_family)
 
@@ -188,10 +192,3 @@ class LocalHashing(FrequencyOracle):
 def _support(inner: RandomizedResponse, family: AffineHash) -> tuple[Fraction, Fraction]:
     meet = family.collision
     return inner.p, meet * inner.p + (1 - meet) * inner.q
-
-
-def _error(k: int, inner: RandomizedResponse, family: AffineHash) -> float:
-    p, q = _support(inner, family)
-    if p <= q:
-        return math.inf
-    return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (p - q) ** 2)

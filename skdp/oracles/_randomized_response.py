@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle, check_size
-from skdp.privacy import check_epsilon
+from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
 
@@ -71,7 +70,7 @@ class RandomizedResponse(FrequencyOracle):
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
         self.k = check_size(k)
         # The lower bound of e^eps makes a lie likelier: rounded toward more noise.
-        self._set_lie(min(Fraction(1), self.k / (exp_bounds(check_epsilon(epsilon))[0] + self.k - 1)))
+        self._set_lie(min(Fraction(1), self.k / (exp_bounds(capped_epsilon(epsilon))[0] + self.k - 1)))
 
     @classmethod
     def from_lie(cls, k: int, lie: Fraction) -> Self:
@@ -189,7 +188,7 @@ class RandomizedResponse(FrequencyOracle):
         support = np.zeros(self.k, np.int64)
         step = max(BLOCK, self.k)
         for start in range(0, reports.size, step):
-            support += np.bincount(reports[start : start + step], minlength=self.k)
+            support += np.bincount(reports[start : start + step].astype(np.intp, copy=False), minlength=self.k)
         return support
 
     def channel(self) -> list[list[Fraction]]:

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import FrequencyOracle, check_size, lie_threshold
+from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size, lie_threshold, pure_error
 from skdp.oracles._unary_encoding import check_bits
-from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
+from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
+
+_TABLE_BYTES = 1 << 18
+"""The largest table of sets: it stays in the cache."""
+
+_CELLS = 1 << 22
+"""As many cells are drawn at a time: enough for whole-array steps, few enough for the cache."""
 
 
 class SubsetSelection(FrequencyOracle):
     """Subset selection on codes: report a set of w of the k values.
 
     A set that holds the true value is e^eps times likelier than one that does not: the true value is in the set with
-    probability ``p = w e^eps / (w e^eps + k - w)``, and the rest of the set is uniform ([1]_, [2]_). Among all
-    protocols, none has a smaller worst mean squared error ([2]_).
+    probability ``p = w e^eps / (w e^eps + k - w)``, and the rest of the set is uniform ([1]_, [2]_). In other words:
+    with probability ``l = (k / w) / (e^eps - 1 + k / w)``, rounded up to an integer over 2**64, the set is uniform
+    among all, otherwise among those that hold the true value. Among all protocols, none has a smaller worst mean
+    squared error ([2]_).
 
     Parameters
     ----------
@@ -35,6 +44,8 @@ class SubsetSelection(FrequencyOracle):
     ----------
     subset_size : int
         The size of the reported sets.
+    lie : Fraction
+        The exact probability l.
     p, q : Fraction
         The exact probabilities that a set holds the true value, and that it holds another one.
 
@@ -53,8 +64,7 @@ class SubsetSelection(FrequencyOracle):
     .. [1] S. Wang et al. (2016). Mutual information optimally local private discrete distribution estimation.
        arXiv:1607.08025
     .. [2] M. Ye, A. Barg (2018). Optimal schemes for discrete distribution estimation under locally differential
-    privacy.
-       IEEE Transactions on Information Theory 64(8).
+       privacy. IEEE Transactions on Information Theory 64(8).
 
     Examples
     --------
@@ -65,13 +75,21 @@ class SubsetSelection(FrequencyOracle):
 
     def __init__(self, k: int, epsilon: float | Fraction, *, subset_size: int | None = None) -> None:
         self.k = check_size(k)
+        wanted = capped_epsilon(epsilon)
         if subset_size is not None:
             sizes = [check_size(subset_size, least=1, most=self.k - 1, name="subset_size")]
         else:
-            centre = self.k / (math.exp(min(float(epsilon), 50)) + 1)
-            sizes = sorted({min(max(1, math.floor(centre) + step), self.k - 1) for step in (-1, 0, 1, 2)})
-        choices = [(size, *_probabilities(self.k, size, epsilon)) for size in sizes]
-        self.subset_size, self._heads, self.p, self.q = min(choices, key=lambda choice: _error(self.k, *choice[2:]))
+            centre = math.floor(self.k / (math.exp(min(float(wanted), 50)) + 1))
+            sizes = sorted({min(max(1, centre + step), self.k - 1) for step in (-1, 0, 1, 2)})
+        choices = [(size, lie_threshold(wanted, Fraction(self.k, size))) for size in sizes]
+        self.subset_size, self._lie = min(choices, key=lambda choice: pure_error(self.k, *self._shares(*choice)))
+        self.lie = Fraction(self._lie, ONE)
+        self.p, self.q = self._shares(self.subset_size, self._lie)
+
+    def _shares(self, size: int, lie: int) -> tuple[Fraction, Fraction]:
+        """Return the probabilities that the true value, and another one, is in the set."""
+        p = 1 - Fraction(lie, ONE) * Fraction(self.k - size, self.k)
+        return p, (size - p) / (self.k - 1)
 
     @property
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
@@ -121,36 +139,55 @@ class SubsetSelection(FrequencyOracle):
         self._check_codes(codes)
         self._check_size(codes.size)
         bits = np.empty((codes.size, self.k), np.uint8)
-        # As many rows at a time as stay in the cache.
-        step = max(64, 8 * BLOCK // self.k)
+        n_sets = math.comb(self.k, self.subset_size)
+        fill = self._look_up if n_sets * (1 + self.subset_size) * self.k <= _TABLE_BYTES else self._build
+        step = max(1, _CELLS // self.k)
         for start in range(0, codes.size, step):
-            self._fill(bits[start : start + step], codes[start : start + step], source)
+            fill(bits[start : start + step], codes[start : start + step], source)
         return bits
 
-    def _fill(self, bits: NDArray[np.uint8], codes: NDArray[np.unsignedinteger], source: ByteSource) -> None:
-        """Draw the sets of some rows.
+    def _look_up(self, bits: NDArray[np.uint8], codes: NDArray[np.unsignedinteger], source: ByteSource) -> None:
+        """Draw the sets of some rows from the table of all."""
+        # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a uniform integer below w N gives,
+        # divided by w, one of all the sets, and divided by k, one of those that hold the true value.
+        n_sets = math.comb(self.k, self.subset_size)
+        n_own = n_sets * self.subset_size // self.k
+        drawn = uniform_integers(source, n_sets * self.subset_size, codes.size).astype(np.uint32)
+        index = codes.astype(np.uint32) * np.uint32(n_own) + np.uint32(n_sets) + drawn // np.uint32(self.k)
+        # where(lies, drawn // w, index), but by arithmetic: a branch on coins is several times slower.
+        index ^= (index ^ drawn // np.uint32(self.subset_size)) * bernoulli(source, self._lie, codes.size)
+        np.take(_table(self.k, self.subset_size), index, axis=0, out=bits, mode="clip")
 
-        The true value's bit is a coin. The others begin as independent coins of about the right share: whatever their
-        number, all sets of this number are then equally likely. Adding uniform values that are not in the set (or
+    def _build(self, bits: NDArray[np.uint8], codes: NDArray[np.unsignedinteger], source: ByteSource) -> None:
+        """Draw the sets of some rows cell by cell.
+
+        The true value's bit is a coin. The others begin as independent coins of a share rather too small: whatever
+        their number, all sets of this number are then equally likely. Adding uniform values that are not in the set (or
         taking away such as are) until the size is right keeps them so.
         """
-        n = codes.size
-        np.less(source.bytes(n * self.k).reshape(n, self.k), 256 * self.subset_size // self.k, out=bits.view(np.bool_))
-        flat, starts = bits.reshape(-1), np.arange(0, n * self.k, self.k)
-        flat[starts + codes] = bernoulli(source, self._heads, n)
+        n, size = codes.size, self.subset_size
+        own = ~bernoulli(source, self._lie, n)
+        own |= uniform_integers(source, self.k, n) < size
+        # A value more is found sooner than one too many.
+        share = (size - 1.5 * math.sqrt(size * (self.k - size) / self.k)) / self.k
+        np.less(source.bytes(n * self.k).reshape(n, self.k), max(0, math.floor(256 * share)), out=bits.view(np.bool_))
+        cells, rows = bits.reshape(-1), np.arange(0, n * self.k, self.k)
+        places = rows + codes.astype(np.intp, copy=False)
+        cells[places] = 0
         # Sums modulo 256 where they cannot exceed it: several times faster on short rows.
         sizes = np.einsum("ij->i", bits) if self.k < 256 else bits.sum(axis=1)
-        lacking = self.subset_size - sizes.astype(np.int64)
-        rows = np.flatnonzero(lacking)
+        lacking = size - own.astype(np.int32) - sizes.astype(np.int32)
+        cells[places] = 2  # neither in nor out: the rest of the set is drawn from the other values
         while rows.size:
-            others = codes[rows] + (1 + uniform_integers(source, self.k - 1, rows.size).astype(np.int64))
-            others -= self.k * (others >= self.k)
-            places = starts[rows] + others
-            adding = lacking[rows] > 0
-            fitting = np.flatnonzero(flat[places] != adding)
-            flat[places[fitting]] ^= 1
-            lacking[rows[fitting]] -= np.where(adding[fitting], 1, -1)
-            rows = rows[lacking[rows] != 0]
+            drawn = rows + uniform_integers(source, self.k, rows.size)
+            found, sought = cells[drawn], (lacking < 0).view(np.uint8)
+            fitting = (found == sought) & (lacking != 0)
+            cells[drawn] = found ^ fitting
+            lacking -= fitting * (1 - 2 * sought.view(np.int8))
+            if 2 * np.count_nonzero(lacking) <= lacking.size:  # the rows that are done leave, half of them at a time
+                left = np.flatnonzero(lacking)
+                rows, lacking = rows[left], lacking[left]
+        cells[places] = own
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports: those in the set.
@@ -188,19 +225,10 @@ class SubsetSelection(FrequencyOracle):
         return [[holding if value in members else other for members in sets] for value in range(self.k)]
 
 
-def _probabilities(k: int, size: int, epsilon: float | Fraction) -> tuple[int, Fraction, Fraction]:
-    """Return the probability that the true value is in the set (also times 2**64), and that another value is."""
-    # As a mixture: a uniform set with probability l, else one that holds the true value. Rounded down: more noise.
-    lie = Fraction(lie_threshold(epsilon, Fraction(k, size)), ONE)
-    heads = math.floor(ONE * (1 - lie * Fraction(k - size, k)))
-    p = Fraction(max(heads, 0), ONE)
-    if p * k < size:  # below the uniform set's own share: nothing is left to tell
-        heads = math.ceil(Fraction(size * ONE, k))
-        p = Fraction(heads, ONE)
-    return heads, p, (p * (size - 1) + (1 - p) * size) / (k - 1)
-
-
-def _error(k: int, p: Fraction, q: Fraction) -> float:
-    if p <= q:
-        return math.inf
-    return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (p - q) ** 2)
+@lru_cache(maxsize=8)
+def _table(k: int, size: int) -> NDArray[np.uint8]:
+    """Return the bits of all sets of a size, and then, value by value, those of the sets that hold it."""
+    members = np.array(list(combinations(range(k), size)), np.intp)
+    sets = np.zeros((len(members), k), np.uint8)
+    np.put_along_axis(sets, members, 1, axis=1)
+    return np.concatenate([sets, *(sets[sets[:, value] == 1] for value in range(k))])

@@ -9,11 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle, check_size
-from skdp.privacy import check_epsilon
+from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size
 from skdp.randomness import ONE, ByteSource, bernoulli
 
 
@@ -82,7 +80,7 @@ class UnaryEncoding(FrequencyOracle):
             if not 0 < self._heads[1] < self._heads[0] < ONE:
                 raise ValueError(f"p and q must keep 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}")
         else:
-            self._heads = _HEADS[variant](check_epsilon(epsilon))
+            self._heads = _HEADS[variant](capped_epsilon(epsilon))
         self.p, self.q = (Fraction(heads, ONE) for heads in self._heads)
 
     @classmethod
@@ -141,8 +139,8 @@ class UnaryEncoding(FrequencyOracle):
         self._check_codes(codes)
         self._check_size(codes.size)
         bits = bernoulli(source, self._heads[1], codes.size * self.k)
-        places = codes.astype(np.intp)
-        places += np.arange(0, bits.size, self.k)
+        places = np.arange(0, bits.size, self.k)
+        places += codes.astype(np.intp, copy=False)
         bits[places] = bernoulli(source, self._heads[0], codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
@@ -208,11 +206,13 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     bits = np.asarray(reports)
     if bits.ndim != 2 or bits.shape[1] != k:
         raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
-    if bits.dtype != np.uint8:
-        bits = bits.astype(np.uint8) if np.isin(bits, (0, 1)).all() else np.full(1, 2, np.uint8)
-    if bits.size and bits.max() > 1:
+    if bits.dtype == np.uint8:
+        fitting = bits.max(initial=0) <= 1
+    else:
+        fitting = bits.dtype.kind in "biuf" and bool(((bits == 0) | (bits == 1)).all())
+    if not fitting:
         raise ValueError("reports must be zeros and ones")
-    return np.ascontiguousarray(bits).view(np.bool_)
+    return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
 
 
 def _share(value: Any, name: str) -> Fraction:
@@ -224,23 +224,20 @@ def _share(value: Any, name: str) -> Fraction:
 
 
 def _optimized(epsilon: Fraction) -> list[int]:
-    return [ONE // 2, min(ONE // 2, math.ceil(ONE / (exp_bounds(epsilon)[0] + 1)))]
+    return [ONE // 2, math.ceil(ONE / (exp_bounds(epsilon)[0] + 1))]
 
 
 def _symmetric(epsilon: Fraction) -> list[int]:
-    heads = min(ONE // 2, math.ceil(ONE / (exp_bounds(epsilon / 2)[0] + 1)))
+    heads = math.ceil(ONE / (exp_bounds(epsilon / 2)[0] + 1))
     return [ONE - heads, heads]
 
 
 def _threshold(epsilon: Fraction) -> list[int]:
-    # Any threshold keeps the promise; the best one is found in floats.
-    def log_variance(threshold: float) -> float:
-        scale = float(epsilon) / 2
-        p, q = 1 - math.exp(scale * (threshold - 1)) / 2, math.exp(-scale * threshold) / 2
-        return math.log(q) + math.log1p(-q) - 2 * math.log(p - q)
-
-    best = minimize_scalar(log_variance, bounds=(0.5, 1.0), method="bounded").x
-    threshold = Fraction(round(best * 1024), 1024)
+    # Any threshold keeps the promise; the best one is found in floats, on a grid.
+    grid, scale = np.arange(512, 1025), max(float(epsilon) / 2, 1e-100)
+    q = np.exp(-scale * grid / 1024) / 2
+    gain = -(np.expm1(scale * (grid / 1024 - 1)) + np.expm1(-scale * grid / 1024)) / 2
+    threshold = Fraction(int(grid[np.argmin(np.log(q) + np.log1p(-q) - 2 * np.log(gain))]), 1024)
     lower = exp_bounds(epsilon / 2 * (1 - threshold))[0], exp_bounds(epsilon / 2 * threshold)[0]
     return [ONE - math.ceil(ONE / (2 * lower[0])), math.ceil(ONE / (2 * lower[1]))]
 

@@ -1,0 +1,288 @@
+"""What all mechanisms for numbers share: positions on a grid, a finite set of reports, estimates from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.exact import log_upper
+from skdp.oracles._base import check_size, lie_threshold
+from skdp.randomness import ONE, ByteSource
+
+SUBSTEPS = 1 << 16
+"""A number between two positions is rounded to one of them with a probability in units of this."""
+
+MAX_STEPS = 1 << 16
+"""The finest grid."""
+
+_MAX_UPDATES = 10_000
+_TOLERANCE = 1e-3
+
+
+class NumericMechanism(ABC):
+    """A local mechanism for one number, given as its position ``0 .. steps`` on a grid.
+
+    Floating-point noise has gaps that give the number away ([1]_), so here nothing but integers is drawn: there are
+    finitely many positions and reports, the probability of each report is an exact fraction, and so is the worst ratio
+    of two of them. Each report stands for an unbiased estimate of the position.
+
+    Attributes
+    ----------
+    steps : int
+        The number of steps of the grid: one less than it has positions.
+    n_reports : int
+        The number of reports.
+    worst_ratio : Fraction
+        The largest ratio of the probabilities of a report under two positions: e to the achieved epsilon.
+
+    References
+    ----------
+    .. [1] I. Mironov (2012). On significance of the least significant bits for differential privacy. CCS.
+    """
+
+    steps: int
+    n_reports: int
+    worst_ratio: Fraction
+
+    @abstractmethod
+    def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]: ...
+
+    @abstractmethod
+    def _row(self, position: int) -> list[Fraction]: ...
+
+    @abstractmethod
+    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+    @abstractmethod
+    def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+    @property
+    @abstractmethod
+    def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
+        """The unbiased estimate of the position, in steps, that each report stands for."""
+
+    @cached_property
+    def epsilon(self) -> float:  # numpydoc ignore=RT01
+        """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
+        return log_upper(self.worst_ratio)
+
+    def report(self, positions: NDArray[np.integer], source: ByteSource) -> NDArray[np.int64]:
+        """Randomise positions.
+
+        Parameters
+        ----------
+        positions : ndarray of integers, shape (n,)
+            True positions, ``0 .. steps``.
+        source : ByteSource
+            Where the coins come from. Which bytes are read does not depend on the positions.
+
+        Returns
+        -------
+        ndarray of shape (n,), dtype int64
+            Reports, ``0 .. n_reports - 1``.
+
+        Raises
+        ------
+        ValueError
+            If a position is outside the grid: it could not be hidden.
+        """
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise ValueError("positions must be a 1-D array of integers")
+        if positions.size and (positions.min() < 0 or positions.max() > self.steps):
+            raise ValueError(f"positions must be between 0 and {self.steps}")
+        return self._draw(positions.astype(np.int64, copy=False), source)
+
+    def channel(self) -> list[list[Fraction]]:
+        """Return the exact probability of every report given every position.
+
+        Returns
+        -------
+        list of list of Fraction
+            A row a position, a column a report: ``(steps + 1) * n_reports`` fractions, so this is for small grids.
+        """
+        return [self._row(position) for position in range(self.steps + 1)]
+
+    def spread(self, weights: ArrayLike) -> NDArray[np.float64]:
+        """Return the distribution of the reports if the positions have given distributions.
+
+        Parameters
+        ----------
+        weights : array-like of shape (m, steps + 1)
+            Distributions of the position, one a row.
+
+        Returns
+        -------
+        ndarray of shape (m, n_reports)
+            The product of the weights and the channel, in floats, without the channel in memory.
+        """
+        return self._spread(np.asarray(weights, float))
+
+    def variances(self, positions: ArrayLike) -> NDArray[np.float64]:
+        """Return the variance of the estimate that a report stands for.
+
+        Parameters
+        ----------
+        positions : array-like of shape (n,)
+            True positions.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Variances, in squared steps. They are symmetric about the middle of the grid and monotone from the ends to
+            it, so the extremes are at 0 and at ``steps // 2``.
+        """
+        return self._variances(np.asarray(positions, float))
+
+
+def check_steps(steps: Any) -> int:
+    """Check the number of steps of a grid.
+
+    Parameters
+    ----------
+    steps : int
+        From 1 to 65,536.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no integer, or out of range.
+    """
+    return check_size(steps, least=1, most=MAX_STEPS, name="grid_size")
+
+
+def informative_threshold(epsilon: float | Fraction, weight: Fraction) -> int:
+    """Return `lie_threshold`, provided that it leaves something of the truth.
+
+    Parameters
+    ----------
+    epsilon : float or Fraction
+        The wanted privacy loss.
+    weight : Fraction
+        The number of all reports for each one in the window.
+
+    Returns
+    -------
+    int
+        From 1 to 2**64 - 1.
+
+    Raises
+    ------
+    ValueError
+        If epsilon is so small that the report would be a lie always, and no estimate exists.
+    """
+    threshold = lie_threshold(epsilon, weight)
+    if threshold == ONE:
+        raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would say nothing")
+    return threshold
+
+
+def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+    """Round numbers to one of the two neighbouring positions such that the mean is kept.
+
+    Parameters
+    ----------
+    scaled : ndarray of int64, shape (n,)
+        Places on the grid, in units of a 65,536th of a step.
+    source : ByteSource
+        Where the coins come from: two bytes a number.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype int64
+        The position above with a probability of exactly the part beyond the position below.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> round_at_random(np.full(8, 3 * SUBSTEPS // 2), SeededSource(0)).tolist()
+    [1, 2, 2, 2, 2, 1, 1, 1]
+    """
+    below = scaled >> 16
+    words = source.bytes(2 * scaled.size).view("<u2")
+    return below + (words < scaled - (below << 16))
+
+
+def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
+    """Return how numbers that are uniform over a bin fall on the positions, after `round_at_random`.
+
+    Parameters
+    ----------
+    steps : int
+        The number of steps of the grid.
+    n_bins : int
+        The number of bins of equal width.
+
+    Returns
+    -------
+    ndarray of shape (n_bins, steps + 1)
+        A distribution a row.
+
+    Examples
+    --------
+    >>> bin_positions(4, 2)
+    array([[0.25, 0.5 , 0.25, 0.  , 0.  ],
+           [0.  , 0.  , 0.25, 0.5 , 0.25]])
+    """
+    edges = np.arange(n_bins + 1)[:, np.newaxis] * (steps / n_bins)
+    # A number at distance d from a position goes there with probability 1 - |d|: this is the integral over d.
+    distance = np.clip(edges - np.arange(steps + 1), -1, 1)
+    integral = 0.5 + distance - np.sign(distance) * distance**2 / 2
+    return np.diff(integral, axis=0) * (n_bins / steps)
+
+
+def expectation_maximisation(
+    channel: NDArray[np.float64], counts: NDArray[np.integer], *, smooth: bool
+) -> NDArray[np.float64]:
+    """Estimate a distribution from reports by expectation maximisation, with smoothing ("EMS", [1]_) or without.
+
+    Parameters
+    ----------
+    channel : ndarray of shape (n_bins, n_reports)
+        The distribution of the reports for each bin.
+    counts : ndarray of shape (n_reports,)
+        How often each report came.
+    smooth : bool
+        Whether each update is averaged over neighbouring bins with the weights 1/4, 1/2, 1/4. Without it, many bins fit
+        the noise.
+
+    Returns
+    -------
+    ndarray of shape (n_bins,)
+        Frequencies: not negative, with sum 1.
+
+    References
+    ----------
+    .. [1] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
+
+    Examples
+    --------
+    >>> channel = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> expectation_maximisation(channel, np.array([60, 40]), smooth=False).round(2)
+    array([0.7, 0.3])
+    """
+    seen = counts > 0
+    likelihood, seen_counts = channel[:, seen], counts[seen]
+    frequencies = np.full(len(channel), 1 / len(channel))
+    last = -np.inf
+    for _ in range(_MAX_UPDATES):
+        mixture = frequencies @ likelihood
+        score = float(seen_counts @ np.log(mixture))
+        if abs(score - last) < _TOLERANCE:
+            break
+        last = score
+        frequencies = frequencies * (likelihood @ (seen_counts / mixture))
+        if smooth:
+            padded = np.pad(frequencies, 1, mode="edge")
+            frequencies = (padded[:-2] + 2 * frequencies + padded[2:]) / 4
+        frequencies /= frequencies.sum()
+    return frequencies

@@ -1,0 +1,338 @@
+"""Local hashing of the prefixes of long bit strings: public groups, vector hashes, exact collision probabilities."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.exact import log_upper
+from skdp.oracles._base import MAX_REPORT_BYTES, capped_epsilon, pure_error
+from skdp.oracles._randomized_response import RandomizedResponse
+from skdp.randomness import ByteSource, uniform_integers
+
+LIMB_BITS = 30
+"""Bit strings are cut into numbers of so many bits, which are residues modulo the prime."""
+
+_PRIME = (1 << 31) - 1
+_MOST_BUCKETS = 65_521
+_CELLS = 1 << 18
+
+
+class VectorHash:
+    """Affine maps of vectors modulo a prime P, folded into g buckets: ``h(x) = ((a · x + b) mod P) mod g``.
+
+    For a uniform vector a and a uniform b, and vectors x ≠ y of residues: let x and y differ in place j. Whatever the
+    other coefficients are, the equations ``a_j x_j + b = u``, ``a_j y_j + b = w`` have exactly one solution (a_j, b)
+    for each of the P² pairs (u, w), because the determinant x_j - y_j is not 0 modulo the prime. So the residues of x
+    and y are independent and uniform, and with P = m g + s, where s buckets get m + 1 residues and the others m, they
+    meet in a bucket with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair. The
+    strings may be of any length: it only lengthens the seed.
+
+    Parameters
+    ----------
+    width : int
+        The number d of residues of a vector.
+    g : int
+        The number of buckets, from 2 to P.
+    prime : int, default=2**31 - 1
+        P, at most 2**31 - 1.
+
+    Attributes
+    ----------
+    seed_bits : int
+        The width of a seed, which holds a and b: d + 1 residues.
+    collision : Fraction
+        The probability c.
+
+    Examples
+    --------
+    >>> family = VectorHash(3, 4)
+    >>> family.seed_bits, round(float(family.collision), 6)
+    (124, 0.25)
+    """
+
+    def __init__(self, width: int, g: int, *, prime: int = _PRIME) -> None:
+        self.width, self.g, self.prime = width, g, prime
+        self.seed_bits = (width + 1) * prime.bit_length()
+        smaller, larger = divmod(prime, g)
+        self.collision = Fraction(larger * (smaller + 1) ** 2 + (g - larger) * smaller**2, prime**2)
+
+    def draw(self, source: ByteSource, n: int) -> NDArray[np.uint32]:
+        """Draw seeds.
+
+        Parameters
+        ----------
+        source : ByteSource
+            Where the coins come from.
+        n : int
+            How many.
+
+        Returns
+        -------
+        ndarray of shape (n, width + 1), dtype uint32
+            Residues: the coefficients a, then b. They may be public.
+        """
+        residues = uniform_integers(source, self.prime, n * (self.width + 1))
+        return residues.astype(np.uint32).reshape(n, self.width + 1)
+
+    def __call__(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+        """Hash vectors.
+
+        Parameters
+        ----------
+        seeds : ndarray of shape (n, width + 1), dtype uint32
+            A seed for each vector.
+        vectors : ndarray of integers, shape (n, width)
+            Vectors of residues.
+
+        Returns
+        -------
+        ndarray of unsigned integers, shape (n,)
+            Buckets.
+        """
+        residues = seeds[:, -1].astype(np.uint64)
+        for place in range(self.width):
+            residues += seeds[:, place].astype(np.uint64) * vectors[:, place].astype(np.uint64)  # below 2**63
+            residues %= np.uint64(self.prime)
+        return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
+
+    def count_matches(
+        self, seeds: NDArray[np.uint32], buckets: NDArray[Any], heads: NDArray[Any], tails: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Count, for each sum of a head and a tail, the reports whose bucket is that of the sum.
+
+        Parameters
+        ----------
+        seeds : ndarray of shape (n, width + 1), dtype uint32
+            The seeds of the reports.
+        buckets : ndarray of integers, shape (n,)
+            Their buckets.
+        heads : ndarray of integers, shape (c, width)
+            Vectors.
+        tails : ndarray of integers, shape (e, width)
+            Vectors; all sums must be vectors of residues, without a reduction.
+
+        Returns
+        -------
+        ndarray of shape (c, e), dtype int64
+            The counts. The hash is linear, so each of the c e sums costs an addition.
+        """
+        counts = np.zeros((len(heads), len(tails)), np.int64)
+        prime, g = np.uint32(self.prime), np.uint32(self.g)
+        step = max(16, _CELLS // len(tails))
+        for start in range(0, len(seeds), step):
+            part = seeds[start : start + step]
+            base = self._products(part, heads)
+            base += part[:, -1]
+            base -= prime * (base >= prime)
+            added = self._products(part, tails)
+            wanted = buckets[start : start + step].astype(np.uint32)
+            residue, other = np.empty_like(added), np.empty_like(added)
+            for row, count in zip(base, counts, strict=True):
+                np.add(added, row, out=residue)  # below 2 P < 2**32
+                np.subtract(residue, prime, out=other)  # wraps to beyond P where the sum is below P
+                np.minimum(residue, other, out=residue)
+                np.floor_divide(residue, g, out=other)
+                other *= g
+                residue -= other
+                count += np.count_nonzero(residue == wanted, axis=1)
+        return counts
+
+    def _products(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.uint32]:
+        """Return a · x modulo P, of shape (len(vectors), len(seeds))."""
+        total = np.zeros((len(vectors), len(seeds)), np.uint64)
+        for place in np.flatnonzero(vectors.any(axis=0)):
+            total += vectors[:, place, None].astype(np.uint64) * seeds[:, place].astype(np.uint64)
+            total %= np.uint64(self.prime)
+        return total.astype(np.uint32)
+
+
+class PrefixHashing:
+    """The client's side of the prefix extending method, on bit strings of one length.
+
+    Each record draws a public group; the group says how long a prefix it reports. The prefix is hashed into g buckets
+    by a function of its own, and the bucket is randomised with the whole of epsilon ([1]_).
+
+    Parameters
+    ----------
+    epsilon : float or Fraction
+        The wanted privacy loss, finite and > 0.
+    n_bits : int
+        The length of the strings.
+    first_bits, step_bits : int
+        The length of the first group's prefix, and by how much it grows from a group to the next.
+
+    Attributes
+    ----------
+    lengths : list of int
+        The length of each group's prefix; the last one is `n_bits`.
+    hash_family : VectorHash
+        The hash functions.
+    p, q : Fraction
+        The exact probabilities that a report supports its own prefix, and any other prefix.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the value. Group and seed are drawn without looking at the value, so they
+    may be public; given these, the bucket is a report of randomised response.
+
+    References
+    ----------
+    .. [1] T. Wang, N. Li, S. Jha (2021). Locally differentially private heavy hitter identification. IEEE TDSC 18(2),
+       arXiv:1708.06674.
+    """
+
+    def __init__(self, epsilon: float | Fraction, n_bits: int, *, first_bits: int, step_bits: int) -> None:
+        self.lengths = [*range(min(first_bits, n_bits), n_bits, step_bits), n_bits]
+        self.width = -(-n_bits // LIMB_BITS)
+        wanted = capped_epsilon(epsilon)
+        centre = int(np.exp(min(float(wanted), 20))) + 1
+        sizes = sorted({min(max(2, centre + step), _MOST_BUCKETS) for step in (-1, 0, 1)})
+        pairs = [(RandomizedResponse(g, wanted), VectorHash(self.width, g)) for g in sizes]
+        # There are so many strings that only the error of those that do not occur counts.
+        self.inner, self.hash_family = min(pairs, key=lambda pair: pure_error(1 << 20, *_support(*pair)))
+        self.p, self.q = _support(self.inner, self.hash_family)
+        self._masks = np.array([vectors_of([(1 << length) - 1], length, self.width)[0] for length in self.lengths])
+
+    @property
+    def epsilon(self) -> float:  # numpydoc ignore=RT01
+        """The achieved privacy loss, rounded up."""
+        return log_upper(self.inner.worst_ratio)
+
+    @property
+    def columns(self) -> list[str]:  # numpydoc ignore=RT01
+        """The names of the columns of a report."""
+        return ["group", "bucket", *(f"seed_{place}" for place in range(self.width + 1))]
+
+    def check_size(self, n: int) -> None:
+        """Refuse a call whose reports would fill the memory.
+
+        Parameters
+        ----------
+        n : int
+            The number of records.
+
+        Raises
+        ------
+        ValueError
+            If they would take more than 2 GiB.
+        """
+        if 4 * n * len(self.columns) > MAX_REPORT_BYTES:
+            raise ValueError(f"{n:,} reports would need more than {MAX_REPORT_BYTES:,} bytes; report in batches")
+
+    def report(self, vectors: NDArray[Any], source: ByteSource) -> NDArray[np.uint32]:
+        """Randomise strings.
+
+        Parameters
+        ----------
+        vectors : ndarray of integers, shape (n, width)
+            The strings, as `vectors_of` cuts them.
+        source : ByteSource
+            Where the coins come from.
+
+        Returns
+        -------
+        ndarray of shape (n, width + 3), dtype uint32
+            The reports: group, randomised bucket, seed.
+        """
+        n = len(vectors)
+        reports = np.empty((n, len(self.columns)), np.uint32)
+        reports[:, 0] = uniform_integers(source, len(self.lengths), n)
+        reports[:, 2:] = self.hash_family.draw(source, n)
+        prefixes = vectors & self._masks[reports[:, 0]]
+        reports[:, 1] = self.inner.report(self.hash_family(reports[:, 2:], prefixes), source)
+        return reports
+
+    def valid(self, reports: NDArray[Any]) -> bool:
+        """Say whether all reports are ones that `report` can give.
+
+        Parameters
+        ----------
+        reports : ndarray of integers, shape (n, width + 3)
+            Reports.
+
+        Returns
+        -------
+        bool
+            True if groups, buckets and seeds are in range.
+        """
+        most = [len(self.lengths) - 1, self.inner.k - 1, *[self.hash_family.prime - 1] * (self.width + 1)]
+        return bool(((reports >= 0) & (reports <= np.array(most))).all())
+
+    def estimate(self, support: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
+        """Estimate without bias how many of n reports are of each prefix.
+
+        Parameters
+        ----------
+        support : array-like
+            The number of reports that support the prefix.
+        n : array-like
+            The number of reports that could.
+
+        Returns
+        -------
+        ndarray
+            ``(support - n q) / (p - q)``; nan if p = q, as the reports then say nothing.
+        """
+        gain = float(self.p - self.q)
+        support, n = np.asarray(support, float), np.asarray(n, float)
+        return (support - n * float(self.q)) / gain if gain else np.full(support.shape, np.nan)
+
+    def variance(self, counts: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
+        """Return the variance of `estimate` when the true counts are given.
+
+        Parameters
+        ----------
+        counts : array-like
+            True counts, or estimates of them; they are clipped to ``[0, n]``.
+        n : array-like
+            The number of reports.
+
+        Returns
+        -------
+        ndarray
+            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
+        """
+        n, gain = np.asarray(n, float), self.p - self.q
+        inside = np.clip(np.asarray(counts, float), 0, n)
+        if gain == 0:
+            return np.full(inside.shape, np.inf)
+        own, other = (float(share * (1 - share) / gain**2) for share in (self.p, self.q))
+        return inside * own + (n - inside) * other
+
+
+def vectors_of(strings: list[int], length: int, width: int) -> NDArray[np.uint32]:
+    """Cut bit strings into vectors of residues, from their first bit on.
+
+    Parameters
+    ----------
+    strings : list of int
+        Strings of `length` bits, the first bit the most significant one.
+    length : int
+        Their length.
+    width : int
+        The number of residues.
+
+    Returns
+    -------
+    ndarray of shape (n, width), dtype uint32
+        The residues, below 2**30; behind the string come zeros. Different strings of one length give different vectors.
+
+    Examples
+    --------
+    >>> vectors_of([0b11], 2, 2).tolist() == [[0b11 << 28, 0]]
+    True
+    """
+    mask = (1 << LIMB_BITS) - 1
+    left = width * LIMB_BITS - length
+    shifts = [LIMB_BITS * place for place in reversed(range(width))]
+    rows = [[((string << left) >> shift) & mask for shift in shifts] for string in strings]
+    return np.array(rows, np.uint32).reshape(len(strings), width)
+
+
+def _support(inner: RandomizedResponse, family: VectorHash) -> tuple[Fraction, Fraction]:
+    meet = family.collision
+    return inner.p, meet * inner.p + (1 - meet) * inner.q

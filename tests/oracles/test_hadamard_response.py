@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.linalg import hadamard
+
+import skdp.oracles._hadamard_response as module
+from skdp.exact import exp_bounds
+from skdp.oracles import HadamardResponse
+from skdp.oracles._hadamard_response import walsh_hadamard
+from skdp.randomness import ONE, SeededSource
+
+SHAPES = [(k, blocks) for k in (2, 3, 4, 7, 8) for blocks in (1, 2, 4, 8)]
+
+
+def test_every_index_keeps_the_promise(check_channel, epsilon):
+    for k, blocks in SHAPES:
+        oracle = HadamardResponse(k, epsilon, n_blocks=blocks)
+        assert check_channel(oracle, oracle.channel(), epsilon) == oracle.worst_ratio
+        assert oracle.epsilon == pytest.approx(min(epsilon, math.log(1 + 2 * blocks * (ONE - 1))), rel=1e-3)
+        less = oracle.lie - Fraction(1, ONE)
+        assert less == 0 or 1 + 2 * blocks * (1 - less) / less > exp_bounds(min(epsilon, 100))[1]
+
+
+@pytest.mark.parametrize(("k", "blocks"), SHAPES)
+def test_every_draw_follows_the_channel(monkeypatch, k, blocks):
+    """All indices that are drawn, with and without a lie."""
+    oracle = HadamardResponse(k, 1.0, n_blocks=blocks)
+    total = oracle.n_indices
+
+    def every_integer(source, high, n):
+        assert (high, n) == (total, total)
+        return np.arange(total, dtype=np.uint16)
+
+    def coins(lying):
+        def bernoulli(source, threshold, n):
+            assert threshold == oracle.lie * ONE
+            return np.full(n, lying)
+
+        return bernoulli
+
+    monkeypatch.setattr(module, "uniform_integers", every_integer)
+    for value in range(k):
+        seen = {}
+        for lying in (True, False):
+            monkeypatch.setattr(module, "bernoulli", coins(lying))
+            seen[lying] = Counter(oracle.report(np.full(total, value, np.uint8), None).tolist())
+        for index, share in enumerate(oracle.channel()[value]):
+            assert (oracle.lie * seen[True][index] + (1 - oracle.lie) * seen[False][index]) / total == share
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 14, 100, 1000])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 4.0, 8.0])
+def test_the_number_of_blocks_is_the_best_one(k, epsilon):
+    errors = [HadamardResponse(k, epsilon, n_blocks=1 << power).mean_squared_error for power in range(k.bit_length())]
+    assert HadamardResponse(k, epsilon).mean_squared_error == min(errors)
+    assert HadamardResponse(k, min(epsilon, 1.0)).n_blocks <= 2
+
+
+@pytest.mark.parametrize(("k", "blocks"), [*SHAPES, (100, 4), (1000, 1), (1000, 16)])
+def test_the_error_is_the_mean_variance_of_uniform_data(k, blocks):
+    oracle = HadamardResponse(k, 1.5, n_blocks=blocks)
+    assert oracle.variance(np.full(k, 10.0), 10 * k).sum() == pytest.approx(10 * k * k * oracle.mean_squared_error)
+    block = np.arange(k) // (oracle.block_size - 1)
+    pairs = (block == block[:, np.newaxis]).sum() - k
+    assert oracle.share_together == pytest.approx(pairs / (k * (k - 1)))
+
+
+def test_the_known_variance_of_one_block():
+    """(e^eps + 1)^2 / (e^eps - 1)^2 for a value that nobody has."""
+    power = math.exp(0.7)
+    oracle = HadamardResponse(50, 0.7, n_blocks=1)
+    assert oracle.variance(np.zeros(50), 1) == pytest.approx(np.zeros(50), abs=1e9)
+    counts = np.r_[100.0, np.zeros(49)]
+    assert oracle.variance(counts, 100)[1:] == pytest.approx(100 * ((power + 1) / (power - 1)) ** 2)
+
+
+@pytest.mark.parametrize(("k", "blocks"), [(5, 1), (5, 2), (300, 1), (300, 4)])
+def test_the_tally_is_the_sum_of_signs(monkeypatch, k, blocks):
+    monkeypatch.setattr(module, "BLOCK", 64)
+    oracle = HadamardResponse(k, 1.0, n_blocks=blocks)
+    reports = oracle.report((np.arange(3_000) % k).astype(np.uint16), SeededSource(k, blocks))
+    signs = oracle.unbiased(reports) * float(1 - oracle.lie)
+    assert oracle.tally(reports).tolist() == np.rint(signs.sum(axis=0)).astype(int).tolist()
+    assert (oracle.supports(reports) == (signs > 0.5)).all()
+    for dtype in (np.int64, np.uint64, np.uint16):
+        assert oracle.tally(reports.astype(dtype)).tolist() == oracle.tally(reports).tolist()
+
+
+@pytest.mark.parametrize("order", [1, 2, 4, 32])
+def test_the_fast_transform_is_a_matrix_product(order):
+    rows = np.random.default_rng(0).integers(-99, 99, (3, order))
+    assert (walsh_hadamard(rows) == rows @ hadamard(order)).all()
+
+
+@pytest.mark.parametrize(
+    "reports", [np.array([16]), np.array([-1]), np.array([0.0]), np.zeros((2, 1), np.uint32), np.array(["1"])]
+)
+def test_what_are_no_indices_is_refused(reports):
+    with pytest.raises(ValueError, match="reports must be"):
+        HadamardResponse(15, 1, n_blocks=1).tally(reports)
+
+
+@pytest.mark.parametrize(("blocks", "error"), [(3, ValueError), (0, ValueError), (2.0, TypeError)])
+def test_numbers_of_blocks_out_of_range_are_refused(blocks, error):
+    with pytest.raises(error):
+        HadamardResponse(15, 1, n_blocks=blocks)
+
+
+def test_a_huge_domain_costs_nothing_until_it_is_used():
+    oracle = HadamardResponse(1 << 30, 6.0)
+    assert oracle.n_indices >= 1 << 30
+    assert oracle.report(np.array([(1 << 30) - 1], np.uint32), SeededSource(0))[0] < oracle.n_indices
