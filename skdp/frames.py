@@ -9,6 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class Table:  # numpydoc ignore=PR02
         Parameters
         ----------
         columns : sequence
-            Series or arrays.
+            Series or arrays; a 2-D array stands for several columns.
         names : sequence
-            Their names; an array has none.
+            The names of all columns; an array has none.
 
         Returns
         -------
@@ -47,7 +48,10 @@ class Table:  # numpydoc ignore=PR02
             The new table.
         """
         if isinstance(self.native, np.ndarray):
-            return np.column_stack(columns)
+            return np.column_stack(_alike(columns))
+        if isinstance(self.native, pd.DataFrame) and len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
+            return pd.DataFrame(columns[0], index=self.native.index, columns=pd.Index(names), copy=False)
+        columns = [part for column in columns for part in (column.T if getattr(column, "ndim", 1) == 2 else [column])]
         if isinstance(self.native, pd.DataFrame):
             # A series of its own for each column, or pandas would read objects anew and change their dtype.
             index = self.native.index
@@ -58,6 +62,12 @@ class Table:  # numpydoc ignore=PR02
             return frame
         named = dict(zip(names, columns, strict=True))
         return nw.from_dict(named, backend=nw.from_native(self.native).implementation).to_native()
+
+
+def _alike(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+    """Make objects of all columns where text and numbers would meet in one array: NumPy would write numbers as text."""
+    kinds = {"number" if column.dtype.kind in "biuf" else column.dtype.kind for column in columns}
+    return columns if len(kinds) == 1 else [column.astype(object) for column in columns]
 
 
 def is_frame(data: Any) -> bool:

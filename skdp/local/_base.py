@@ -1,18 +1,15 @@
-"""What all local transformers share: reading, charging, randomising and estimating."""
+"""What all local transformers share: reading, charging and randomising."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
-from numbers import Real
-from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -21,26 +18,32 @@ from skdp.coding import is_missing
 from skdp.domain import Codes, Domain
 from skdp.exact import log_upper
 from skdp.frames import Table, convert_frame
+from skdp.local._budget import attribute_epsilons
 from skdp.local._coins import CallCounter, check_random_state, coins
+from skdp.local._estimation import ReportEstimator
 from skdp.local._input import declares_missing, read_domain, read_input
-from skdp.local._tally import ReportTally
-from skdp.oracles import POSTPROCESSORS, FrequencyOracle
+from skdp.local._memo import Memo
+from skdp.local._repeated import RepeatedReports
+from skdp.oracles import FrequencyOracle, LocalHashing
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.randomness import ByteSource, uniform_integers
 
-_STRATEGIES = ("split", "joint")
+STRATEGIES = ("split", "joint", "sample")
+
+Write = Callable[[list[NDArray[Any]], NDArray[Any] | None], Any]
 
 
-class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
+class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseEstimator, ABC):
     """Base of the transformers that privatise each record with frequency oracles.
 
-    The columns form attributes: one for each column (``strategy="split"``, each with an equal share of epsilon), or a
-    single one with a value for each cell of the Cartesian product (``"joint"``). A subclass names the oracle, and turns
-    its reports into columns and back.
+    The columns form attributes: one for each column (``strategy="split"``, each with a share of epsilon, or
+    ``"sample"``, where each record reports one of them with all of epsilon), or a single one with a value for each cell
+    of the Cartesian product (``"joint"``). A subclass names the oracle, and turns its reports into columns and back.
     """
 
     epsilon: Any
     strategy: Any
+    shares: Any
     categories: Any
     handle_unknown: Any
     ledger: Any
@@ -49,14 +52,18 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
     _mechanism: str
 
     @abstractmethod
-    def _make_oracle(self, k: int, epsilon: Fraction) -> FrequencyOracle: ...
+    def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle: ...
 
     @abstractmethod
-    def _writer(self, table: Table) -> Callable[[list[NDArray[Any]]], Any]:
-        """Prepare to write reports into a table like the given one; whatever cannot be written fails here."""
+    def _writer(self, table: Table) -> Write:
+        """Prepare to write reports into a table like the given one; whatever cannot be written fails here.
+
+        What it returns takes the reports of each attribute, and under "sample" the attribute that each row reports.
+        """
 
     @abstractmethod
-    def _read_reports(self, reports: Any) -> list[NDArray[Any]]: ...
+    def _plain_reports(self, codes: list[Codes]) -> list[NDArray[Any]]:
+        """Return what the reports of codes would be without noise."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -91,7 +98,7 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         self
-            The fitted transformer.
+            The fitted transformer. Parameters that are set later take effect with the next `fit`.
 
         Raises
         ------
@@ -113,39 +120,67 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
                     f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
                     "is needed to read categories from the data); drop the column or declare its other categories"
                 )
-        self._unknown_codes(domain)
-        # Everything is checked before the first attribute is set.
+        unknown = self._unknown_codes(domain)
         attributes = [domain.columns] if self.strategy == "joint" else [(name,) for name in domain.columns]
         sizes = [domain.select(columns).size for columns in attributes]
         if max(sizes) >= 1 << 32:
             raise ValueError(f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns")
-        oracles = tuple(self._make_oracle(k, epsilon / len(attributes)) for k in sizes)
+        epsilons = attribute_epsilons(epsilon, attributes, sizes, self.strategy, self.shares)
+        oracles = tuple(self._make_oracle(k, part) for k, part in zip(sizes, epsilons, strict=True))
+        memo = None
+        if self.memoize:
+            sample = self.strategy == "sample"
+            uniform = unknown == "uniform"
+            name = type(self).__name__
+            memo = Memo(self.secret_key, name, domain, attributes, oracles, sample=sample, unknown=uniform)
+        guarantee = self._promise(oracles, domain, memo)
+        rounds = self._add_round(oracles, guarantee, attributes, sizes)
+        # Everything is checked before the first attribute is set.
         self.domain_ = domain
         self.categories_ = [np.array(domain[name].labels, dtype=object) for name in domain.columns]
-        self.oracles_ = oracles
-        self.guarantee_ = PrivacyGuarantee(
-            log_upper(prod((oracle.worst_ratio for oracle in oracles), start=Fraction(1))),
-            scope=domain.columns,
-            mechanism=self._mechanism,
-            secure=self.random_state is None,
-        )
+        self.oracles_ = rounds or oracles
+        self.guarantee_ = guarantee
+        for attribute in ("permanent_oracles_", "instantaneous_guarantee_"):
+            self.__dict__.pop(attribute, None)
+        if memo is not None:
+            self.permanent_oracles_ = oracles
+        if rounds:
+            self.instantaneous_guarantee_ = self._promise(rounds, domain, None)
         # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
+        self._memo = memo
+        self._rounds = rounds
         self._attributes = attributes
-        self._joint = self.strategy == "joint"
-        self._unknown = self._unknown_codes(domain)
+        self._strategy = self.strategy
+        self._unknown = unknown
         self._seed = self.random_state
         self._ledger = self.ledger
         self._calls = CallCounter()
         return self
 
-    def _check_parameters(self) -> Fraction:
+    def _check_parameters(self) -> Fraction | None:
         epsilon = check_epsilon(self.epsilon)
-        if self.strategy not in _STRATEGIES:
-            raise ValueError(f"strategy must be one of {_STRATEGIES}, got {self.strategy!r}")
+        self._check_common_parameters()
+        return epsilon
+
+    def _check_common_parameters(self) -> None:
+        if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
+            raise ValueError(f"strategy must be one of {STRATEGIES}, got {self.strategy!r}")
         if self.ledger is not None and not isinstance(self.ledger, PrivacyLedger):
             raise TypeError(f"ledger must be None or a PrivacyLedger, got {type(self.ledger).__name__}")
         check_random_state(self.random_state)
-        return epsilon
+        self._check_memo()
+
+    def _promise(self, oracles: Sequence[FrequencyOracle], domain: Domain, memo: Memo | None) -> PrivacyGuarantee:
+        """State what a report of these oracles promises, or, with a memo, all reports of an unchanged value."""
+        ratios = [oracle.worst_ratio for oracle in oracles]
+        worst = max(ratios) if self.strategy == "sample" else prod(ratios, start=Fraction(1))
+        mechanism, secure = self._mechanism, self.random_state is None
+        if memo is not None:
+            value = "bucket" if isinstance(oracles[0], LocalHashing) else "value"
+            unit = "the columns together" if self.strategy == "joint" else "a column"
+            mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {max(memo.n_states)} of them"
+            secure = True  # the coins come from the key
+        return PrivacyGuarantee(log_upper(worst), scope=domain.columns, mechanism=mechanism, secure=secure)
 
     def _unknown_codes(self, domain: Domain) -> str | dict[Any, int]:
         """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
@@ -164,13 +199,41 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
                 )
         return codes
 
-    def transform(self, X: Any) -> Any:
-        """Privatise a table: a new release with fresh coins at every call.
+    def fit_transform(self, X: Any, y: Any = None, record_id: Any = None) -> Any:
+        """Fit, and privatise the same table.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values.
+        y : None
+            Ignored.
+        record_id : array-like of shape (n_samples,), optional
+            As for `transform`.
+
+        Returns
+        -------
+        same kind as X
+            As for `transform`.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetExceeded
+            As for `fit` and `transform`.
+        """
+        return self.fit(X, y).transform(X, record_id=record_id)
+
+    def transform(self, X: Any, record_id: Any = None) -> Any:
+        """Privatise a table: a new release at every call, with fresh coins unless it is memoised.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             True values, in the columns of `fit`.
+        record_id : array-like of shape (n_samples,), optional
+            Whose the rows are: needed with ``memoize=True``, and only then. Text, numbers (1 and 1.0 are one, "1" is
+            another), dates, UUIDs, bytes, or tuples of these. Rows of one id are of one person. In a Pipeline, route it
+            with ``set_transform_request(record_id=True)``.
 
         Returns
         -------
@@ -182,7 +245,8 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If X has other columns, or holds undeclared values under ``handle_unknown="error"``.
+            If X has other columns, or holds undeclared values under ``handle_unknown="error"``, or the record ids are
+            missing, too few, or not wanted.
         BudgetExceeded
             If the ledger does not cover the release.
         """
@@ -190,11 +254,64 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
         table = read_input(self, X, reset=False)
         codes = self._encode(table)
         write = self._writer(table)
+        self._check_size(table)
+        records = self._read_records(record_id, len(table.columns[0]))
         if self._ledger is not None:
             self._ledger.charge(self.guarantee_, type(self).__name__)
         call = self._calls.advance()
+        if self._memo is not None:
+            if isinstance(self._unknown, dict):
+                self._fill_unknown(codes, call)
+            reports, chosen = self._memo.report(codes, records)
+            for index, (rounds, columns) in enumerate(zip(self._rounds, self._attributes, strict=False)):
+                reports[index] = rounds.report_again(reports[index], self._coins(call, "report", *columns))
+            return self._contain(write(reports, chosen))
         self._fill_unknown(codes, call)
-        released = write(self._randomise(codes, call))
+        chosen = None
+        if self._strategy == "sample":
+            # Drawn without looking at the data, so it may be public.
+            chosen = uniform_integers(self._coins(call, "sample"), len(self._attributes), len(codes[0]))
+        return self._contain(write(self._randomise(codes, call), chosen))
+
+    def encode(self, X: Any) -> Any:
+        """Encode a table as `transform` does, without noise. Not private.
+
+        For rows that need no protection, such as those of a model's own users: `OnFitOnly` uses it.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values, in the columns of `fit`.
+
+        Returns
+        -------
+        same kind as X
+            What `transform` would give at an unlimited epsilon. Undeclared values are treated as by `transform`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If X has other columns or undeclared values, or if the encoding draws coins by nature (hashing, Hadamard
+            response, sampling).
+
+        Notes
+        -----
+        **Privacy.** None: the output is the truth. Nothing is charged.
+        """
+        check_is_fitted(self)
+        if self._strategy == "sample":
+            raise ValueError("strategy='sample' reports one column of each record: there is no encoding of all of them")
+        table = read_input(self, X, reset=False)
+        codes = self._encode(table)
+        write = self._writer(table)
+        self._fill_unknown(codes, self._calls.advance())
+        if self._strategy == "joint":
+            codes = [self.domain_.join(codes)]
+        return self._contain(write(self._plain_reports(codes), None))
+
+    def _contain(self, released: Any) -> Any:
         # scikit-learn's own conversion after `set_output` knows arrays and pandas, not polars -> pandas or pyarrow.
         config = getattr(self, "_sklearn_output_config", {})
         return convert_frame(released, config.get("transform", get_config()["transform_output"]))
@@ -214,6 +331,11 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
             table.names != self.domain_.columns
         ):
             raise ValueError(f"X has the columns {list(table.names)}; fit saw {list(self.domain_.columns)}")
+
+    def _check_size(self, table: Table) -> None:
+        rows = len(table.columns[0])
+        for oracle in self.oracles_:
+            oracle._check_size(rows)
 
     def _refuse_undeclared(self, codes: list[Codes], advice: str) -> None:
         for name, size, column in zip(self.domain_.columns, self.domain_.sizes, codes, strict=True):
@@ -237,7 +359,7 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
         return coins(self._seed, type(self).__name__, call, purpose, *columns)
 
     def _randomise(self, codes: list[Codes], call: int) -> list[NDArray[Any]]:
-        if self._joint:
+        if self._strategy == "joint":
             codes[:] = [self.domain_.join(codes)]
         reports = []
         for oracle, columns in zip(self.oracles_, self._attributes, strict=True):
@@ -245,178 +367,14 @@ class LocalTransformer(TransformerMixin, BaseEstimator, ABC):
             reports.append(oracle.report(codes.pop(0), source))  # the true codes go as the reports come
         return reports
 
-    def tally(self, reports: Any) -> ReportTally:
-        """Sum up reports: how many support each value.
-
-        Parameters
-        ----------
-        reports : same kind as what `transform` returns
-            Privatised rows.
-
-        Returns
-        -------
-        ReportTally
-            The sums; tallies of several batches add.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the reports have other columns or values than this encoder's.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of reports: free.
-        """
-        check_is_fitted(self)
-        codes = self._read_reports(reports)
-        support = tuple(oracle.tally(code) for oracle, code in zip(self.oracles_, codes, strict=True))
-        return ReportTally(support, len(codes[0]), self.domain_, self._protocol())
-
-    def _protocol(self) -> tuple[Any, ...]:
-        return (type(self).__name__, self._joint, *((oracle.p, oracle.q) for oracle in self.oracles_))
-
-    def estimate_counts(
-        self, reports: Any, *, postprocess: str = "none", confidence_level: float = 0.95
-    ) -> pd.DataFrame:
-        """Estimate how many records truly have each value.
-
-        Parameters
-        ----------
-        reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
-        postprocess : {"none", "clip", "simplex", "mle"}, default="none"
-            ``"none"``: unbiased, possibly negative. ``"clip"``: the unbiased estimate clipped to [0, n]; biased, and
-            the counts no longer add up to n. ``"simplex"``: the nearest counts that are not negative and add up to n
-            (norm-sub). ``"mle"``: the likeliest counts.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by value for one column, by (column, value) under "split", and
-            by the values of all columns under "joint". The standard error is that of the unbiased estimate (a plug-in
-            of its variance), and so is the interval (normal approximation); with a postprocess, the interval is cut to
-            [0, n], where the truth lies.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the reports come from another encoder, or a parameter is out of range.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
-        """
-        return self._estimate(reports, postprocess, confidence_level, "count")
-
-    def estimate_frequencies(
-        self, reports: Any, *, postprocess: str = "none", confidence_level: float = 0.95
-    ) -> pd.DataFrame:
-        """Estimate which share of the records truly has each value.
-
-        Parameters
-        ----------
-        reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
-        postprocess : {"none", "clip", "simplex", "mle"}, default="none"
-            As for `estimate_counts`.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`, whose values these are, divided by
-            the number of reports.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the reports come from another encoder, or a parameter is out of range.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
-        """
-        return self._estimate(reports, postprocess, confidence_level, "frequency")
-
-    def _estimate(self, reports: Any, postprocess: str, confidence_level: float, what: str) -> pd.DataFrame:
-        check_is_fitted(self)
-        if not isinstance(postprocess, str) or postprocess not in POSTPROCESSORS:
-            raise ValueError(f"postprocess must be one of {tuple(POSTPROCESSORS)}, got {postprocess!r}")
-        if not isinstance(confidence_level, Real) or isinstance(confidence_level, bool) or not 0 < confidence_level < 1:
-            raise ValueError(f"confidence_level must be a number between 0 and 1, got {confidence_level!r}")
-        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
-        if tally.domain != self.domain_ or tally.protocol != self._protocol():
-            raise ValueError("the tally comes from an encoder with different parameters or another domain")
-        n, pairs = tally.n_reports, list(zip(self.oracles_, tally.support, strict=True))
-        unbiased = np.concatenate([oracle.estimate(support, n) for oracle, support in pairs])
-        counts = np.concatenate([POSTPROCESSORS[postprocess](oracle, support, n) for oracle, support in pairs])
-        std_error = np.sqrt(self._variances(unbiased, n))
-        reach = NormalDist().inv_cdf((1 + confidence_level) / 2) * std_error
-        lower, upper = np.nan_to_num(unbiased) - reach, np.nan_to_num(unbiased) + reach
-        if postprocess != "none":
-            lower, upper = np.clip(lower, 0, n), np.clip(upper, 0, n)
-        scale = n if what == "frequency" else 1
-        table = {what: counts, "std_error": std_error, "lower": lower, "upper": upper}
-        return pd.DataFrame({name: values / scale for name, values in table.items()}, index=self._cells())
-
-    def _cells(self) -> pd.Index:
-        if self._joint or len(self.domain_.columns) == 1:
-            return self.domain_.cells()
-        pairs = [(name, label) for name in self.domain_.columns for label in self.domain_[name].labels]
-        return pd.MultiIndex.from_tuples(pairs, names=["column", "category"])
-
-    def _variances(self, counts: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-        ends = np.cumsum([oracle.k for oracle in self.oracles_])
-        parts = np.split(counts, ends[:-1])
-        return np.concatenate([oracle.variance(part, n) for oracle, part in zip(self.oracles_, parts, strict=True)])
-
-    def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Return the exact variances of the unbiased counts if the true counts are given ones.
-
-        Parameters
-        ----------
-        counts : array-like of shape (n_cells,)
-            True counts, in the order of the rows of `estimate_counts`.
-
-        Returns
-        -------
-        ndarray of shape (n_cells,)
-            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2`` for a cell of c records out of n.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the counts are of another number than the cells, negative, or do not add up to the same n in each column.
-        """
-        check_is_fitted(self)
-        given = np.asarray(counts, float)
-        n_cells = sum(oracle.k for oracle in self.oracles_)
-        if given.shape != (n_cells,):
-            raise ValueError(f"counts must have shape ({n_cells},), got {given.shape}")
-        totals = [part.sum() for part in np.split(given, np.cumsum([oracle.k for oracle in self.oracles_])[:-1])]
-        if (given < 0).any() or not np.allclose(totals, totals[0]):
-            raise ValueError("counts must be at least 0 and add up to the same number in each column")
-        return self._variances(given, totals[0])
-
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports.
 
         Returns
         -------
         list
-            A table for each column ("split"), or one for all ("joint"): a row a true value, a column a report, each
-            entry a Fraction.
+            A table for each attribute: one for each column, or one for all under "joint". A row a true value, a column
+            a report, each entry a Fraction.
 
         Raises
         ------

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.utils.validation import check_is_fitted
 
-from skdp.domain import Codes
+from skdp.domain import Codes, Domain
 from skdp.frames import Table
-from skdp.local._base import LocalTransformer
-from skdp.local._input import read_input
+from skdp.local._base import LocalTransformer, Write
+from skdp.local._report_columns import SAMPLED, read_report_table, read_sampled
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger
 
@@ -29,10 +27,15 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
     ----------
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together; finite and > 0. Smaller is more private.
-    strategy : {"split", "joint"}, default="split"
-        ``"split"``: each column is randomised by itself, with an equal share of epsilon. ``"joint"``: the columns are
+    strategy : {"split", "joint", "sample"}, default="split"
+        ``"split"``: each column is randomised by itself, with a share of epsilon. ``"joint"``: the columns are
         one attribute with a value for each cell of their Cartesian product; it keeps how the columns go together, and
-        suits a few columns with few values.
+        suits a few columns with few values. ``"sample"``: each record reports one column, drawn at random, with all of
+        epsilon; which one is public (column ``sampled``), the others are missing. It suits many columns whose
+        frequencies are wanted one by one.
+    shares : "uniform", "proportional" or mapping, default="uniform"
+        How "split" divides epsilon: equal parts, parts proportional to the number of values of a column, or to the
+        numbers of ``{column: number}``.
     categories : "auto", list of array-like, mapping or Domain, default="auto"
         The values that each column may take: a list of values a column, or ``{column: values}``. An `Interval` instead
         of values cuts a numeric column into bins, which are reported as the number in their middle. None among the
@@ -42,6 +45,17 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
         What to do with a value (or a missing one) that is not declared: raise an error, replace it by a uniform draw
         from the domain before it is randomised, or by the given value. An error shows that the value occurs;
         the other two show nothing.
+    memoize : bool, default=False
+        Whether a record that reports again repeats its report, so that the average of many reports shows no more than
+        one does ([3]_). The report is then a function of `secret_key`, record id, column and value, and no table is
+        kept; `transform` needs ``record_id``.
+    secret_key : bytes, optional
+        With `memoize`: at least 16 bytes, such as ``SecretKey.generate()`` or ``SecretKey(kept_bytes)``, which are not
+        shown when the estimator is printed, as plain bytes are. A pickle of the estimator holds the key.
+    instantaneous_epsilon : float, optional
+        With `memoize`: less than epsilon. Each report is the permanent one with fresh noise on it, so that a single
+        one costs so little, and all together no more than epsilon. (A few may cost more than as many times a single
+        one.) Shared among the columns as epsilon is.
     ledger : PrivacyLedger, optional
         Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
     random_state : int, optional
@@ -52,13 +66,18 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up.
+        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up;
+        with `memoize`, what all calls together promise for a record whose values stay the same.
     domain_ : Domain
         The declared values of every column.
     categories_ : list of ndarray
         The same as a list, as `OneHotEncoder` has it; the bins of an `Interval` as text.
     oracles_ : tuple of RandomizedResponse
         The protocol of each column ("split"), or the one of all ("joint").
+    permanent_oracles_ : tuple of FrequencyOracle
+        With `memoize`, the protocol of the permanent reports; `oracles_` are those of a single report.
+    instantaneous_guarantee_ : PrivacyGuarantee
+        With `instantaneous_epsilon`, what a single report promises.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of str
@@ -79,9 +98,20 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
     record's values in the fitted columns; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``.
     Under "split" the epsilons of the columns add up. `fit` reads column names and dtypes, and the data only where
     ``categories="auto"`` finds no declared dtype. Every call of `transform` is a new release, at fit and at predict
-    time alike: m releases of a record cost m times epsilon. Other columns of the same person are not in the output, are
-    not protected, and may reveal these ones. The row index passes through: reset it before publishing if it identifies
-    anybody. The dtypes of the output depend on the declaration and the dtypes of the input only.
+    time alike, unless it is memoised: m releases of a record cost m times epsilon. Other columns of the same person are
+    not in the output, are not protected, and may reveal these ones. The row index passes through: reset it before
+    publishing if it identifies anybody. The dtypes of the output depend on the declaration and the dtypes of the input
+    only.
+
+    **Repeated collection.** With `memoize`, `guarantee_` is what all reports of a record cost together while its values
+    stay the same, towards whoever does not know the key; whoever does can undo the noise. Each further distinct value
+    of a column costs as much again, up to the number of its values (`guarantee_for_changes`). *That* a value changed,
+    and when, is not hidden: without a second round, two different reports of a record prove it. The ledger cannot see
+    what changed, so it is charged with `guarantee_` at each call. Column names, categories and epsilon enter the keyed
+    function: the reports of an encoder with other ones cost extra, and tables with equal column names (the ``x0`` of
+    two arrays) need keys of their own. The coins that replace an undeclared value, or choose the column under "sample",
+    are keyed too. The estimates from each call are unbiased and have the stated errors, but the permanent part of the
+    errors is the same in all calls, and in all rows of one id.
 
     The unbiased estimate of a count c out of n has the variance
     ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2`` (with p the probability of the truth and q of each other value;
@@ -92,6 +122,8 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
     .. [1] P. Kairouz, S. Oh, P. Viswanath (2016). Extremal mechanisms for local differential privacy. JMLR 17.
     .. [2] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols for frequency estimation.
        USENIX Security.
+    .. [3] H. Arcolezi et al. (2022). Improving the utility of locally differentially private protocols for longitudinal
+       and multidimensional frequency estimates. Digital Communications and Networks.
 
     Examples
     --------
@@ -114,6 +146,20 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
     yes     3750.0      156.0   3443.0   4056.0
     no     28812.0      156.0  28505.0  29118.0
 
+    The same persons, asked again and again: their reports stay the same.
+
+    >>> from skdp.local import SecretKey
+    >>> weekly = RandomizedResponseEncoder(
+    ...     1.0, categories={"sales": ["yes", "no"]}, memoize=True, secret_key=SecretKey.generate()
+    ... ).fit(people)
+    >>> first, second = (weekly.transform(people, record_id=people.index) for _ in range(2))
+    >>> first.equals(second)
+    True
+    >>> weekly.guarantee_.mechanism
+    'k-ary randomised response, memoised: epsilon per distinct value of a column, at most 2 of them'
+    >>> weekly.guarantee_for_changes(2).epsilon
+    2.0
+
     A value that was not declared is refused, and not shown:
 
     >>> encoder.transform(pd.DataFrame({"sales": ["yes", "maybe"]}))
@@ -130,36 +176,88 @@ handle_unknown='uniform'.
         epsilon: float = 1.0,
         *,
         strategy: str = "split",
+        shares: Any = "uniform",
         categories: Any = "auto",
         handle_unknown: Any = "error",
+        memoize: bool = False,
+        secret_key: bytes | None = None,
+        instantaneous_epsilon: float | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.strategy = strategy
+        self.shares = shares
         self.categories = categories
         self.handle_unknown = handle_unknown
+        self.memoize = memoize
+        self.secret_key = secret_key
+        self.instantaneous_epsilon = instantaneous_epsilon
         self.ledger = ledger
         self.random_state = random_state
 
-    def _make_oracle(self, k: int, epsilon: Fraction) -> RandomizedResponse:
+    def _make_oracle(self, k: int, epsilon: Any) -> RandomizedResponse:
         return RandomizedResponse(k, epsilon)
 
-    def _writer(self, table: Table) -> Callable[[list[Codes]], Any]:
-        decoders = self.domain_.decoders(table.columns)
+    def _own_names(self) -> list[Any]:
+        return [*self.domain_.columns, *([SAMPLED] if self._strategy == "sample" else [])]
 
-        def write(reports: list[Codes]) -> Any:
-            if self._joint:
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Name the columns of the output: those of the input, and ``sampled`` under ``strategy="sample"``.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of the input, where `fit` saw none.
+
+        Returns
+        -------
+        ndarray of str
+            The names.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the input features are not those of `fit`.
+        """
+        names = super().get_feature_names_out(input_features)
+        return np.append(names, SAMPLED).astype(object) if self._strategy == "sample" else names
+
+    def _writer(self, table: Table) -> Write:
+        domain = self.domain_
+        if self._strategy == "sample":
+            # A column that a record does not report is missing, whether or not missing is declared.
+            values = {name: domain[name].values for name in domain.columns}
+            domain = Domain({name: v if None in v else (*v, None) for name, v in values.items()})
+        decoders = domain.decoders(table.columns)
+        names = self._own_names()
+
+        def write(reports: list[Codes], chosen: NDArray[Any] | None) -> Any:
+            if self._strategy == "joint":
                 reports[:] = self.domain_.split(reports.pop())
-            columns = [decode(reports.pop(0)) for decode in decoders]  # the codes go as the columns come
-            return table.rebuild(columns, self.domain_.columns)
+            columns = []
+            for index, (name, decode) in enumerate(zip(domain.columns, decoders, strict=True)):
+                codes = reports.pop(0)  # the codes go as the columns come
+                if chosen is not None:
+                    codes = codes.astype(np.min_scalar_type(len(domain[name])), copy=False)
+                    codes[chosen != index] = domain[name].values.index(None)
+                columns.append(decode(codes))
+            return table.rebuild(columns if chosen is None else [*columns, chosen], names)
 
         return write
 
-    def _read_reports(self, reports: Any) -> list[NDArray[Any]]:
-        check_is_fitted(self)
-        table = read_input(self, reports, reset=False)
-        self._check_names(table)
-        codes = self.domain_.encode(table.columns)
+    def _plain_reports(self, codes: list[Codes]) -> list[NDArray[Any]]:
+        return codes
+
+    def _read_reports(self, reports: Any) -> tuple[list[NDArray[Any]], int]:
+        table = read_report_table(reports, self._own_names())
+        columns = list(table.columns)
+        chosen = read_sampled(columns.pop(), len(columns)) if self._strategy == "sample" else None
+        codes = self.domain_.encode(columns)
+        n = len(codes[0])
+        if chosen is not None:
+            codes = [column[chosen == index] for index, column in enumerate(codes)]
         self._refuse_undeclared(codes, "These are not reports of this encoder.")
-        return [self.domain_.join(codes)] if self._joint else list(codes)
+        return [self.domain_.join(codes)] if self._strategy == "joint" else list(codes), n

@@ -162,7 +162,7 @@ class PrivacyLedger:
     def __reduce__(self) -> NoReturn:
         raise pickle.PicklingError(
             "a PrivacyLedger lives in one process and cannot be pickled: two copies would spend the same budget twice. "
-            "Use n_jobs=1 (or threads), or set ledger=None on the estimator before pickling it."
+            "Use n_jobs=1 (or threads), or set ledger=None and fit again before pickling."
         )
 
 

@@ -1,0 +1,132 @@
+"""Reading numeric columns: their public bounds, and their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.coding import ColumnError, is_missing, kind_of, to_numbers
+from skdp.frames import Table
+
+
+def read_bounds(bounds: Any, names: Sequence[Any]) -> NDArray[np.float64]:
+    """Check declared bounds, and bring them into one form.
+
+    Parameters
+    ----------
+    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+        The lowest and the highest value of all columns, or of each.
+    names : sequence
+        The columns.
+
+    Returns
+    -------
+    ndarray of shape (n_features, 2)
+        The bounds, in the order of the names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are missing, no finite numbers, not increasing, or do not fit the columns.
+
+    Examples
+    --------
+    >>> read_bounds((0, 1), ["a", "b"]).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    >>> read_bounds({"b": (0, 1), "a": (2, 3)}, ["a", "b"]).tolist()
+    [[2.0, 3.0], [0.0, 1.0]]
+    """
+    if bounds is None:
+        raise ValueError(
+            "bounds must be declared, as (low, high) or {column: (low, high)}, from what is publicly known: the lowest "
+            "and the highest value of the data would reveal somebody's"
+        )
+    if isinstance(bounds, Mapping):
+        unknown = [name for name in bounds if name not in names]
+        if unknown:
+            raise ValueError(f"bounds declares columns that X does not have: {unknown}; X has {list(names)}")
+        absent = [name for name in names if name not in bounds]
+        if absent:
+            raise ValueError(f"bounds declares nothing for the columns {absent}")
+        return np.array([_read_pair(name, bounds[name]) for name in names])
+    rows = _as_list(bounds)
+    if rows is None:
+        raise TypeError(
+            f"bounds must be (low, high), a mapping or an array of shape (n_features, 2), got {type(bounds).__name__}"
+        )
+    if len(rows) == 2 and all(_as_list(row) is None for row in rows):
+        rows = [rows] * len(names)
+    if len(rows) != len(names):
+        raise ValueError(f"bounds has {len(rows)} rows; X has {len(names)} columns")
+    return np.array([_read_pair(name, row) for name, row in zip(names, rows, strict=True)])
+
+
+def _as_list(value: Any) -> list[Any] | None:
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.ndim else None
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
+
+
+def _read_pair(name: Any, pair: Any) -> tuple[float, float]:
+    ends = _as_list(pair)
+    if ends is None or len(ends) != 2:
+        raise ValueError(f"bounds of column {name!r} must be a pair (low, high)")
+    for end in ends:
+        if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
+            raise TypeError(f"bounds of column {name!r} must be two numbers, got {type(end).__name__}")
+    low, high = map(float, ends)
+    # The difference of two finite numbers may still be infinite.
+    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
+        raise ValueError(f"bounds of column {name!r} must be finite with low < high, got ({low:g}, {high:g})")
+    return low, high
+
+
+def _is_number_or_missing(value: Any) -> bool:
+    return is_missing(value) or kind_of(value) == "number"
+
+
+def read_numbers(table: Table) -> list[NDArray[np.float64]]:
+    """Read the columns of a table as finite numbers.
+
+    Parameters
+    ----------
+    table : Table
+        The columns.
+
+    Returns
+    -------
+    list of ndarray of float64
+        The numbers of each column.
+
+    Raises
+    ------
+    TypeError
+        If a column is not numeric; the error names it and shows no value.
+    ValueError
+        If a value is missing or infinite; the same.
+    """
+    columns: list[NDArray[np.float64]] = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        try:
+            numbers = to_numbers(column).astype(float)
+        except ColumnError as error:
+            raise TypeError(f"column {name!r}: {error}") from None
+        if not np.isfinite(numbers).all():
+            if getattr(getattr(column, "dtype", None), "kind", "") == "O" and not all(
+                map(_is_number_or_missing, column)
+            ):
+                # In the words that scikit-learn's own check looks for.
+                raise TypeError(
+                    f"every argument must be free of strings and of whatever else is no number; column {name!r} is not"
+                )
+            raise ValueError(
+                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public "
+                "rule."
+            )
+        columns.append(numbers)
+    return columns

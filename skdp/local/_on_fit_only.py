@@ -1,0 +1,229 @@
+"""Privatise the rows that a model is trained on, and leave those that it predicts for as they are."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.frames import convert_frame
+from skdp.privacy import PrivacyGuarantee
+
+
+class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
+    """Privatise the rows at fit, and give the same encoding of true values afterwards.
+
+    In a Pipeline, the model learns from privatised rows and predicts for true ones: for persons who give their data to
+    whoever trains the model, but ask it about themselves on their own device.
+
+    Parameters
+    ----------
+    transformer : local transformer
+        What privatises. It is cloned; the original is never fitted.
+
+    Attributes
+    ----------
+    transformer_ : local transformer
+        The fitted clone: its `channel`, `tally` and `estimate_counts` are for what `fit_transform` returned.
+    guarantee_ : PrivacyGuarantee
+        What `fit_transform` promises to each record of its rows. Nothing is promised to the rows of `transform`.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, if X had string names.
+
+    Raises
+    ------
+    TypeError
+        By `fit`, if the transformer has no `encode`.
+
+    See Also
+    --------
+    RandomizedResponseEncoder : Privatises at fit and at predict time alike.
+
+    Notes
+    -----
+    **Privacy.** Only the call `fit_transform` privatises. Protected: each record of the rows that `fit_transform` got,
+    as stated by `guarantee_`, against whoever receives its output or anything computed from that, such as a trained
+    model. **Not protected: the rows of `transform`**, which come out in the clear. This includes the training rows: no
+    attempt is made to recognise them, and a model that scores its own training rows sees them as they are. So does a
+    cross-validation with its test rows. Whoever runs the prediction sees the true values of the persons it is made for.
+    `fit` alone releases nothing. A ledger is charged by `fit_transform` only, as only this releases anything protected.
+
+    The transformer's own `set_output` is not used; what is set here, or globally, holds for both encodings. Metadata
+    (``record_id``) are routed to the transformer's `transform`, within `fit_transform`. Encodings that are random by
+    nature (hashing, Hadamard response, one sampled column) have no true form, so `transform` refuses them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import OneHotEncoder
+    >>> from skdp.local import OnFitOnly, RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"smokes": ["yes", "no"] * 500})
+    >>> ill = people["smokes"] == "yes"
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, random_state=0)
+    >>> private = OnFitOnly(encoder)
+    >>> (private.fit_transform(people) != people).to_numpy().mean().round(2) > 0.2
+    np.True_
+    >>> private.transform(people).equals(people)
+    True
+    >>> print(private.guarantee_)
+    epsilon = 1, local model, replacing one record's values of: smokes, NOT SECURE: the coins come from a seed
+
+    >>> model = make_pipeline(OnFitOnly(encoder), OneHotEncoder(), LogisticRegression()).fit(people, ill)
+    >>> model.score(people, ill)
+    1.0
+    """
+
+    def __init__(self, transformer: Any) -> None:
+        self.transformer = transformer
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a clone of the transformer, without releasing anything.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+
+        Raises
+        ------
+        TypeError
+            If the transformer has no `encode`.
+        """
+        if isinstance(self.transformer, str | type) or not hasattr(self.transformer, "encode"):
+            raise TypeError(
+                "transformer must be a local transformer, which can encode without noise, got "
+                f"{type(self.transformer).__name__}"
+            )
+        inner = clone(self.transformer)
+        # Only the outer setting counts, or one of the two encodings would be converted twice and the other not at all.
+        inner.set_output(transform="default")
+        self.transformer_ = inner.fit(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Fit a clone of the transformer and privatise the rows with it.
+
+        Not the same as ``fit(X).transform(X)``, which returns the true values.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values.
+        y : None
+            Ignored.
+        **params : dict
+            Metadata for the `transform` of the transformer, such as ``record_id``.
+
+        Returns
+        -------
+        same kind as X
+            What the transformer's `transform` returns: the privatised rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the transformer refuses the rows.
+        BudgetExceeded
+            If the ledger of the transformer does not cover the release.
+        """
+        if get_config()["enable_metadata_routing"]:
+            params = process_routing(self, "fit_transform", **params)["transformer"]["transform"]
+        return self._as_asked(self.fit(X, y).transformer_.transform(X, **params))
+
+    def transform(self, X: Any) -> Any:
+        """Encode rows as `fit_transform` does, but leave them true.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values.
+
+        Returns
+        -------
+        same kind as X
+            The encoding of the true values, **not private**.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If the transformer refuses the rows.
+        """
+        check_is_fitted(self, "transformer_")
+        return self._as_asked(self.transformer_.encode(X))
+
+    def _as_asked(self, frame: Any) -> Any:
+        config = getattr(self, "_sklearn_output_config", {})
+        return convert_frame(frame, config.get("transform", get_config()["transform_output"]))
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
+        """What `fit_transform` promises to each record of its rows."""
+        return self.transformer_.guarantee_
+
+    @property
+    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
+        """Number of columns."""
+        return self.transformer_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
+        """The names of the columns."""
+        return self.transformer_.feature_names_in_
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the columns of the encoding.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The names of the input columns, if `fit` saw none.
+
+        Returns
+        -------
+        ndarray of str
+            The transformer's own names.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "transformer_")
+        return self.transformer_.get_feature_names_out(input_features)
+
+    def get_metadata_routing(self) -> Any:
+        """Say where metadata go: to the `transform` of the transformer, when the rows at fit are privatised.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing.
+        """
+        mapping = MethodMapping().add(caller="fit_transform", callee="transform")
+        return MetadataRouter(owner=type(self).__name__).add(transformer=self.transformer, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.transformer, "__sklearn_tags__") and not isinstance(self.transformer, type):
+            tags.input_tags = get_tags(self.transformer).input_tags
+        tags.transformer_tags.preserves_dtype = []
+        return tags

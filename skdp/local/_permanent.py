@@ -1,0 +1,230 @@
+"""Permanent coins: a keyed function of who reports what, so that nothing needs to be stored to repeat them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import secrets
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding import ColumnError, is_missing, kind_of, plain
+from skdp.randomness import BLOCK, ONE
+
+_LEAST_KEY = 16
+
+
+class SecretKey(bytes):
+    """A secret key that does not show itself when an estimator that holds it is printed.
+
+    Examples
+    --------
+    >>> SecretKey.generate()
+    SecretKey(hidden)
+    """
+
+    @classmethod
+    def generate(cls) -> Self:
+        """Draw a fresh key of 32 bytes.
+
+        Returns
+        -------
+        SecretKey
+            To be kept: whoever has it can undo the permanent coins.
+        """
+        return cls(secrets.token_bytes(32))
+
+    def __repr__(self) -> str:
+        return "SecretKey(hidden)"
+
+    __str__ = __repr__
+
+
+def check_key(key: Any) -> bytes | None:
+    """Check a secret key.
+
+    Parameters
+    ----------
+    key : None or bytes
+        The key.
+
+    Returns
+    -------
+    None or bytes
+        The key.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not of bytes, or too short to be a secret. The key is not shown.
+    """
+    if key is None:
+        return None
+    if not isinstance(key, bytes):
+        raise TypeError(f"secret_key must be None or bytes, got {type(key).__name__}")
+    if len(key) < _LEAST_KEY:
+        raise ValueError(f"secret_key must have at least {_LEAST_KEY} bytes, got {len(key)}; use SecretKey.generate()")
+    return key
+
+
+def to_bytes(column: Any, *, missing: bool = False) -> list[bytes]:
+    """Write values as bytes: equal bytes for equal values of a kind, different bytes for all others.
+
+    1 and 1.0 are one value, and so are None and nan; 1, "1" and True are three.
+
+    Parameters
+    ----------
+    column : 1-D ndarray, list, pandas Series, polars Series or pyarrow ChunkedArray
+        Text, numbers or booleans.
+    missing : bool, default=False
+        Whether missing values are values like others.
+
+    Returns
+    -------
+    list of bytes
+        One a value.
+
+    Raises
+    ------
+    ColumnError
+        If there is a missing value (unless it may be) or an infinite one, or one of another kind.
+
+    Examples
+    --------
+    >>> to_bytes(["a", 1.0, True])
+    [b's a', b'n 1', b'b True']
+    """
+    return [_write(value, missing) for value in _values(column)]
+
+
+def _values(column: Any) -> list[Any]:
+    if isinstance(column, list):
+        return column
+    if isinstance(column, np.ndarray | pd.Series):
+        return column.tolist()
+    return nw.from_native(column, series_only=True).to_list()
+
+
+def _write(value: Any, missing: bool) -> bytes:
+    if type(value) is str:
+        return b"s " + value.encode("utf-8", "surrogatepass")
+    if type(value) is int:
+        return b"n %d" % value
+    if is_missing(value):
+        if not missing:
+            raise ColumnError("holds missing values (NaN)")
+        return b"missing"
+    kind, value = kind_of(value), plain(value)
+    if kind == "string":
+        return b"s " + value.encode("utf-8", "surrogatepass")
+    if kind == "boolean":
+        return f"b {value}".encode()
+    if kind == "number":
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ColumnError("holds inf")
+        return f"n {Fraction(value)}".encode()
+    raise ColumnError("holds values that are neither text nor numbers nor booleans")
+
+
+def keyed_digests(key: bytes, purpose: tuple[str, ...], *fields: Sequence[bytes]) -> list[bytes]:
+    """Return pseudo-random bytes for each record: HMAC-SHA256 of what they are for and of the record's fields.
+
+    Parameters
+    ----------
+    key : bytes
+        The secret key.
+    purpose : tuple of str
+        What they are for.
+    *fields : sequence of bytes
+        One or more values a record.
+
+    Returns
+    -------
+    list of bytes
+        32 bytes a record. The parts are counted and written with their lengths, so no two inputs are written alike.
+    """
+    start = hmac.new(key, b"skdp permanent coins %d" % len(purpose), hashlib.sha256)
+    for part in purpose:
+        start.update(_framed(part.encode()))
+    digests = []
+    for values in zip(*fields, strict=True):
+        code = start.copy()
+        code.update(b"".join(map(_framed, values)))
+        digests.append(code.digest())
+    return digests
+
+
+def _framed(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "big") + part
+
+
+def keyed_integers(digests: Sequence[bytes], high: int) -> NDArray[np.int64]:
+    """Draw a uniform integer from each digest.
+
+    Parameters
+    ----------
+    digests : sequence of bytes
+        What `keyed_digests` gave.
+    high : int
+        The integers are ``0 .. high - 1``, each with probability 1 / high to less than 2**-200.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype int64
+        The integers.
+    """
+    return np.fromiter((int.from_bytes(digest, "big") % high for digest in digests), np.int64, len(digests))
+
+
+def keyed_coins(digests: Sequence[bytes], threshold: int, width: int) -> NDArray[np.bool_]:
+    """Toss coins from each digest, which is stretched by SHAKE-128.
+
+    Parameters
+    ----------
+    digests : sequence of bytes
+        What `keyed_digests` gave.
+    threshold : int
+        A coin is True with probability ``threshold / 2**64``, below 1.
+    width : int
+        The number of coins a digest.
+
+    Returns
+    -------
+    ndarray of shape (n, width), dtype bool
+        The coins: each a word of 64 bits against the threshold.
+
+    Raises
+    ------
+    ValueError
+        If the threshold is out of range.
+    """
+    if not 0 <= threshold < ONE:
+        raise ValueError("threshold must be at least 0 and below 2**64")
+    coins = np.empty((len(digests), width), bool)
+    first = np.uint16(threshold >> 48)
+    step = max(1, BLOCK // width)
+    for start in range(0, len(digests), step):
+        part = digests[start : start + step]
+        # The first 16 bits of all words come first in the stream: they decide, unless some tie with the threshold's.
+        stream = b"".join(hashlib.shake_128(digest).digest(2 * width) for digest in part)
+        heads = np.frombuffer(stream, ">u2").reshape(len(part), width)
+        coins[start : start + step] = heads < first
+        for row in np.flatnonzero((heads == first).any(axis=1)).tolist():
+            rest = hashlib.shake_128(part[row]).digest(8 * width)[2 * width :]
+            words = heads[row].astype(np.uint64) << np.uint64(48)
+            words |= _low_words(rest)
+            coins[start + row] = words < np.uint64(threshold)
+    return coins
+
+
+def _low_words(rest: bytes) -> NDArray[np.uint64]:
+    """Read words of 48 bits."""
+    halves = np.frombuffer(rest, ">u2").reshape(-1, 3).astype(np.uint64)
+    return (halves[:, 0] << np.uint64(32)) | (halves[:, 1] << np.uint64(16)) | halves[:, 2]

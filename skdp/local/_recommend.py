@@ -1,0 +1,178 @@
+"""Which strategy to take for several columns, from the closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pandas as pd
+
+from skdp.domain import Domain
+from skdp.local._budget import attribute_epsilons
+from skdp.oracles import (
+    ORACLES,
+    FrequencyOracle,
+    LocalHashing,
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+    choose_oracle,
+)
+from skdp.privacy import check_epsilon
+
+
+def recommend_strategy(
+    domain: Domain, epsilon: float, *, target: str = "joint", oracle: str = "auto", shares: Any = "uniform"
+) -> pd.DataFrame:
+    """Compare the expected errors of reporting columns jointly, apart, or one of them.
+
+    Parameters
+    ----------
+    domain : Domain
+        The columns and their values.
+    epsilon : float
+        The privacy loss of a record over all columns.
+    target : {"joint", "margins"}, default="joint"
+        What is wanted: the frequencies of all combinations of values, or those of each column.
+    oracle : str, default="auto"
+        The oracle, as for `FrequencyOracleEncoder`; "auto" takes the best one for each attribute, of any report size.
+    shares : "uniform", "proportional" or mapping, default="uniform"
+        How "split" divides epsilon.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a strategy, the best one first: ``oracles`` (which), ``error``, the mean over the cells of n times the
+        variance of a frequency, and under "margins" this error for each column. It is the same for all data, but for
+        "sample", whose sampling error is that of uniform data. Joint frequencies cannot be had from "sample": nan.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    **Privacy.** Computed from the public domain alone.
+
+    Under "split", the mean square of a joint cell is the product of those of its columns. A margin of joint reports is
+    the sum of a slice of cells, whose covariances are counted too.
+
+    Examples
+    --------
+    >>> from skdp import Domain, recommend_strategy
+    >>> domain = Domain({"sex": ["F", "M"], "job": range(5)})
+    >>> recommend_strategy(domain, 1.0, oracle="randomized_response")[["error"]].round(1)
+              error
+    strategy
+    joint       4.1
+    split      53.7
+    sample      NaN
+    """
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain must be a Domain, got {type(domain).__name__}")
+    if target not in ("joint", "margins"):
+        raise ValueError(f"target must be 'joint' or 'margins', got {target!r}")
+    make = _maker(oracle)
+    whole = check_epsilon(epsilon)
+    rows = [
+        _joint(domain, whole, target, make),
+        _split(domain, whole, target, make, shares),
+        _sample(domain, whole, target, make),
+    ]
+    table = pd.DataFrame(rows).set_index("strategy")
+    return table.sort_values("error", kind="stable")
+
+
+def _maker(oracle: str) -> Callable[[int, Any], tuple[str, FrequencyOracle]]:
+    if oracle == "auto":
+        return choose_oracle
+    if oracle not in ORACLES:
+        raise ValueError(f"oracle must be one of {('auto', *ORACLES)}, got {oracle!r}")
+    return lambda k, epsilon: (oracle, ORACLES[oracle](k, epsilon))
+
+
+def _row(strategy: str, names: list[str], domain: Domain, errors: list[float], target: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"strategy": strategy, "oracles": ", ".join(names)}
+    if target == "joint":
+        return row | {"error": errors[0]}
+    weights = [size / sum(domain.sizes) for size in domain.sizes]
+    mean = sum(weight * error for weight, error in zip(weights, errors, strict=True))
+    return row | {"error": mean} | dict(zip(domain.columns, errors, strict=True))
+
+
+def _joint(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any]) -> dict[str, Any]:
+    name, oracle = make(domain.size, epsilon)
+    if target == "joint":
+        return _row("joint", [name], domain, [oracle.mean_squared_error], target)
+    return _row("joint", [name], domain, [margin_error(oracle, size) for size in domain.sizes], target)
+
+
+def _split(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any], shares: Any) -> dict[str, Any]:
+    attributes = [(column,) for column in domain.columns]
+    parts = attribute_epsilons(epsilon, attributes, domain.sizes, "split", shares)
+    pairs = [make(size, part) for size, part in zip(domain.sizes, parts, strict=True)]
+    names, oracles = [name for name, _ in pairs], [oracle for _, oracle in pairs]
+    if target == "margins":
+        return _row("split", names, domain, [oracle.mean_squared_error for oracle in oracles], target)
+    # k times the mean square of a cell of a column is k n MSE + 1, whatever the true value.
+    squares = math.prod(oracle.k * oracle.mean_squared_error + 1 for oracle in oracles)
+    return _row("split", names, domain, [(squares - 1) / domain.size], target)
+
+
+def _sample(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any]) -> dict[str, Any]:
+    d = len(domain.columns)
+    pairs = [make(size, epsilon) for size in domain.sizes]
+    if target == "joint":
+        errors = [math.nan]
+    else:
+        errors = [d * oracle.mean_squared_error + (d - 1) / oracle.k * (1 - 1 / oracle.k) for _, oracle in pairs]
+    return _row("sample", [name for name, _ in pairs], domain, errors, target)
+
+
+def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
+    """Return the mean over equal groups of values of n times the variance of the frequency of a group.
+
+    Parameters
+    ----------
+    oracle : FrequencyOracle
+        The oracle of all values.
+    n_groups : int
+        How many groups of equal size the values form: the values of a column among those of a joint domain.
+
+    Returns
+    -------
+    float
+        From the support probabilities of pairs of values; the same for all data. Nan for Hadamard response and the
+        sketch, whose errors depend on the data.
+    """
+    size = oracle.k // n_groups
+    p, q = float(oracle.p), float(oracle.q)
+    with_true, without = _pair_supports(oracle)
+    # The number of supported values of a group, for a record of the group and for another one.
+    inside = p * (1 - p) + (size - 1) * q * (1 - q)
+    inside += 2 * (size - 1) * (with_true - p * q) + (size - 1) * (size - 2) * (without - q * q)
+    outside = size * q * (1 - q) + size * (size - 1) * (without - q * q)
+    return (inside + (n_groups - 1) * outside) / n_groups / (p - q) ** 2
+
+
+def _pair_supports(oracle: FrequencyOracle) -> tuple[float, float]:
+    """Return the probabilities that a report supports the true value and another one, and two that are not true."""
+    p, q, k = float(oracle.p), float(oracle.q), oracle.k
+    if isinstance(oracle, RandomizedResponse):
+        return 0.0, 0.0
+    if isinstance(oracle, UnaryEncoding):
+        return p * q, q * q
+    if isinstance(oracle, SubsetSelection):
+        w = oracle.subset_size
+        if k == 2:
+            return 0.0, 0.0
+        both = (p * (w - 1) * (w - 2) + (1 - p) * w * (w - 1)) / ((k - 1) * (k - 2))
+        return p * (w - 1) / (k - 1), both
+    if isinstance(oracle, LocalHashing):
+        # Three values are hashed independently but for the rounding of the buckets.
+        meet, others = float(oracle.hash_family.collision), oracle.n_buckets - 1
+        return p * meet, p * meet**2 + (1 - p) / others * (meet - meet**2)
+    return math.nan, math.nan

@@ -1,0 +1,112 @@
+"""Whose a row is: record ids of any kind as bytes."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+
+from skdp.coding import ColumnError, is_missing, plain
+from skdp.local._permanent import to_bytes
+
+
+def canonical(value: Any) -> bytes:
+    """Write a value as bytes: equal bytes for equal values of a kind, different bytes for all others.
+
+    1 and 1.0 are one value; 1, "1", True, b"1" and (1,) are five.
+
+    Parameters
+    ----------
+    value : str, bytes, number, bool, date, datetime, UUID, or tuple of these
+        What to write.
+
+    Returns
+    -------
+    bytes
+        The value with its kind.
+
+    Raises
+    ------
+    ColumnError
+        If it is missing, not finite, or of another kind.
+
+    Examples
+    --------
+    >>> canonical(7), canonical("7"), canonical(7.0)
+    (b'n 7', b's 7', b'n 7')
+    """
+    if isinstance(value, tuple):
+        return b"t " + framed(*map(canonical, value))
+    if isinstance(value, bytes):
+        return b"y " + value
+    if isinstance(value, UUID):
+        return b"u " + value.bytes
+    if isinstance(value, date | np.datetime64) and not is_missing(value):
+        time = plain(value)
+        if not isinstance(time, pd.Timestamp):
+            return b"D " + time.isoformat().encode()
+        return b"d " + (time if time.tz is None else time.tz_convert("UTC")).isoformat().encode()
+    return to_bytes([value])[0]
+
+
+def framed(*parts: bytes) -> bytes:
+    """Join parts so that no two sequences of parts are written alike.
+
+    Parameters
+    ----------
+    *parts : bytes
+        What to join.
+
+    Returns
+    -------
+    bytes
+        Each part after its length.
+    """
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
+    """Write record ids as bytes.
+
+    Parameters
+    ----------
+    record_id : 1-D array, series, list or tuple
+        An id for each row.
+    n_rows : int
+        The number of rows.
+
+    Returns
+    -------
+    list of bytes
+        Different bytes for different ids.
+
+    Raises
+    ------
+    TypeError
+        If they are no 1-D collection.
+    ValueError
+        If they are too few or too many, or one is missing or of a kind that cannot be written. No id is shown.
+    """
+    ids = _as_list(record_id)
+    if len(ids) != n_rows:
+        raise ValueError(f"record_id must have an id for each of the {n_rows} rows, got {len(ids)}")
+    try:
+        return [canonical(value) for value in ids]
+    except ColumnError as error:
+        raise ValueError(f"record_id {error}") from None
+
+
+def _as_list(record_id: Any) -> list[Any]:
+    if isinstance(record_id, list | tuple):
+        return list(record_id)
+    if getattr(record_id, "ndim", 1) != 1:
+        raise ValueError(f"record_id must be 1-D, got {record_id.ndim}-D")
+    if isinstance(record_id, np.ndarray) and record_id.dtype.kind == "M":
+        return list(record_id)  # as plain objects, times in nanoseconds would be numbers
+    for name in ("tolist", "to_list", "to_pylist"):  # numpy and pandas, polars, pyarrow
+        if hasattr(record_id, name) and not isinstance(record_id, np.generic):
+            return list(getattr(record_id, name)())
+    raise TypeError(f"record_id must be a 1-D array, a series or a list, got {type(record_id).__name__}")

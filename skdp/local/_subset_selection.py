@@ -1,0 +1,132 @@
+"""Subset selection for the columns of a table."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from skdp.local._report_columns import ReportColumns
+from skdp.local._unary_encoding import check_output
+from skdp.oracles import SubsetSelection
+from skdp.privacy import PrivacyLedger
+
+
+class SubsetSelectionEncoder(ReportColumns):
+    """Report a random set of categories, which holds the true one more often than not: the least error of all.
+
+    Of k categories, w are reported; a set that holds the true one is e^eps times likelier than one that does not
+    ([1]_). The output has one 0/1 column a category, ``<column>_<category>``, with w ones in each row.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss of one record over all columns together; finite and > 0.
+    subset_size : int, optional
+        The size w of the sets of every column; by default the best one, near k / (e^eps + 1).
+    strategy : {"split", "joint", "sample"}, default="split"
+        As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
+    shares : "uniform", "proportional" or mapping, default="uniform"
+        As for `RandomizedResponseEncoder`.
+    categories : "auto", list of array-like, mapping or Domain, default="auto"
+        As for `RandomizedResponseEncoder`.
+    handle_unknown : {"error", "uniform"} or a declared value, default="error"
+        As for `RandomizedResponseEncoder`.
+    output : {"bits", "unbiased"}, default="bits"
+        As for `UnaryEncodingTransformer`.
+    memoize : bool, default=False
+        As for `RandomizedResponseEncoder`.
+    secret_key : bytes, optional
+        As for `RandomizedResponseEncoder`.
+    ledger : PrivacyLedger, optional
+        Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
+    random_state : int, optional
+        None draws secure coins. An int gives a reproducible stream, for tests and experiments only.
+
+    Attributes
+    ----------
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up;
+        with `memoize`, what all calls together promise for a record whose values stay the same.
+    domain_ : Domain
+        The declared values of every column.
+    categories_ : list of ndarray
+        The same as a list.
+    oracles_ : tuple of FrequencyOracle
+        The protocol of each attribute.
+    permanent_oracles_ : tuple of FrequencyOracle
+        With `memoize`, the protocol of the permanent reports; `oracles_` are those of a single report.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, if X had string names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `fit`, for a parameter out of range or a domain that does not fit.
+
+    See Also
+    --------
+    UnaryEncodingTransformer : Independent bits.
+
+    Notes
+    -----
+    **Privacy.** Local model: holds against whoever receives the output, for each record, under replacement of the
+    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. `fit` reads column names
+    and dtypes, and the data only where ``categories="auto"`` finds no declared dtype. Every call of `transform` is a
+    new release unless it is memoised: what `RandomizedResponseEncoder` says of repeated collection holds here too.
+    Other columns of the same person are not in the output, are not protected, and may reveal these ones; the row index
+    passes through. A set leaves as bits: a list in the order of drawing would show which member is true.
+
+    References
+    ----------
+    .. [1] M. Ye, A. Barg (2018). Optimal schemes for discrete distribution estimation under locally differential
+    privacy.
+       IEEE Transactions on Information Theory 64(8).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import SubsetSelectionEncoder
+    >>> people = pd.DataFrame({"colour": ["red", "blue", "blue"]})
+    >>> encoder = SubsetSelectionEncoder(1.0, categories={"colour": ["red", "green", "blue", "black", "white"]})
+    >>> sets = encoder.fit_transform(people)
+    >>> sets.sum(axis=1).tolist()
+    [1, 1, 1]
+    """
+
+    _mechanism = "subset selection"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        subset_size: int | None = None,
+        strategy: str = "split",
+        shares: Any = "uniform",
+        categories: Any = "auto",
+        handle_unknown: Any = "error",
+        output: str = "bits",
+        memoize: bool = False,
+        secret_key: bytes | None = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.subset_size = subset_size
+        self.strategy = strategy
+        self.shares = shares
+        self.categories = categories
+        self.handle_unknown = handle_unknown
+        self.output = output
+        self.memoize = memoize
+        self.secret_key = secret_key
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _check_parameters(self) -> Fraction | None:
+        check_output(self.output)
+        return super()._check_parameters()
+
+    def _make_oracle(self, k: int, epsilon: Any) -> SubsetSelection:
+        return SubsetSelection(k, epsilon, subset_size=self.subset_size)

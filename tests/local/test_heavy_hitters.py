@@ -1,0 +1,402 @@
+from __future__ import annotations
+
+import math
+import pickle
+import string
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.stats import binom, chisquare, norm
+from sklearn.base import clone
+
+from skdp import BudgetExceeded, PrivacyLedger
+from skdp.exact import exp_bounds
+from skdp.local import HeavyHitters
+from skdp.local._words import Start, WordCoder
+from skdp.oracles._prefix_hashing import PrefixHashing, VectorHash, vectors_of
+from skdp.randomness import SeededSource
+
+FALSE_ALARM = 1e-6
+
+
+def collisions(family, vectors):
+    """Count, for each pair of vectors, the seeds under which they meet; enumerate all seeds."""
+    seeds = np.array(list(product(range(family.prime), repeat=family.width + 1)), np.uint32)
+    buckets = [family(seeds, np.tile(np.array(vector, np.uint32), (len(seeds), 1))) for vector in vectors]
+    return {
+        (x, y): Fraction(int((buckets[i] == buckets[j]).sum()), len(seeds))
+        for i, x in enumerate(vectors)
+        for j, y in enumerate(vectors)
+        if i < j
+    }
+
+
+class TestVectorHash:
+    @pytest.mark.parametrize(("prime", "g", "width"), [(5, 2, 1), (5, 3, 2), (7, 2, 2), (7, 3, 2), (5, 2, 3)])
+    def test_the_collision_probability_is_exact_for_every_pair(self, prime, g, width):
+        family = VectorHash(width, g, prime=prime)
+        vectors = list(product(range(min(prime, 4)), repeat=width))
+        assert set(collisions(family, vectors).values()) == {family.collision}
+
+    def test_a_mutant_with_one_coefficient_for_all_places_is_noticed(self):
+        class Mutant(VectorHash):
+            def __call__(self, seeds, vectors):
+                return super().__call__(seeds[:, [0] * self.width + [self.width]], vectors)
+
+        family = Mutant(2, 3, prime=5)
+        assert max(collisions(family, list(product(range(4), repeat=2))).values()) == 1 > family.collision
+
+    def test_seeds_are_uniform_residues(self):
+        family = VectorHash(2, 3, prime=7)
+        seeds = family.draw(SeededSource(0), 50_000)
+        assert seeds.shape == (50_000, 3)
+        for column in seeds.T:
+            assert chisquare(np.bincount(column, minlength=7)).pvalue > FALSE_ALARM
+        assert family.seed_bits == 9
+
+    def test_matches_are_counted_as_hashing_says(self):
+        rng = np.random.default_rng(0)
+        for g in (2, 4, 300, 65_521):
+            family = VectorHash(3, g)
+            seeds = family.draw(SeededSource(g), 500)
+            seeds[:9, :3] = seeds[:9, 3] = family.prime - 1  # the largest sums
+            buckets = rng.integers(0, g, 500)
+            heads = rng.integers(0, 1 << 30, (5, 3)).astype(np.uint32)
+            heads[:, 2] &= ~np.uint32(7)
+            heads[0, :2] = (1 << 30) - 1
+            tails = np.array([[0, 0, tail] for tail in range(8)], np.uint32)
+            buckets[:100] = family(seeds[:100], np.tile(heads[0] + tails[3], (100, 1)))
+            counts = family.count_matches(seeds, buckets, heads, tails)
+            expected = [
+                [int((family(seeds, np.tile(head + tail, (500, 1))) == buckets).sum()) for tail in tails]
+                for head in heads
+            ]
+            assert counts.tolist() == expected
+        exact = [int(a) * int(x) for a, x in zip(seeds[0, :3], heads[0], strict=True)]
+        assert family(seeds[:1], heads[:1])[0] == (sum(exact) + int(seeds[0, 3])) % family.prime % family.g
+
+    def test_strings_are_cut_without_loss(self):
+        strings = [0, 1, 1 << 63, (1 << 64) - 1, 0x0123456789ABCDEF]
+        vectors = vectors_of(strings, 64, 3)
+        back = [sum(int(limb) << 30 * (2 - place) for place, limb in enumerate(row)) >> 26 for row in vectors]
+        assert back == strings
+        assert vectors.max() < 1 << 30
+
+
+class TestProtocol:
+    @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
+    def test_the_bucket_is_within_epsilon_whatever_the_seed(self, epsilon):
+        """Group and seed are drawn blindly; given them, a report is a bucket of randomised response."""
+        protocol = PrefixHashing(epsilon, 64, first_bits=12, step_bits=8)
+        assert protocol.inner.worst_ratio <= exp_bounds(epsilon)[0]
+        assert protocol.epsilon <= epsilon
+        assert protocol.inner.k == protocol.hash_family.g
+        if protocol.inner.k < 100:
+            channel = protocol.inner.channel()
+            assert max(max(column) / min(column) for column in zip(*channel, strict=True)) <= exp_bounds(epsilon)[0]
+
+    def test_support_probabilities_are_the_averages_over_all_seeds(self):
+        family = VectorHash(2, 3, prime=5)
+        inner = PrefixHashing(1.0, 64, first_bits=12, step_bits=8).inner.__class__(3, 1.0)
+        q = family.collision * inner.p + (1 - family.collision) * inner.q
+        seeds = np.array(list(product(range(5), repeat=3)), np.uint32)
+        own, other = (family(seeds, np.tile(np.array(x, np.uint32), (125, 1))) for x in ((1, 2), (2, 1)))
+        channel = inner.channel()
+        supports = sum(channel[bucket][seen] for bucket, seen in zip(own, other, strict=True)) / len(seeds)
+        assert supports == q
+
+    def test_group_and_hash_function_do_not_depend_on_the_word(self):
+        finder = HeavyHitters(random_state=3, max_length=5)
+        one, two = (clone(finder).report(np.array([word] * 3_000)) for word in ("a", "quite another"))
+        public = [0, *range(2, one.shape[1])]
+        assert np.array_equal(one[:, public], two[:, public])
+        assert not np.array_equal(one[:, 1], two[:, 1])
+        groups = len(PrefixHashing(1.0, 40, first_bits=12, step_bits=8).lengths)
+        assert chisquare(np.bincount(one[:, 0], minlength=groups)).pvalue > FALSE_ALARM
+
+    def test_a_report_depends_on_the_prefix_of_its_group_only(self):
+        lengths = PrefixHashing(1.0, 48, first_bits=12, step_bits=8).lengths
+        assert lengths == [12, 20, 28, 36, 44, 48]
+        finder = HeavyHitters(random_state=3, max_length=6)
+        one, two = (clone(finder).report([word] * 3_000) for word in ("abcdef", "abcdez"))
+        shorter = np.isin(one[:, 0], [group for group, length in enumerate(lengths) if length <= 40])
+        assert np.array_equal(one[shorter], two[shorter])
+        assert not np.array_equal(one[~shorter], two[~shorter])
+
+    def test_buckets_follow_the_channel(self):
+        finder = HeavyHitters(1.0, random_state=8, max_length=2)
+        protocol = PrefixHashing(1.0, 16, first_bits=12, step_bits=8)
+        reports = finder.report(["ab"] * 60_000)
+        whole = reports[reports[:, 0] == 1]
+        own = protocol.hash_family(whole[:, 2:], np.tile(vectors_of([0x6162], 16, 1), (len(whole), 1)))
+        p = float(protocol.p)
+        assert binom.cdf((own == whole[:, 1]).sum(), len(whole), p) > FALSE_ALARM
+        assert binom.sf((own == whole[:, 1]).sum() - 1, len(whole), p) > FALSE_ALARM
+        shift = (whole[:, 1].astype(int) - own) % protocol.inner.k
+        assert chisquare(np.bincount(shift, minlength=protocol.inner.k)[1:]).pvalue > FALSE_ALARM
+
+    def test_the_guarantee(self):
+        finder = HeavyHitters(0.7)
+        assert 0.7 - 1e-9 < finder.guarantee_.epsilon <= 0.7
+        assert finder.guarantee_.trust == "local"
+        assert finder.guarantee_.secure
+        assert not HeavyHitters(random_state=0).guarantee_.secure
+
+
+def zipf(n, seed, *, size=5_000, longest=8, exponent=1.3):
+    rng = np.random.default_rng(seed)
+    letters = list(string.ascii_lowercase)
+    words = list(dict.fromkeys("".join(rng.choice(letters, rng.integers(2, longest + 1))) for _ in range(size)))
+    weights = np.arange(1, len(words) + 1) ** -exponent
+    return pd.Series(words, dtype=object).iloc[rng.choice(len(words), n, p=weights / weights.sum())]
+
+
+class TestFinding:
+    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("alphabet", [None, string.ascii_lowercase])
+    def test_the_frequent_words_of_a_zipf_vocabulary(self, seed, alphabet):
+        words = zipf(200_000, seed)
+        truth = words.value_counts()
+        finder = HeavyHitters(2.0, n_top=5, max_length=8, alphabet=alphabet, random_state=seed)
+        top = finder.fit(finder.report(words)).top_
+        assert set(top["value"].iloc[:4]) <= set(truth.index[:6])
+        assert len(top) == 5
+        true = truth.reindex(top["value"]).fillna(0).to_numpy()
+        assert (true >= top["lower"]).all()
+        assert (true <= top["upper"]).all()
+        assert top["count"].is_monotonic_decreasing
+        assert finder.n_reports_ == 200_000
+
+    def test_estimates_are_unbiased_and_intervals_hold(self):
+        runs = 250
+        truth = pd.Series({"": 500, "a": 1_500, "ab": 1_000, "cab": 600, "caba": 400})
+        words = truth.index.repeat(truth).to_numpy(object)
+        finder = HeavyHitters(6.0, n_top=5, max_length=4, alphabet="abc", first_bits=4, step_bits=4, random_state=1)
+        tables = [finder.fit(finder.report(words)).top_.set_index("value").reindex(truth.index) for _ in range(runs)]
+        counts, errors = (np.array([table[name] for table in tables]) for name in ("count", "std_error"))
+        assert not np.isnan(counts).any()
+        score = (counts.mean(axis=0) - truth.to_numpy()) / (counts.std(axis=0, ddof=1) / math.sqrt(runs))
+        assert abs(score).max() < norm.isf(FALSE_ALARM / 10)
+        assert (counts.std(axis=0, ddof=1) / errors.mean(axis=0) == pytest.approx(np.ones(5), abs=0.25)) is True
+        lower, upper = (np.array([table[name] for table in tables]) for name in ("lower", "upper"))
+        missed = int(((lower > truth.to_numpy()) | (upper < truth.to_numpy())).any(axis=1).sum())
+        assert binom.sf(missed - 1, runs, 0.05) > FALSE_ALARM
+        # The shorter a word, the more groups tell it.
+        assert errors.mean(axis=0)[0] < errors.mean(axis=0)[3]
+
+    def test_noise_is_not_found(self):
+        runs, rng = 60, np.random.default_rng(0)
+        finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", first_bits=8, random_state=2)
+        found = 0
+        for _ in range(runs):
+            words = ["".join(rng.choice(list("abcdefgh"), 6)) for _ in range(2_000)]
+            found += len(finder.fit(finder.report(words)).top_) > 0
+        assert binom.sf(found - 1, runs, 0.05) > FALSE_ALARM
+
+    @pytest.mark.parametrize("seed", range(2))
+    def test_any_language(self, seed):
+        words = ["naïve"] * 4_000 + ["日本"] * 3_000 + ["日本語です"] * 2_000 + [""] * 1_000
+        finder = HeavyHitters(8.0, n_top=4, max_length=8, random_state=seed)
+        top = finder.fit(finder.report(words)).top_
+        # What is too long is cut between characters.
+        assert top["value"].tolist() == ["日本", "naïve", ""]
+
+    def test_many_symbols_of_one_alphabet(self):
+        finder = HeavyHitters(8.0, n_top=2, max_length=3, alphabet="xy", first_bits=2, step_bits=2, random_state=0)
+        top = finder.fit(finder.report(["xyx"] * 3_000 + ["x-!"] * 2_000)).top_
+        assert top["value"].tolist() == ["xyx", "x\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"]
+
+    @pytest.mark.parametrize("epsilon", [1e-300, 1e-9, 700.0])
+    def test_odd_epsilons(self, epsilon):
+        finder = HeavyHitters(epsilon, n_top=2, max_length=2, random_state=0)
+        top = finder.fit(finder.report(["ab"] * 600 + ["c"] * 300)).top_
+        assert top["value"].tolist() == (["ab", "c"] if epsilon > 1 else [])
+
+    def test_batches_of_reports_go_together(self):
+        finder = HeavyHitters(8.0, n_top=1, max_length=2, random_state=0)
+        batches = [finder.report(pd.Series(["ab"] * 500)) for _ in range(3)]
+        assert not batches[0].equals(batches[1])
+        assert finder.fit(pd.concat(batches)).n_reports_ == 1_500
+        first = finder.top_
+        assert finder.fit(pd.concat(batches[::-1])).top_.equals(first)
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("alphabet", "words"), [(None, ["", "a", "é", "ab", "abc", "日"]), ("ab", ["", "b", "aba"])]
+    )
+    def test_every_start_of_a_word_is_known_as_one(self, alphabet, words):
+        coder = WordCoder(3, alphabet)
+        for word, vector in zip(words, coder.vectors(words), strict=True):
+            full = sum(int(limb) << 30 * place for place, limb in enumerate(reversed(vector)))
+            full >>= 30 * len(vector) - coder.n_bits
+            assert coder.word(full) == word
+            starts = [coder.start(full >> coder.n_bits - length, length) for length in range(1, coder.n_bits + 1)]
+            assert Start.NOTHING not in starts
+            assert starts == sorted(starts, key=lambda start: start.value)
+            assert starts[-1] is Start.ONE_WORD
+
+    def test_what_is_no_start(self):
+        coder = WordCoder(3, None)
+        for code in (b"a\0b", b"\0a\0", b"\xffaa", b"\x80aa", b"a\xe6\x97", b"\xc3a\0"):
+            assert coder.start(int.from_bytes(code, "big"), 24) is Start.NOTHING
+        assert coder.start(0b00000000_1, 9) is Start.NOTHING
+        assert coder.start(0b00000000_0, 9) is Start.ONE_WORD
+        assert coder.start(0xE697, 16) is Start.WORDS
+        assert WordCoder(3, "abcd").start(0b110, 3) is Start.NOTHING  # symbols are 0 to 5
+
+    def test_a_lone_surrogate_is_a_question_mark(self):
+        coder = WordCoder(3, None)
+        assert np.array_equal(coder.vectors(["\ud800"]), coder.vectors(["?"]))
+
+    def test_long_lists_are_written_in_parts(self):
+        coder = WordCoder(2, "ab")
+        vectors = coder.vectors(["a", "b"] * 40_000)
+        assert np.array_equal(vectors[:2], vectors[-2:])
+        assert len(np.unique(vectors)) == 2
+
+
+class TestFrames:
+    def test_frames_and_series_of_any_library(self, make_frame, values_of):
+        frame = make_frame({"word": ["ab", "c", "ab"]})
+        reports = HeavyHitters(random_state=0, max_length=2).report(frame)
+        assert type(reports) is type(frame)
+        expected = HeavyHitters(random_state=0, max_length=2).report(["ab", "c", "ab"])
+        for place, name in enumerate(["group", "bucket", "seed_0", "seed_1"]):
+            assert values_of(reports, name) == expected[:, place].tolist()
+
+    @pytest.mark.parametrize(
+        ("words", "kind"),
+        [
+            (pd.Series(["ab"] * 9), pd.DataFrame),
+            (pl.Series(["ab"] * 9), pl.DataFrame),
+            (pa.chunked_array([["ab"] * 9]), pa.Table),
+            (np.array(["ab"] * 9), np.ndarray),
+            (np.array([["ab"]] * 9, object), np.ndarray),
+            (("ab",) * 9, np.ndarray),
+        ],
+    )
+    def test_containers(self, words, kind):
+        finder = HeavyHitters(8.0, max_length=1, n_top=1, random_state=0)
+        reports = finder.report(words)
+        assert isinstance(reports, kind)
+        assert finder.fit(reports).top_["value"].tolist() == ["a"]
+
+    def test_the_index_passes_through(self):
+        words = pd.Series(["a", "b"], index=[7, 9], name="w")
+        assert HeavyHitters().report(words).index.tolist() == [7, 9]
+
+    @pytest.mark.parametrize(
+        ("words", "error", "message"),
+        [
+            (["a", None], ValueError, "hold missing values"),
+            ([np.nan, "a"], ValueError, "hold missing values"),
+            (["a", 3], TypeError, "words must be strings"),
+            (["a", b"secret"], TypeError, "words must be strings"),
+            (np.array([1, 2]), TypeError, "words must be strings"),
+            ([], ValueError, "Found 0 words"),
+            (np.array([["a", "b"]]), ValueError, "words must be 1-D"),
+            (pd.DataFrame({"a": ["x"], "b": ["y"]}), ValueError, "words must be one column, got 2"),
+            (pl.LazyFrame({"a": ["x"]}), TypeError, "lazy frames"),
+        ],
+    )
+    def test_odd_words_are_refused_unseen_and_before_a_charge(self, words, error, message):
+        ledger = PrivacyLedger(epsilon=1.0)
+        with pytest.raises(error, match=message) as caught:
+            HeavyHitters(0.5, ledger=ledger).report(words)
+        assert "secret" not in str(caught.value)
+        assert ledger.spent == (0.0, 0.0)
+
+    def test_the_ledger_is_charged_a_call(self):
+        ledger = PrivacyLedger(epsilon=1.0)
+        finder = HeavyHitters(0.5, max_length=1, ledger=ledger)
+        reports = [finder.report(["a", "b"] * 40) for _ in range(2)]
+        with pytest.raises(BudgetExceeded):
+            finder.report(["a"])
+        finder.fit(np.concatenate(reports))
+        assert ledger.remaining[0] < 1e-9
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda reports: reports.iloc[:, :-1], "the columns"),
+            (lambda reports: reports[reports.columns[::-1]], "the columns"),
+            (lambda reports: reports.assign(group=6), "not ones of these parameters"),
+            (lambda reports: reports.assign(bucket=-1), "not ones of these parameters"),
+            (lambda reports: reports.assign(seed_0=2**31 - 1), "not ones of these parameters"),
+            (lambda reports: reports.assign(seed_0=0.5), "not ones of these parameters"),
+            (lambda reports: reports.assign(seed_0=np.nan), "not ones of these parameters"),
+            (lambda reports: reports.assign(seed_0="x"), "not ones of these parameters"),
+            (lambda reports: reports[reports["group"] > 0], "each of the 6 groups needs a report"),
+        ],
+    )
+    def test_reports_of_something_else_are_refused(self, change, message):
+        finder = HeavyHitters(max_length=6)
+        with pytest.raises(ValueError, match=message):
+            finder.fit(change(finder.report(pd.Series(["a"] * 200))))
+
+
+class TestParameters:
+    @pytest.mark.parametrize(
+        ("parameters", "error"),
+        [
+            ({"epsilon": 0}, ValueError),
+            ({"epsilon": math.inf}, ValueError),
+            ({"epsilon": True}, TypeError),
+            ({"max_length": 0}, ValueError),
+            ({"max_length": 129}, ValueError),
+            ({"max_length": 2.0}, TypeError),
+            ({"alphabet": ""}, ValueError),
+            ({"alphabet": "aa"}, ValueError),
+            ({"alphabet": ["a"]}, TypeError),
+            ({"alphabet": "".join(map(chr, range(32, 300)))}, ValueError),
+            ({"first_bits": 0}, ValueError),
+            ({"first_bits": 17}, ValueError),
+            ({"step_bits": 17}, ValueError),
+            ({"ledger": 1}, TypeError),
+            ({"random_state": -1}, ValueError),
+            ({"random_state": np.random.default_rng(0)}, TypeError),
+        ],
+    )
+    def test_odd_ones_of_both_sides(self, parameters, error):
+        finder = HeavyHitters(**parameters)
+        with pytest.raises(error):
+            finder.report(["a"])
+        with pytest.raises(error):
+            finder.fit(HeavyHitters().report(["a"] * 200))
+
+    @pytest.mark.parametrize(
+        ("parameters", "error"),
+        [
+            ({"n_top": 0}, ValueError),
+            ({"n_top": 1.0}, TypeError),
+            ({"n_candidates": 9}, ValueError),
+            ({"confidence_level": 1.0}, ValueError),
+            ({"confidence_level": "x"}, ValueError),
+        ],
+    )
+    def test_odd_ones_of_the_server(self, parameters, error):
+        with pytest.raises(error):
+            HeavyHitters(**parameters).fit(HeavyHitters().report(["a"] * 200))
+
+    def test_clones_and_pickles(self):
+        finder = HeavyHitters(2.5, n_top=3, alphabet="ab", random_state=4)
+        assert clone(finder).get_params() == finder.get_params()
+        first = finder.report(["a", "b"])
+        assert not np.array_equal(finder.report(["a", "b"]), first)
+        for copy in (clone(finder), pickle.loads(pickle.dumps(finder))):
+            assert np.array_equal(copy.report(["a", "b"]), first)
+        assert repr(finder) == "HeavyHitters(alphabet='ab', epsilon=2.5, n_top=3, random_state=4)"
+        fitted = HeavyHitters(8.0, max_length=1, random_state=0)
+        fitted.fit(fitted.report(["a"] * 50))
+        assert pickle.loads(pickle.dumps(fitted)).top_.equals(fitted.top_)
+
+    def test_secure_coins_are_never_repeated(self):
+        finder = HeavyHitters()
+        assert not np.array_equal(finder.report(["a"] * 9), finder.report(["a"] * 9))
+        assert not np.array_equal(clone(finder).report(["a"] * 9), clone(finder).report(["a"] * 9))

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import Domain, FrequencyOracleEncoder, recommend_strategy
+
+
+@pytest.mark.parametrize(
+    ("sizes", "joint", "margins"),
+    [
+        ((2, 5), (4.10, 53.7), (11.4, 7.28, 3.92, 12.0)),
+        ((2, 14), (10.3, 149), (74.5, 19.8, 3.92, 33.8)),
+        ((5, 9), (16.0, 266), (118, 72.9, 12.0, 21.8)),
+    ],
+)
+def test_published_figures_of_randomised_response(sizes, joint, margins):
+    domain = Domain({"a": range(sizes[0]), "b": range(sizes[1])})
+    table = recommend_strategy(domain, 1.0, oracle="randomized_response")["error"]
+    assert [table["joint"], table["split"]] == pytest.approx(joint, rel=0.005)
+    assert np.isnan(table["sample"])
+    wide = recommend_strategy(domain, 1.0, target="margins", oracle="randomized_response")
+    found = [wide.loc[row, column] for row in ("joint", "split") for column in ("a", "b")]
+    assert found == pytest.approx(margins, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        "randomized_response",
+        "subset_selection",
+        "optimized_unary_encoding",
+        "symmetric_unary_encoding",
+        "local_hashing",
+    ],
+)
+def test_expected_errors_are_those_of_runs(oracle):
+    """Mean squared errors of 60 runs within 25 % of the closed forms."""
+    rng = np.random.default_rng(0)
+    n = 4_000
+    frame = pd.DataFrame({"a": rng.integers(0, 2, n), "b": rng.integers(0, 4, n)})
+    domain = Domain({"a": [0, 1], "b": [0, 1, 2, 3]})
+    joint = recommend_strategy(domain, 2.0, oracle=oracle)["error"]
+    margins = recommend_strategy(domain, 2.0, target="margins", oracle=oracle)["error"]
+    true = frame.groupby(["a", "b"]).size().to_numpy() / n
+    shares = np.concatenate([frame["a"].value_counts().sort_index(), frame["b"].value_counts().sort_index()]) / n
+    found: dict[tuple[str, str], list[float]] = {}
+    for strategy in ("joint", "split", "sample"):
+        encoder = FrequencyOracleEncoder(
+            2.0, oracle=oracle, strategy=strategy, categories=domain, max_report_bytes=None, random_state=1
+        ).fit(frame)
+        for _ in range(60):
+            reports = encoder.transform(frame)
+            frequencies = encoder.estimate_frequencies(reports)["frequency"]
+            if strategy == "joint":
+                cells = frequencies.to_numpy()
+                found.setdefault(("joint", strategy), []).append(np.mean((cells - true) ** 2))
+                table = cells.reshape(2, 4)
+                frequencies = np.concatenate([table.sum(axis=1), table.sum(axis=0)])
+            elif strategy == "split":
+                cells = encoder.estimate_joint_counts(reports)["count"].to_numpy() / n
+                found.setdefault(("joint", strategy), []).append(np.mean((cells - true) ** 2))
+            found.setdefault(("margins", strategy), []).append(np.mean((np.asarray(frequencies) - shares) ** 2))
+    for (target, strategy), errors in found.items():
+        expected = (joint if target == "joint" else margins)[strategy]
+        assert n * np.mean(errors) == pytest.approx(expected, rel=0.3), (target, strategy)
+
+
+def test_the_best_strategy_comes_first():
+    domain = Domain({name: range(4) for name in "abcde"})
+    assert recommend_strategy(domain, 1.0).index[0] == "joint"
+    assert recommend_strategy(domain, 1.0, target="margins").index[0] == "sample"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"domain": {"a": [1, 2]}}, TypeError, "domain must be a Domain"),
+        ({"target": "both"}, ValueError, "target must be"),
+        ({"oracle": "best"}, ValueError, "oracle must be one of"),
+        ({"epsilon": 0}, ValueError, "epsilon must be"),
+        ({"shares": "equal"}, ValueError, "shares must be"),
+    ],
+)
+def test_odd_arguments(arguments, error, match):
+    with pytest.raises(error, match=match):
+        recommend_strategy(**{"domain": Domain({"a": [1, 2], "b": [1, 2]}), "epsilon": 1.0} | arguments)
