@@ -1,0 +1,151 @@
+"""No error and no warning shows a value."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Iterator
+from typing import Any
+from unittest import SkipTest
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+
+from skdp.privacy import PrivacyLedger
+from skdp.testing._subject import Subject
+from skdp.testing._tools import Rows, columns_of, make_frame, require
+
+SECRET_TEXT, SECRET_NUMBER = "s3cr3t", 72619.25
+_SIGNS = (SECRET_TEXT, "72619")
+
+
+def _check_errors_hide_values(subject: Subject) -> None:
+    """Check that errors and warnings about the rows show no value of them, and come before the ledger is charged."""
+    for method in ("fit", "transform"):
+        for label, X in _odd_tables(subject):
+            ledger = PrivacyLedger(epsilon=1e9)
+            fitted = subject.fit(ledger=ledger)
+            worked, output = _call(fitted, method, X, label)
+            if not worked:
+                require(ledger.spent == (0, 0), f"{method} with {label} charges the ledger, and releases nothing")
+            elif method == "transform":
+                require(not _shows(repr(columns_of(output))), f"transform with {label} returns the value")
+            else:
+                stored = pickle.dumps(subject.unfitted().fit(X)).decode("latin-1")
+                require(not _shows(stored), f"fit with {label} stores the value")
+
+
+def _check_report_errors_hide_values(subject: Subject) -> None:
+    """Check that errors about reports, which may be true rows by mistake, show no value of them."""
+    fitted = subject.fit()
+    for method in ("tally", "estimate_counts", "estimate_mean"):
+        if hasattr(fitted, method):
+            for label, reports in (*_odd_tables(subject), *_odd_reports(fitted, subject)):
+                _call(fitted, method, reports, label)
+
+
+def _call(fitted: Any, method: str, X: Any, label: str) -> tuple[bool, Any]:
+    """Call a method; if it refuses, look at everything that the user is shown."""
+    what = f"{method} with {label}"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            worked, output = True, getattr(fitted, method)(X)
+        except Exception as error:
+            worked, output = False, None
+            for shown in _texts(error):
+                require(not _shows(shown), f"{what} raises {type(error).__name__}, which shows the value")
+            require(
+                isinstance(error, TypeError | ValueError),
+                f"{what} raises {type(error).__name__}, not ValueError or TypeError",
+            )
+    for warning in caught:
+        require(not _shows(str(warning.message)), f"{what} warns, and shows the value")
+    return worked, output
+
+
+def _shows(text: str) -> bool:
+    return any(sign in text for sign in _SIGNS)
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    """Everything that a traceback would show of an error, and of those that led to it."""
+    while error is not None:
+        yield from (str(error), repr(error), repr(error.args), *getattr(error, "__notes__", ()))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+class _Opaque:
+    """An object of the user's own, among the values."""
+
+    def __repr__(self) -> str:
+        return SECRET_TEXT
+
+
+def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
+    rows = subject.rows(4)
+    names = list(rows)
+    for name in names:
+        for bad in _undeclared():
+            column = [*rows[name][:-1], bad]
+            odd = rows | {name: column}
+            yield f"an undeclared {type(bad).__name__} in {name!r}", _object_frame(odd)
+            listed = [list(row) for row in zip(*odd.values(), strict=True)]
+            yield f"an undeclared {type(bad).__name__} in {name!r} of a list", listed
+            for kind in ("polars", "pyarrow"):
+                try:
+                    made = make_frame(odd, subject.values | {name: [bad]}, kind)
+                except (SkipTest, Exception):  # a library may refuse such a mixture by itself
+                    continue
+                yield f"an undeclared {type(bad).__name__} in {name!r} of {kind}", made
+        whole = {other: ([SECRET_TEXT] * 4 if other == name else column) for other, column in rows.items()}
+        yield f"undeclared categories in {name!r}", _object_frame(whole).astype({name: "category"})
+        for value in (float("inf"), 10**400, SECRET_NUMBER * 1e300, pd.Timestamp("2072-06-19")):
+            yield f"{type(value).__name__} in {name!r}", _object_frame(rows | {name: [value] * 4})
+    hidden: Rows = {name: [SECRET_TEXT] * 4 for name in names}
+    yield "a column less", _object_frame(dict(list(hidden.items())[:-1]))
+    yield "a column more", _object_frame(hidden | {"another": [SECRET_TEXT] * 4})
+    yield "other column names", _object_frame({f"{name}_": column for name, column in hidden.items()})
+    yield "no column", pd.DataFrame(index=[SECRET_TEXT])
+    yield "no row", _object_frame(hidden).iloc[:0]
+    doubled = _object_frame(hidden | {"another": [SECRET_TEXT] * 4})
+    yield "two columns of one name", doubled.set_axis([*names, names[0]], axis=1)
+    yield "a 1-D array", np.array([SECRET_TEXT, SECRET_TEXT], object)
+    yield "a 1-D list", [SECRET_TEXT, SECRET_NUMBER]
+    yield "a 1-D array of numbers", np.array([SECRET_NUMBER] * 3)
+    yield "a series", pd.Series([SECRET_TEXT] * 3)
+    yield "a 3-D array", np.full((2, 2, len(names)), SECRET_NUMBER)
+    yield "a ragged list", [[SECRET_TEXT], [SECRET_TEXT] * 3]
+    yield "a single value", SECRET_TEXT
+    yield "complex numbers", np.full((3, len(names)), complex(SECRET_NUMBER, 1))
+    yield "text as an array", np.full((3, len(names)), SECRET_TEXT)
+    yield "numbers as an array", np.full((3, len(names)), SECRET_NUMBER)
+    yield "a sparse array", csr_array(np.full((3, len(names)), SECRET_NUMBER))
+    yield "a masked array", np.ma.masked_array(np.full((3, len(names)), SECRET_NUMBER), mask=True)
+
+
+def _object_frame(rows: Rows) -> pd.DataFrame:
+    columns = {}
+    for name, values in rows.items():
+        column = np.empty(len(values), object)
+        column[:] = values
+        columns[name] = column
+    return pd.DataFrame(columns)
+
+
+def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:
+    reports = columns_of(fitted.transform(subject.frame(subject.rows(4))))
+    for name, column in reports.items():
+        for bad in (*_undeclared(), None, float("nan"), float("inf"), -1, 0.5, 10**400):
+            odd = [*column[:-1], bad]
+            yield f"{type(bad).__name__} as a report of {name!r}", _object_frame(reports | {name: odd})
+            listed = [list(row) for row in zip(*(reports | {name: odd}).values(), strict=True)]
+            yield f"{type(bad).__name__} as a report of {name!r} in a list", listed
+
+
+def _undeclared() -> tuple[Any, ...]:
+    return SECRET_TEXT, SECRET_NUMBER, int(SECRET_NUMBER), [SECRET_TEXT], SECRET_TEXT.encode(), _Opaque()
+
+
+CHECKS = (_check_errors_hide_values, _check_report_errors_hide_values)

@@ -1,0 +1,183 @@
+"""Nothing but the reports shows anything of the data."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import re
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+from unittest import SkipTest
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from sklearn.exceptions import NotFittedError
+
+from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from skdp.testing._subject import Subject
+from skdp.testing._tools import counted_draws, require
+
+_NUMBERING = r"sk-[\w-]*\d+|x[0-9a-f]{6,}"
+"""What differs between two displays of the same: ids, and addresses of objects."""
+
+_ROWS = 1237
+"""A number that does not occur by chance in what is stored."""
+
+
+def _check_nothing_private_is_stored(subject: Subject) -> None:
+    """Check that a fitted transformer is the same whatever the rows were, and holds neither them nor their number."""
+    for seed in (None, 0):
+        fitted, other = (subject.fit(subject.rows(size, size), random_state=seed) for size in (_ROWS, 411))
+        fitted.transform(subject.frame(subject.rows(_ROWS)))
+        other.transform(subject.frame(subject.rows(411, 1)))
+        differing = [
+            name
+            for name in sorted(vars(fitted).keys() | vars(other).keys())
+            if pickle.dumps(vars(fitted).get(name)) != pickle.dumps(vars(other).get(name))
+        ]
+        require(not differing, f"the attributes {differing} depend on the rows of fit and transform")
+        require(pickle.dumps(fitted) == pickle.dumps(other), "the pickle depends on the rows of fit and transform")
+        for path, what in _stored(fitted):
+            raise AssertionError(f"the attribute {path} holds {what}")
+    frame = subject.frame(subject.rows(_ROWS))
+    watched = weakref.ref(frame)
+    kept = subject.unfitted()
+    kept.fit(frame).transform(frame)
+    kept.fit_transform(frame)
+    del frame
+    gc.collect()
+    require(watched() is None, "the rows are still held by something after fit and transform")
+
+
+def _stored(root: Any) -> Iterator[tuple[str, str]]:
+    """Walk what an estimator holds, pickled or not, and yield what looks like rows or their number."""
+    seen: set[int] = set()
+    todo: list[tuple[str, Any]] = list(vars(root).items())
+    while todo:
+        path, value = todo.pop()
+        if id(value) in seen or isinstance(value, str | bytes | type):
+            continue
+        seen.add(id(value))
+        if _is_table(value):
+            yield path, "a table or a column of one"
+        elif isinstance(value, np.ndarray):
+            if _ROWS in value.shape:
+                yield path, "an array with an entry for each row"
+            if value.dtype.kind in "iuf" and (value == _ROWS).any():
+                yield path, "the number of rows"
+            if value.dtype == object:
+                todo += [(path, item) for item in value.ravel()]
+        elif isinstance(value, int | float | np.number):
+            if value == _ROWS:
+                yield path, "the number of rows"
+        elif isinstance(value, Mapping):
+            todo += [(f"{path}[{key!r}]", item) for key, item in value.items()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            if len(value) == _ROWS:
+                yield path, "an entry for each row"
+            todo += [(path, item) for item in value]
+        else:
+            slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+            held = getattr(value, "__dict__", {}) | {name: getattr(value, name, None) for name in slots}
+            todo += [(f"{path}.{name}", item) for name, item in held.items()]
+
+
+def _is_table(value: Any) -> bool:
+    if isinstance(value, pd.DataFrame | pd.Series | pd.Index):
+        return True
+    return isinstance(nw.from_native(value, allow_series=True, pass_through=True), nw.DataFrame | nw.Series)
+
+
+def _check_displays_hide_values(subject: Subject) -> None:
+    """Check that `repr`, the HTML display and `get_params` are the same whatever the rows were."""
+    one, two = (subject.fit(subject.equal_rows(size, code)) for size, code in ((_ROWS, 0), (411, 1)))
+    unfitted = subject.unfitted()
+    require(repr(one) == repr(unfitted), "repr changes with fit")
+    require(repr(one.get_params()) == repr(unfitted.get_params()), "get_params changes with fit")
+    if hasattr(one, "_repr_html_"):
+        html = [re.sub(_NUMBERING, "", estimator._repr_html_()) for estimator in (one, two)]
+        require(html[0] == html[1], "the HTML display depends on the rows")
+
+
+class _RecordingLedger(PrivacyLedger):
+    """A ledger that notes how much had been drawn when it was charged."""
+
+    def __init__(self, *, epsilon: float) -> None:
+        super().__init__(epsilon=epsilon)
+        self.draws = [0]
+        self.log: list[tuple[PrivacyGuarantee, int]] = []
+
+    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        self.log.append((guarantee, self.draws[0]))
+        super().charge(guarantee, what)
+
+
+def _check_ledger_is_charged_once_and_first(subject: Subject) -> None:
+    """Check that each `transform` charges `guarantee_` once, before it draws a coin; `fit` charges nothing."""
+    subject.needs("ledger")
+    frame = subject.frame(subject.rows(100))
+    ledger = _RecordingLedger(epsilon=1e9)
+    with counted_draws() as draws:
+        ledger.draws = draws
+        fitted = subject.fit(ledger=ledger)
+        require(not ledger.log, "fit charges the ledger")
+        for number in (1, 2):
+            before = draws[0]
+            fitted.transform(frame)
+            require(len(ledger.log) == number, f"{number} calls of transform charge {len(ledger.log)} times")
+            guarantee, drawn = ledger.log[-1]
+            require(guarantee == fitted.guarantee_, "the ledger is charged with something else than guarantee_")
+            require(drawn == before, "coins are drawn before the ledger is charged")
+        fitted.set_params(ledger=None).transform(frame)
+        require(len(ledger.log) == 3, "a ledger that is taken away after fit is not charged any more")
+
+
+def _check_budget_is_kept(subject: Subject) -> None:
+    """Check that over the budget, nothing is drawn, released or charged, and `BudgetExceeded` is raised."""
+    subject.needs("ledger")
+    frame = subject.frame(subject.rows(100))
+    with counted_draws() as draws:
+        epsilon = subject.fit().guarantee_.epsilon
+        at_fit = draws[0]  # public ones, such as those of a hash function
+    if epsilon == 0:
+        raise SkipTest("nothing is spent")
+    ledger = PrivacyLedger(epsilon=1.5 * epsilon)
+    fitted = subject.fit(ledger=ledger)
+    fitted.transform(frame)
+    spent = ledger.spent
+    for release, public in ((fitted.transform, 0), (fitted.fit_transform, at_fit)):
+        with counted_draws() as draws:
+            try:
+                release(frame)
+            except BudgetExceeded:
+                require(draws[0] == public, "coins are drawn although the budget is exceeded")
+            else:
+                raise AssertionError("something is released although the budget is exceeded")
+        require(ledger.spent == spent, "a refused release is charged")
+
+
+def _check_use_before_fit(subject: Subject) -> None:
+    """Check that before `fit`, everything that needs it raises `NotFittedError`."""
+    frame = subject.frame(subject.rows(4))
+    for method in ("transform", "tally", "estimate_counts", "estimate_mean", "channel"):
+        unfitted = subject.unfitted()
+        if not hasattr(unfitted, method):
+            continue
+        try:
+            getattr(unfitted, method)(*([] if method == "channel" else [frame]))
+        except NotFittedError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"{method} before fit raises {type(error).__name__}, not NotFittedError") from error
+        raise AssertionError(f"{method} works before fit")
+
+
+CHECKS = (
+    _check_nothing_private_is_stored,
+    _check_displays_hide_values,
+    _check_ledger_is_charged_once_and_first,
+    _check_budget_is_kept,
+    _check_use_before_fit,
+)

@@ -1,0 +1,190 @@
+"""Run every check of the contract on a transformer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+from unittest import SkipTest
+
+import pandas as pd
+
+from skdp.testing import _coin_checks, _error_checks, _estimate_checks, _frame_checks, _leak_checks, _promise_checks
+from skdp.testing._subject import Subject
+
+_CHECKS = {
+    check.__name__.removeprefix("_"): check
+    for module in (_promise_checks, _estimate_checks, _coin_checks, _error_checks, _leak_checks, _frame_checks)
+    for check in module.CHECKS
+}
+
+
+def privatizer_checks(estimator: Any, X: Any = None) -> Iterator[tuple[str, Callable[[], None]]]:
+    """List the checks of `check_privatizer`, for a test runner to run one by one.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The transformer to check; it is cloned and never fitted itself.
+    X : dataframe or 2-D array, optional
+        Public rows to try it on; see `check_privatizer`.
+
+    Yields
+    ------
+    name : str
+        The name of the check.
+    check : callable
+        Takes nothing. Raises AssertionError with the name and the reason if the contract is broken, and
+        `unittest.SkipTest` where the check does not apply.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the estimator is no transformer, memoises its reports, or no rows can be made up for it.
+
+    See Also
+    --------
+    check_privatizer : Runs them all.
+
+    Notes
+    -----
+    **Privacy.** Only made-up rows, or X, are used; nothing is protected, and nothing needs to be.
+
+    Examples
+    --------
+    >>> from skdp import RandomizedResponseEncoder
+    >>> checks = dict(privatizer_checks(RandomizedResponseEncoder(epsilon=1.0)))
+    >>> checks["check_guarantee_is_stated"]()
+
+    With pytest::
+
+        @pytest.mark.parametrize(("name", "check"), privatizer_checks(MyEncoder()))
+        def test_contract(name, check):
+            check()
+    """
+    subject = Subject.of(estimator, X)
+    for name, check in _CHECKS.items():
+        yield name, partial(_run, name, check, subject)
+
+
+def _run(name: str, check: Callable[[Subject], None], subject: Subject) -> None:
+    try:
+        check(subject)
+    except SkipTest as skipped:
+        raise SkipTest(f"{name}: {skipped}") from None
+    except AssertionError as failed:
+        raise AssertionError(f"{type(subject.estimator).__name__}: {name}: {failed}") from failed.__cause__
+    except Exception as error:
+        raise AssertionError(f"{type(subject.estimator).__name__}: {name}: {type(error).__name__}: {error}") from error
+
+
+def check_privatizer(
+    estimator: Any,
+    X: Any = None,
+    *,
+    expected_failed_checks: Mapping[str, str] | None = None,
+    on_fail: str = "raise",
+) -> pd.DataFrame:
+    """Check that a transformer which privatises its rows keeps the contract of this library.
+
+    What scikit-learn's `check_estimator` is for its conventions, this is for privacy: the guarantee is stated and kept
+    by the enumerated channel, reports follow that channel, estimates are unbiased with the right standard errors, every
+    call, column, copy, thread and process draws coins of its own, nothing private is stored, shown or carried over,
+    releases are charged before they are made, and lazy frames are refused.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An object with `fit`, `transform` and, after `fit`, `guarantee_`. What else it offers is checked too: the
+        methods `channel`, `tally`, `estimate_counts`, `estimate_mean`, `set_output`, and the parameters `epsilon`,
+        `ledger`, `random_state`. It is cloned and never fitted itself.
+    X : dataframe or 2-D array, optional
+        Public rows; each column is tried with the distinct values that it has here. By default rows are made up from
+        what the parameter ``categories`` or ``bounds`` declares; where it declares nothing, for two columns of its own.
+    expected_failed_checks : mapping of str to str, optional
+        Checks that are known to fail, and why. Such a check that passes is a failure.
+    on_fail : {"raise", None}, default="raise"
+        Whether to raise at the first failure, or to list all of them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a check: ``check, status, reason, seconds``. The status is "passed", "skipped" (with what is not offered),
+        "xfail" (expected to fail, and did) or "failed".
+
+    Raises
+    ------
+    AssertionError
+        If a check fails, with its name and the reason.
+    TypeError, ValueError
+        If the estimator is no transformer, memoises its reports, no rows can be made up for it, or a parameter is out
+        of range.
+
+    See Also
+    --------
+    privatizer_checks : The checks one by one, for a test runner.
+    sklearn.utils.estimator_checks.check_estimator : The conventions of scikit-learn.
+
+    Notes
+    -----
+    **Privacy.** Only made-up rows, or X, are used; they are not protected, so X must be public. The checks look for the
+    usual mistakes. A transformer that passes them is not thereby proven private: `channel` is what its author says that
+    it does, and tests of samples see no small deviation. Memoised reports repeat each other by design, so a transformer
+    is checked with ``memoize=False``.
+
+    The statistical tests use the seed of the estimator, if it has one, and give the same answer every time. Without
+    one, each fails by chance with a probability of about 1e-6. The processes of `joblib` and forked ones are started,
+    and take most of the time.
+
+    Examples
+    --------
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.testing import check_privatizer
+    >>> results = check_privatizer(RandomizedResponseEncoder(epsilon=1.0))
+    >>> set(results["status"])
+    {'passed'}
+
+    A transformer that returns what it gets:
+
+    >>> from sklearn.base import BaseEstimator, TransformerMixin
+    >>> class Trusting(TransformerMixin, BaseEstimator):
+    ...     def __init__(self, categories="auto"):
+    ...         self.categories = categories
+    ...     def fit(self, X, y=None):
+    ...         return self
+    ...     def transform(self, X):
+    ...         return X
+    >>> check_privatizer(Trusting())
+    Traceback (most recent call last):
+        ...
+    AssertionError: Trusting: check_guarantee_is_stated: after fit, guarantee_ must be a PrivacyGuarantee
+    """
+    expected = dict(expected_failed_checks or {})
+    unknown = [name for name in expected if name not in _CHECKS]
+    if unknown:
+        raise ValueError(f"expected_failed_checks names no checks: {unknown}; there are {list(_CHECKS)}")
+    if on_fail not in ("raise", None):
+        raise ValueError(f"on_fail must be 'raise' or None, got {on_fail!r}")
+    results = []
+    for name, check in privatizer_checks(estimator, X):
+        start = time.perf_counter()
+        status, reason = _outcome(check)
+        if name in expected and status != "skipped":
+            status, reason = (
+                ("xfail", expected[name]) if status == "failed" else ("failed", f"{name}: passes after all")
+            )
+        if status == "failed" and on_fail == "raise":
+            raise AssertionError(reason)
+        results.append((name, status, reason, time.perf_counter() - start))
+    return pd.DataFrame(results, columns=["check", "status", "reason", "seconds"])
+
+
+def _outcome(check: Callable[[], None]) -> tuple[str, str]:
+    try:
+        check()
+    except SkipTest as skipped:
+        return "skipped", str(skipped)
+    except AssertionError as failed:
+        return "failed", str(failed)
+    return "passed", ""

@@ -1,0 +1,305 @@
+"""What comes out is what the guarantee and the channel say."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+from unittest import SkipTest
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest, chisquare, contingency
+
+from skdp.exact import exp_bounds
+from skdp.privacy import PrivacyGuarantee, PrivacyLeakWarning, check_epsilon
+from skdp.testing._subject import SEED, Subject
+from skdp.testing._tools import Rows, columns_of, release, require
+
+FALSE_ALARM = 1e-6
+_LEAST_EXPECTED = 10
+
+
+def _check_guarantee_is_stated(subject: Subject) -> None:
+    """Check that `guarantee_` says what a release promises, about which columns, and if the coins are secure."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        try:
+            fitted = subject.fit(random_state=None)
+        except PrivacyLeakWarning:
+            raise AssertionError("fit reads the data although the columns are declared") from None
+    guarantee = getattr(fitted, "guarantee_", None)
+    require(isinstance(guarantee, PrivacyGuarantee), "after fit, guarantee_ must be a PrivacyGuarantee")
+    assert isinstance(guarantee, PrivacyGuarantee)
+    require(math.isfinite(guarantee.epsilon) and guarantee.epsilon >= 0, "the epsilon of guarantee_ must be finite")
+    require(guarantee.mechanism, "guarantee_ must name the mechanism")
+    require(
+        guarantee.scope == tuple(subject.values),
+        f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns {tuple(subject.values)}",
+    )
+    require(guarantee.secure, "guarantee_ says secure=False without a seed")
+    if subject.accepts("random_state"):
+        require(
+            not subject.fit(random_state=0).guarantee_.secure,
+            "guarantee_ says secure=True although the coins come from a seed",
+        )
+    requested = subject.parameters.get("epsilon")
+    if requested is not None:
+        require(
+            Fraction(guarantee.epsilon) <= check_epsilon(requested),
+            f"the epsilon of guarantee_ is {guarantee.epsilon!r}, more than the parameter {requested!r}",
+        )
+
+
+def _worst_ratio(table: list[list[Fraction]]) -> Fraction:
+    worst = Fraction(1)
+    for report in zip(*table, strict=True):
+        if not any(report):
+            continue  # never reported, whatever the truth
+        require(all(report), "channel() has a report that is possible under one value only: it proves that value")
+        worst = max(worst, max(report) / min(report))
+    return worst
+
+
+def _check_channel_keeps_the_guarantee(subject: Subject) -> None:
+    """Check that no report is more than e^epsilon times likelier under one record than another, exactly."""
+    fitted = subject.fit()
+    tables = _channel(fitted)
+    for table in tables:
+        require(all(len(row) == len(table[0]) for row in table), "channel() has rows of different lengths")
+        require(
+            all(isinstance(share, Fraction | int) for row in table for share in row),
+            "channel() must hold exact Fractions",
+        )
+        require(all(share >= 0 for row in table for share in row), "channel() holds a negative probability")
+        require(all(sum(row) == 1 for row in table), "a row of channel() does not add up to 1")
+    ratios = [_worst_ratio(table) for table in tables]
+    # Where one attribute of a record is sampled, only that one is reported.
+    sampled = subject.parameters.get("strategy") == "sample"
+    worst = max(ratios) if sampled else math.prod(ratios, start=Fraction(1))
+    epsilon = fitted.guarantee_.epsilon
+    require(
+        worst <= exp_bounds(epsilon)[0],
+        f"channel() has reports {float(worst):.6g} times likelier under one record than under another, more than "
+        f"e^epsilon of guarantee_ (epsilon = {epsilon!r})",
+    )
+
+
+def _channel(fitted: Any) -> list[list[list[Fraction]]]:
+    if not hasattr(fitted, "channel"):
+        raise SkipTest("no channel to enumerate")
+    return fitted.channel()
+
+
+def _check_reports_follow_the_channel(subject: Subject) -> None:
+    """Check that the reports of each declared value, missing too, have the probabilities of `channel`."""
+    size = 4000
+    fitted = subject.fit(random_state=SEED)
+    tables = _channel(fitted)
+    names, values = list(subject.values), list(subject.values.values())
+    sizes = [len(column) for column in values]
+    if not looks_like_the_original(fitted, subject):
+        raise SkipTest("the output is not one column of declared values for each input column")
+    joint = len(tables) == 1
+    groups = [list(range(len(names)))] if joint else [[place] for place in range(len(names))]
+    rounds = min(40, max(map(len, tables)))
+    for turn in range(rounds):
+        # In a joint table the last column runs fastest.
+        cells = [int(c) for c in np.unravel_index(turn, sizes)] if joint else [turn % k for k in sizes]
+        rows = {name: [column[code]] * size for name, column, code in zip(names, values, cells, strict=True)}
+        codes = codes_of(columns_of(fitted.transform(subject.frame(rows))), subject)
+        for group, table in zip(groups, tables, strict=True):
+            shape = [sizes[place] for place in group]
+            true = int(np.ravel_multi_index([cells[place] for place in group], shape))
+            seen = np.ravel_multi_index([codes[place] for place in group], shape)
+            pvalue = _goodness(np.bincount(seen, minlength=math.prod(shape)), [float(share) for share in table[true]])
+            require(
+                pvalue > FALSE_ALARM,
+                f"the reports of {', '.join(map(str, (names[place] for place in group)))} do not follow channel() "
+                f"(chi-square test, p = {pvalue:.1g})",
+            )
+        for first in range(0 if joint else len(names)):
+            for second in range(first):
+                pvalue = _independence(codes[first], codes[second])
+                require(
+                    pvalue > FALSE_ALARM,
+                    f"the noise of {names[second]} and {names[first]} is not independent (chi-square test, p = "
+                    f"{pvalue:.1g})",
+                )
+
+
+def _check_reports_keep_the_guarantee(subject: Subject) -> None:
+    """Check that no event is more than e^epsilon times as frequent under one record as under another."""
+    size = 10_000
+    fitted = subject.fit(random_state=SEED, **subject.epsilon_at_most(1.0))
+    ratio = math.exp(min(fitted.guarantee_.epsilon, 700.0))
+    for code in range(min(6, max(map(len, subject.values.values())))):
+        frames = [subject.frame(subject.equal_rows(size, record)) for record in (code, code + 1)]
+        # The event is chosen by some reports, and tested on others.
+        chosen_by, tested = ([_count_reports(fitted, frame) for frame in frames] for _ in range(2))
+        event = [report for report, count in chosen_by[0].items() if count > ratio * chosen_by[1][report]]
+        one, other = (sum(counts[report] for report in event) for counts in tested)
+        if one + other == 0:
+            continue
+        pvalue = binomtest(one, one + other, ratio / (1 + ratio), alternative="greater").pvalue
+        require(
+            pvalue > FALSE_ALARM,
+            f"some reports are {one / max(other, 1):.3g} times as frequent under one record as under another, but "
+            f"e^epsilon of guarantee_ is {ratio:.3g} (binomial test, p = {pvalue:.1g})",
+        )
+
+
+def _count_reports(fitted: Any, frame: Any) -> Counter[tuple[Any, ...]]:
+    return Counter(zip(*columns_of(fitted.transform(frame)).values(), strict=True))
+
+
+def looks_like_the_original(fitted: Any, subject: Subject) -> bool:
+    """Say whether each column is reported as one of its declared values: its channel is then square.
+
+    Parameters
+    ----------
+    fitted : estimator
+        The fitted transformer.
+    subject : Subject
+        Where it comes from.
+
+    Returns
+    -------
+    bool
+        True if a privatised table looks like the original one.
+    """
+    if subject.numeric or subject.parameters.get("strategy") == "sample":
+        return False
+    output = columns_of(fitted.transform(subject.frame(subject.rows(2))))
+    sizes = [len(values) for values in subject.values.values()]
+    shapes = [(len(table), len(table[0])) for table in fitted.channel()] if hasattr(fitted, "channel") else []
+    square = [[(size, size) for size in sizes], [(math.prod(sizes),) * 2]]
+    return list(output) == list(subject.values) and shapes in square
+
+
+def codes_of(columns: Rows, subject: Subject) -> list[NDArray[np.intp]]:
+    """Code columns by the declared values.
+
+    Parameters
+    ----------
+    columns : dict
+        A list of declared values a column.
+    subject : Subject
+        Where the declaration is.
+
+    Returns
+    -------
+    list of ndarray of int
+        The place of each value.
+
+    Raises
+    ------
+    AssertionError
+        If a value is not declared.
+    """
+    codes = []
+    for name, values in subject.values.items():
+        places = {value: code for code, value in enumerate(values)}
+        require(set(columns[name]) <= set(places), f"the output of {name} holds values that are not declared")
+        codes.append(np.array([places[value] for value in columns[name]], np.intp))
+    return codes
+
+
+def _goodness(observed: NDArray[np.intp], shares: list[float]) -> float:
+    """Test counts against probabilities, with the rare cells put together."""
+    expected = np.array(shares) * observed.sum()
+    rare = expected < _LEAST_EXPECTED
+    pooled = np.append(observed[~rare], observed[rare].sum()), np.append(expected[~rare], expected[rare].sum())
+    if pooled[1][-1] < _LEAST_EXPECTED:
+        # Too rare for the approximation: the bound of Chernoff for a Poisson number.
+        count, mean = float(pooled[0][-1]), float(pooled[1][-1])
+        if count > mean and math.exp(count - mean) * (mean / count) ** count < FALSE_ALARM:
+            return 0.0
+        pooled = pooled[0][:-1], pooled[1][:-1]
+        if len(pooled[0]) == 0 or pooled[0].sum() == 0:
+            return 1.0
+        pooled = pooled[0], pooled[1] * (pooled[0].sum() / pooled[1].sum())
+    return 1.0 if len(pooled[0]) < 2 else float(chisquare(*pooled).pvalue)
+
+
+def _independence(left: ArrayLike, right: ArrayLike) -> float:
+    table = pd.crosstab(np.asarray(left), np.asarray(right)).to_numpy()
+    expected = contingency.expected_freq(table)
+    if min(table.shape) < 2 or (expected < _LEAST_EXPECTED).any():
+        return 1.0
+    return float(contingency.chi2_contingency(table, correction=False).pvalue)
+
+
+def _check_missing_values_are_hidden(subject: Subject) -> None:
+    """Check that a missing value is randomised like any other; where it is not declared, it never comes out."""
+    size = 2000
+    rows = subject.equal_rows(size)
+    whole = subject.frame(rows)
+    for name, values in subject.values.items():
+        where = np.random.default_rng(SEED).random(size) < 0.5
+        present = next(value for value in values if value is not None)
+        column = [None if gone else present for gone in where]
+        gapped = {other: (column if other == name else kept) for other, kept in rows.items()}
+        frame = pd.DataFrame({other: pd.Series(kept, dtype=object) for other, kept in gapped.items()})
+        fitted = subject.fit_noisy(random_state=SEED)
+        gaps = {label for label, output in columns_of(fitted.transform(whole)).items() if None in output}
+        try:
+            reports = columns_of(fitted.transform(frame))
+        except (TypeError, ValueError):
+            require(None not in values, f"column {name!r} declares missing, and refuses it")
+            continue
+        for label, output in reports.items():
+            empty = np.array([value is None for value in output])
+            require(
+                label in gaps or None in values or not empty.any(),
+                f"a missing value of {name!r}, which does not declare it, comes out as missing in {label!r}",
+            )
+            require(
+                _independence(where, empty) > FALSE_ALARM,
+                f"where {name!r} is missing shows in where the output {label!r} is missing",
+            )
+
+
+def _check_no_column_passes_through(subject: Subject) -> None:
+    """Check that every column of the output is randomised anew at each call, and none is a true one."""
+    rows = subject.rows(600)
+    frame = subject.frame(rows)
+    fitted = subject.fit_noisy(random_state=None)
+    first, second = (columns_of(fitted.transform(frame)) for _ in range(2))
+    for label, output in first.items():
+        require(output not in rows.values(), f"column {label!r} of the output is a true column")
+        require(output != second[label], f"column {label!r} of the output is the same at each call")
+
+
+def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
+    """Check that parameters that are set after `fit` change neither the guarantee nor what is released."""
+    frame = subject.frame(subject.equal_rows(600))
+    fitted, changed = (subject.fit_noisy(random_state=SEED) for _ in range(2))
+    promised = changed.guarantee_
+    later = {"epsilon": 300.0, "random_state": None, "p": 0.999, "q": 0.001, "handle_unknown": "uniform"}
+    changed.set_params(**{name: value for name, value in later.items() if subject.accepts(name)})
+    require(changed.guarantee_ == promised, "guarantee_ changed with a parameter that was set after fit")
+    require(
+        release(changed, frame) == release(fitted, frame),
+        "a parameter that was set after fit changes the release, but not guarantee_",
+    )
+    if subject.accepts("random_state"):
+        secure = subject.fit_noisy(random_state=None).set_params(random_state=SEED)
+        require(
+            not secure.guarantee_.secure or len({release(secure, frame), release(fitted, frame)}) == 2,
+            "a seed that was set after fit is used, and guarantee_ still says secure=True",
+        )
+
+
+CHECKS = (
+    _check_guarantee_is_stated,
+    _check_channel_keeps_the_guarantee,
+    _check_reports_follow_the_channel,
+    _check_reports_keep_the_guarantee,
+    _check_missing_values_are_hidden,
+    _check_no_column_passes_through,
+    _check_later_parameters_wait_for_fit,
+)

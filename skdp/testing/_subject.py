@@ -1,0 +1,310 @@
+"""The transformer under test, with public rows made up for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+from unittest import SkipTest
+
+import numpy as np
+from sklearn.base import clone
+
+from skdp.coding import is_missing
+from skdp.domain import Categories, Domain, Interval
+from skdp.frames import is_frame
+from skdp.testing._tools import Rows, columns_of, make_frame
+
+SEED = 20
+DEFAULT_CATEGORIES: dict[Any, list[Any]] = {"colour": ["red", "green", "blue", None], "size": [1, 2, 3]}
+DEFAULT_BOUNDS = {"age": (0.0, 100.0), "height": (-1.0, 1.0)}
+_NUMERIC_VALUES = 5
+
+
+@dataclass(frozen=True)
+class Subject:  # numpydoc ignore=PR02
+    """A transformer, and the columns that it can be tried on.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Never fitted itself: every check works on clones.
+    values : dict
+        The values of each column that the transformer takes, in the order of the declaration.
+    declared : dict
+        The declaration of each column as the transformer takes it: values, an `Interval`, or a pair of bounds.
+    parameter : str or None
+        The parameter that declares them.
+    """
+
+    estimator: Any
+    values: dict[Any, list[Any]]
+    declared: dict[Any, Any]
+    parameter: str | None
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any = None) -> Subject:
+        """Find columns for a transformer.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With a parameter ``categories`` or ``bounds``, unless X is given.
+        X : dataframe or 2-D array, optional
+            Public rows; their values are those that are tried.
+
+        Returns
+        -------
+        Subject
+            The transformer and its columns.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the estimator is no transformer, memoises its reports, or no rows can be made up for it.
+        """
+        if isinstance(estimator, type) or not all(
+            hasattr(estimator, name) for name in ("get_params", "fit", "transform")
+        ):
+            raise TypeError(f"estimator must be an instance with fit and transform, got {estimator!r}")
+        parameters = estimator.get_params(deep=False)
+        if parameters.get("memoize"):
+            raise ValueError("memoised reports repeat each other by design; check the transformer with memoize=False")
+        seen = None if X is None else _distinct_values(X)
+        if "categories" in parameters:
+            declared = _declared(parameters["categories"], seen)
+            values = {name: _values(attribute) for name, attribute in declared.items()}
+            return cls(estimator, values, declared, "categories")
+        if "bounds" in parameters:
+            declared = _declared_bounds(parameters["bounds"], seen)
+            values = {name: np.linspace(*ends, _NUMERIC_VALUES).tolist() for name, ends in declared.items()}
+            return cls(estimator, values, declared, "bounds")
+        if seen is None:
+            raise TypeError(
+                f"{type(estimator).__name__} has no parameter 'categories' or 'bounds' to make rows for; give X"
+            )
+        return cls(estimator, seen, seen, None)
+
+    @property
+    def numeric(self) -> bool:  # numpydoc ignore=RT01
+        """Whether any number within bounds is a legal value."""
+        return self.parameter == "bounds"
+
+    @property
+    def parameters(self) -> dict[str, Any]:  # numpydoc ignore=RT01
+        """The parameters of the estimator."""
+        return self.estimator.get_params(deep=False)
+
+    def accepts(self, name: str) -> bool:
+        """Say whether the estimator has a parameter.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+
+        Returns
+        -------
+        bool
+            True if it has.
+        """
+        return name in self.parameters
+
+    def needs(self, name: str) -> None:
+        """Skip the check unless the estimator has a parameter.
+
+        Parameters
+        ----------
+        name : str
+            The parameter.
+
+        Raises
+        ------
+        SkipTest
+            If it has not.
+        """
+        if not self.accepts(name):
+            raise SkipTest(f"{type(self.estimator).__name__} has no parameter {name!r}")
+
+    def unfitted(self, *, kind: str = "pandas", **parameters: Any) -> Any:
+        """Clone the estimator, with its columns declared.
+
+        Parameters
+        ----------
+        kind : str, default="pandas"
+            The kind of frame it will be fitted on: an array has no names to declare by.
+        **parameters : dict
+            Parameters to set, where the estimator has them.
+
+        Returns
+        -------
+        estimator
+            The clone.
+        """
+        if self.parameter is not None:
+            given: Any = list(self.declared.values()) if kind == "array" else dict(self.declared)
+            parameters = {self.parameter: given} | parameters
+        known = {name: value for name, value in parameters.items() if self.accepts(name)}
+        return clone(self.estimator).set_params(**known)
+
+    def fit(self, rows: Rows | None = None, *, kind: str = "pandas", **parameters: Any) -> Any:
+        """Fit a clone.
+
+        Parameters
+        ----------
+        rows : dict of column name to values, optional
+            The rows to fit on; a few legal ones by default.
+        kind : str, default="pandas"
+            The kind of frame.
+        **parameters : dict
+            Parameters to set, where the estimator has them.
+
+        Returns
+        -------
+        estimator
+            The fitted clone.
+        """
+        rows = self.rows(8) if rows is None else rows
+        return self.unfitted(kind=kind, **parameters).fit(self.frame(rows, kind))
+
+    def fit_noisy(self, **parameters: Any) -> Any:
+        """Fit a clone with so little epsilon that two releases are never equal by chance.
+
+        Parameters
+        ----------
+        **parameters : dict
+            Further parameters to set.
+
+        Returns
+        -------
+        estimator
+            The fitted clone.
+        """
+        return self.fit(**self.epsilon_at_most(0.01), **parameters)
+
+    def epsilon_at_most(self, most: float) -> dict[str, Any]:
+        """Return the parameter that keeps epsilon small, if it is a number.
+
+        Parameters
+        ----------
+        most : float
+            The largest epsilon wanted.
+
+        Returns
+        -------
+        dict
+            For `fit`.
+        """
+        epsilon = self.parameters.get("epsilon")
+        return {"epsilon": min(most, float(epsilon))} if isinstance(epsilon, Real) else {}
+
+    def rows(self, size: int, seed: int = SEED) -> Rows:
+        """Make up legal rows.
+
+        Parameters
+        ----------
+        size : int
+            How many.
+        seed : int, default=SEED
+            For others.
+
+        Returns
+        -------
+        dict
+            A list of values a column.
+        """
+        rng = np.random.default_rng(seed)
+        return {
+            name: [values[code] for code in rng.integers(len(values), size=size)]
+            for name, values in self.values.items()
+        }
+
+    def equal_rows(self, size: int, code: int = 0) -> Rows:
+        """Make up rows that are all the same.
+
+        Parameters
+        ----------
+        size : int
+            How many.
+        code : int, default=0
+            Which value of each column, modulo their number.
+
+        Returns
+        -------
+        dict
+            A list of values a column.
+        """
+        return {name: [values[code % len(values)]] * size for name, values in self.values.items()}
+
+    def frame(self, rows: Rows, kind: str = "pandas") -> Any:
+        """Make a table of rows, whose dtypes depend on the legal values only.
+
+        Parameters
+        ----------
+        rows : dict
+            A list of values a column.
+        kind : {"pandas", "polars", "pyarrow", "array"}, default="pandas"
+            What to make.
+
+        Returns
+        -------
+        table
+            The rows.
+        """
+        return make_frame(rows, self.values, kind)
+
+    def twin(self) -> Subject:
+        """Return the same transformer on columns that all have the values of the first.
+
+        Returns
+        -------
+        Subject
+            With at least two columns.
+
+        Raises
+        ------
+        SkipTest
+            If the columns cannot be declared anew.
+        """
+        if self.parameter is None:
+            raise SkipTest("the columns cannot be declared anew")
+        names = list(self.values) if len(self.values) > 1 else [*self.values, "twin"]
+        first = next(iter(self.values))
+        return replace(
+            self,
+            values=dict.fromkeys(names, self.values[first]),
+            declared=dict.fromkeys(names, self.declared[first]),
+        )
+
+
+def _distinct_values(X: Any) -> dict[Any, list[Any]]:
+    columns = columns_of(X if is_frame(X) else np.asarray(X, dtype=object))
+    return {name: list(dict.fromkeys(column)) for name, column in columns.items()}
+
+
+def _declared(categories: Any, seen: dict[Any, list[Any]] | None) -> dict[Any, Any]:
+    if isinstance(categories, Domain):
+        return {name: categories[name] for name in categories.columns}
+    if isinstance(categories, Mapping):
+        return {name: categories[name] for name in (seen or categories)}
+    if not isinstance(categories, str) and isinstance(categories, Sequence | np.ndarray):
+        names = seen or [f"x{index}" for index in range(len(categories))]
+        return dict(zip(names, categories, strict=True))
+    return dict(seen or DEFAULT_CATEGORIES)
+
+
+def _values(attribute: Any) -> list[Any]:
+    values = attribute.values if isinstance(attribute, Interval | Categories) else attribute
+    return [None if is_missing(value) else value for value in values]
+
+
+def _declared_bounds(bounds: Any, seen: dict[Any, list[Any]] | None) -> dict[Any, tuple[float, float]]:
+    if bounds is None:
+        return {name: (min(values), max(values)) for name, values in seen.items()} if seen else dict(DEFAULT_BOUNDS)
+    if isinstance(bounds, Mapping):
+        return {name: tuple(bounds[name]) for name in (seen or bounds)}
+    pairs = np.asarray(bounds, float)
+    names = list(seen or (DEFAULT_BOUNDS if pairs.ndim == 1 else [f"x{index}" for index in range(len(pairs))]))
+    low, high = np.broadcast_to(pairs, (len(names), 2)).T.tolist()
+    return dict(zip(names, zip(low, high, strict=True), strict=True))

@@ -1,0 +1,154 @@
+"""What all checks use: failing with a reason, tables of every library, and counting what is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+from unittest import SkipTest
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from skdp.coding import is_missing
+from skdp.randomness import SecureSource, SeededSource
+
+Rows = dict[Any, list[Any]]
+
+
+def require(condition: Any, reason: str) -> None:
+    """Fail a check unless a condition holds.
+
+    Parameters
+    ----------
+    condition : bool
+        What must hold.
+    reason : str
+        What is wrong if it does not.
+
+    Raises
+    ------
+    AssertionError
+        If it does not hold.
+    """
+    if not condition:
+        raise AssertionError(reason)
+
+
+def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
+    """Make a table of rows.
+
+    Parameters
+    ----------
+    rows : dict
+        A list of values a column.
+    values : dict
+        The legal values of each column, which decide its dtype.
+    kind : {"pandas", "polars", "pyarrow", "array"}
+        What to make.
+
+    Returns
+    -------
+    table
+        The rows.
+
+    Raises
+    ------
+    SkipTest
+        If the library is not installed.
+    """
+    if kind == "array":
+        return np.array([list(row) for row in zip(*rows.values(), strict=True)], dtype=object)
+    if kind == "pandas":
+        return pd.DataFrame({name: pd.Series(column, dtype=_dtype(values[name])) for name, column in rows.items()})
+    try:
+        if kind == "polars":
+            import polars as pl
+
+            return pl.DataFrame(
+                {name: pl.Series(column, dtype=pl.Series(values[name]).dtype) for name, column in rows.items()}
+            )
+        import pyarrow as pa
+
+        return pa.table({name: pa.array(column, pa.array(values[name]).type) for name, column in rows.items()})
+    except ImportError:
+        raise SkipTest(f"{kind} is not installed") from None
+
+
+def _dtype(values: list[Any]) -> Any:
+    return object if any(value is None or isinstance(value, str) for value in values) else np.array(values).dtype
+
+
+def columns_of(output: Any) -> Rows:
+    """Read any output of a transformer as lists of plain values.
+
+    Parameters
+    ----------
+    output : dataframe or array
+        What `transform` returned.
+
+    Returns
+    -------
+    dict
+        A list of values a column, with None for missing.
+    """
+    if isinstance(output, np.ndarray):
+        return {f"x{index}": _plain(column.tolist()) for index, column in enumerate(output.T)}
+    if isinstance(output, pd.DataFrame):
+        return {name: _plain(output[name].tolist()) for name in output.columns}
+    frame = nw.from_native(output, eager_only=True)
+    return {name: _plain(frame.get_column(name).to_list()) for name in frame.columns}
+
+
+def _plain(column: list[Any]) -> list[Any]:
+    return [None if is_missing(value) else value for value in column]
+
+
+def release(fitted: Any, frame: Any) -> str:
+    """Transform a table and write the result as text, to compare releases.
+
+    Parameters
+    ----------
+    fitted : estimator
+        The transformer.
+    frame : table
+        Rows.
+
+    Returns
+    -------
+    str
+        Every value of the output.
+    """
+    return repr(columns_of(fitted.transform(frame)))
+
+
+@contextmanager
+def counted_draws() -> Iterator[list[int]]:
+    """Count the random bytes that are drawn in a block of code, by any transformer of this process.
+
+    Yields
+    ------
+    list of int
+        One entry, the number of bytes so far.
+    """
+    counter = [0]
+
+    originals = {source: source.bytes for source in (SecureSource, SeededSource)}
+    try:
+        for source, original in originals.items():
+            setattr(source, "bytes", _counting(original, counter))  # noqa: B010 - mypy knows it as a method
+        yield counter
+    finally:
+        for source, original in originals.items():
+            setattr(source, "bytes", original)  # noqa: B010
+
+
+def _counting(original: Any, counter: list[int]) -> Any:
+    @wraps(original)
+    def draw(self: Any, size: int) -> Any:  # numpydoc ignore=GL08
+        counter[0] += size
+        return original(self, size)
+
+    return draw

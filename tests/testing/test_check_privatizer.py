@@ -1,0 +1,570 @@
+"""The contract suite passes what keeps the contract, and catches each way of breaking it by the check for that."""
+
+from __future__ import annotations
+
+import os
+import unittest
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from skdp import Domain, Interval, PrivacyGuarantee, RandomizedResponseEncoder
+from skdp.local import NumericPerturber, OnFitOnly, UnaryEncodingTransformer
+from skdp.oracles import RandomizedResponse
+from skdp.randomness import SeededSource
+from skdp.testing import check_privatizer, privatizer_checks
+
+KEEPING = {
+    "split": RandomizedResponseEncoder(),
+    "joint": RandomizedResponseEncoder(0.5, strategy="joint", handle_unknown="uniform"),
+    "interval": RandomizedResponseEncoder(
+        3.0, categories={"age": Interval(0, 100, bins=4), "sex": ["f", "m"]}, handle_unknown="uniform"
+    ),
+    "missing": RandomizedResponseEncoder(1.5, categories={"job": ["clerk", None]}, handle_unknown=None),
+    "seeded": RandomizedResponseEncoder(categories=[["a", "b"], [True, False]], random_state=3),
+    "large epsilon": RandomizedResponseEncoder(150.0, categories=Domain({"a": [0.5, 1.5, None]})),
+    "bits": UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25),
+    "numbers": NumericPerturber(grid_size=16),
+}
+TRANSFORMERS = [pytest.param(estimator, id=name) for name, estimator in KEEPING.items()]
+CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder())]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("estimator", TRANSFORMERS)
+def test_what_keeps_the_contract_passes(estimator, name):
+    dict(privatizer_checks(estimator))[name]()
+
+
+class Mutant(RandomizedResponseEncoder):
+    """Parameters are those of the class it breaks."""
+
+
+class KeepsItsCoins(Mutant):
+    def _coins(self, call, purpose, *columns):
+        return super()._coins(0, purpose, *columns) if self._seed is not None else SeededSource("fixed", *columns)
+
+
+class KeepsSeededCoins(Mutant):
+    def _coins(self, call, purpose, *columns):
+        return super()._coins(0, purpose, *columns)
+
+
+class KeepsASecretSeed(Mutant):
+    """Fresh over calls, but copies repeat each other."""
+
+    def fit(self, X, y=None):
+        self._secret = os.urandom(8).hex()
+        return super().fit(X, y)
+
+    def _coins(self, call, purpose, *columns):
+        return SeededSource(self._secret, call, purpose, *map(str, columns))
+
+
+class NumpySource:
+    def bytes(self, size):
+        return np.frombuffer(np.random.bytes(size), np.uint8)  # noqa: NPY002 - the fault
+
+
+class UsesNumpy(Mutant):
+    def _coins(self, call, purpose, *columns):
+        return NumpySource()
+
+
+class ForgetsTheColumn(Mutant):
+    def _coins(self, call, purpose, *columns):
+        return SeededSource(os.urandom(8).hex() if self._seed is None else self._seed, call)
+
+    def _randomise(self, codes, call):
+        source = self._coins(call, "report").bytes(1 << 16)
+
+        class Replay:
+            def __init__(self):
+                self.used = 0
+
+            def bytes(self, size):
+                self.used += size
+                return np.resize(source, self.used)[-size:]
+
+        return [oracle.report(column, Replay()) for oracle, column in zip(self.oracles_, codes, strict=True)]
+
+
+class IgnoresTheSeed(Mutant):
+    def _coins(self, call, purpose, *columns):
+        return SeededSource(os.urandom(8).hex())
+
+
+class StoresRows(Mutant):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self._rows = X
+        return self
+
+
+class StoresRowsOutOfThePickle(StoresRows):
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "_rows"}
+
+
+class StoresRowsElsewhere(Mutant):
+    seen: ClassVar[list] = []
+
+    def transform(self, X, **ids):
+        self.seen.append(X)
+        return super().transform(X, **ids)
+
+
+class CountsRows(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        self.n_samples_ = len(X)
+        return released
+
+
+class CountsRowsOutOfThePickle(CountsRows):
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "n_samples_"}
+
+
+class ShowsRows(StoresRowsOutOfThePickle):
+    def __repr__(self, **parameters):
+        shown = super().__repr__(**parameters)
+        return f"{shown} fitted on {len(self._rows)} rows" if hasattr(self, "_rows") else shown
+
+
+class EchoesTheValue(Mutant):
+    def _refuse_undeclared(self, codes, advice):
+        pass
+
+    def _encode(self, table):
+        codes = super()._encode(table)
+        for name, size, column, values in zip(table.names, self.domain_.sizes, codes, table.columns, strict=True):
+            for place in np.flatnonzero(column == size):
+                raise ValueError(f"column {name!r} holds {list(values)[place]!r}")
+        return codes
+
+
+class EchoesInTheCause(Mutant):
+    def _encode(self, table):
+        try:
+            return super()._encode(table)
+        except ValueError:
+            raise ValueError("undeclared") from ValueError([list(column) for column in table.columns])
+
+
+class EchoesTheReport(Mutant):
+    def tally(self, reports):
+        try:
+            return super().tally(reports)
+        except Exception:
+            raise ValueError(f"no reports: {reports}") from None
+
+
+class StumblesOverReports(Mutant):
+    def tally(self, reports):
+        assert isinstance(reports, pd.DataFrame)
+        return super().tally(reports)
+
+
+class PassesMissingThrough(Mutant):
+    def transform(self, X, **ids):
+        whole = self.handle_unknown
+        assert whole is not None
+        released = super().transform(X, **ids)
+        return released.mask(X.isna(), None) if isinstance(X, pd.DataFrame) else released
+
+
+class StatesLessEpsilon(Mutant):
+    def _make_oracle(self, k, epsilon):
+        return RandomizedResponse(k, 2 * epsilon)
+
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.guarantee_ = PrivacyGuarantee(
+            self.epsilon,
+            scope=self.guarantee_.scope,
+            mechanism=self.guarantee_.mechanism,
+            secure=self.guarantee_.secure,
+        )
+        return self
+
+
+class StatesMoreThanAsked(Mutant):
+    def _make_oracle(self, k, epsilon):
+        return RandomizedResponse(k, 2 * epsilon)
+
+
+class SaysLittleOfIts(Mutant):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.guarantee_ = PrivacyGuarantee(self.guarantee_.epsilon, mechanism="?", secure=self.guarantee_.secure)
+        return self
+
+
+class AlwaysSaysSecure(Mutant):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.guarantee_ = PrivacyGuarantee(self.guarantee_.epsilon, scope=self.guarantee_.scope, mechanism="?")
+        return self
+
+
+class LiesInItsChannel(Mutant):
+    """Reports are drawn with more epsilon than the channel and the guarantee say."""
+
+    def _randomise(self, codes, call):
+        stated = self.oracles_
+        try:
+            self.oracles_ = tuple(RandomizedResponse(oracle.k, 2 * oracle.epsilon) for oracle in stated)
+            return super()._randomise(codes, call)
+        finally:
+            self.oracles_ = stated
+
+
+class ChargesTooLate(Mutant):
+    def transform(self, X, **ids):
+        ledger, self._ledger = self._ledger, None
+        try:
+            released = super().transform(X, **ids)
+        finally:
+            self._ledger = ledger
+        if ledger is not None:
+            ledger.charge(self.guarantee_, "late")
+        return released
+
+
+class ChargesTwice(Mutant):
+    def transform(self, X, **ids):
+        if self._ledger is not None:
+            self._ledger.charge(self.guarantee_, "once more")
+        return super().transform(X, **ids)
+
+
+class ChargesBeforeItLooks(Mutant):
+    def transform(self, X, **ids):
+        ledger, self._ledger = self._ledger, None
+        if ledger is not None:
+            ledger.charge(self.guarantee_, "early")
+        try:
+            return super().transform(X, **ids)
+        finally:
+            self._ledger = ledger
+
+
+class ChargesAtFit(Mutant):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        if self.ledger is not None:
+            self.ledger.charge(self.guarantee_, "fit")
+        return self
+
+
+class IgnoresTheBudget(Mutant):
+    def transform(self, X, **ids):
+        try:
+            return super().transform(X, **ids)
+        except RuntimeError:
+            ledger, self._ledger = self._ledger, None
+            released = super().transform(X, **ids)
+            self._ledger = ledger
+            return released
+
+
+class CollectsLazyFrames(Mutant):
+    def transform(self, X, **ids):
+        return super().transform(X.collect() if isinstance(X, pl.LazyFrame) else X, **ids)
+
+
+class ReversesRows(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        if isinstance(released, pd.DataFrame):
+            return released.iloc[::-1].set_axis(released.index)
+        return released
+
+
+class DropsTheIndex(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        return released.reset_index(drop=True) if isinstance(released, pd.DataFrame) else released
+
+
+class ReturnsATrueColumn(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        if isinstance(released, pd.DataFrame):
+            released[released.columns[-1]] = X[X.columns[-1]]
+        return released
+
+
+class MakesEverythingPandas(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        return released if isinstance(released, np.ndarray) else pd.DataFrame(dict(released.to_dict()))
+
+
+class IgnoresSetOutput(Mutant):
+    def set_output(self, *, transform=None):
+        return self
+
+
+class KeepsAttrs(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        if isinstance(X, pd.DataFrame):
+            released.attrs.update(X.attrs)
+        return released
+
+
+class EstimatesWithBias(Mutant):
+    def estimate_counts(self, reports, **parameters):
+        table = super().estimate_counts(reports, **parameters)
+        table["count"] = np.concatenate(self.tally(reports).support)
+        return table
+
+
+class UnderstatesErrors(Mutant):
+    def estimate_counts(self, reports, **parameters):
+        table = super().estimate_counts(reports, **parameters)
+        table["std_error"] /= 2
+        return table
+
+
+class MiscountsReports(Mutant):
+    def tally(self, reports):
+        return super().tally(reports) + super().tally(reports)
+
+
+class ReadsTheData(Mutant):
+    def fit(self, X, y=None):
+        declared, self.categories = self.categories, "auto"
+        try:
+            return super().fit(X.dropna() if isinstance(X, pd.DataFrame) else X, y)
+        finally:
+            self.categories = declared
+
+
+class FollowsLaterParameters(Mutant):
+    def _coins(self, call, purpose, *columns):
+        self._seed = self.random_state
+        return super()._coins(call, purpose, *columns)
+
+
+class WorksUnfitted(Mutant):
+    def transform(self, X, **ids):
+        return super().transform(X, **ids) if hasattr(self, "domain_") else X
+
+
+class AddsUpOverFits(Mutant):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.fits_ = getattr(self, "fits_", 0) + 1
+        return self
+
+
+class LeavesOneBitTrue(UnaryEncodingTransformer):
+    """The channel says that every bit is flipped at times; the first is not."""
+
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        if isinstance(released, pd.DataFrame):
+            released.iloc[:, 0] = (X.iloc[:, 0] == self.domain_[X.columns[0]].values[0]).astype(np.uint8)
+        return released
+
+
+class DrawsItsOwnBitTwice(UnaryEncodingTransformer):
+    """The bit of the true value has a second chance, as in an old version of a known library."""
+
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        if isinstance(released, pd.DataFrame):
+            again = super().transform(X, **ids)
+            start = 0
+            for name, size in zip(self.domain_.columns, self.domain_.sizes, strict=True):
+                codes = self.domain_[name].encode(X[name]).astype(int)
+                rows, places = np.arange(len(X)), start + codes
+                bits = released.to_numpy().copy()
+                bits[rows, places] |= again.to_numpy()[rows, places]
+                released = pd.DataFrame(bits, index=released.index, columns=released.columns)
+                start += size
+        return released
+
+
+MUTANTS = [
+    (KeepsItsCoins, {}, "check_calls_draw_fresh_coins"),
+    (KeepsSeededCoins, {}, "check_calls_draw_fresh_coins"),
+    (KeepsSeededCoins, {}, "check_seeds_replay"),
+    (KeepsASecretSeed, {}, "check_copies_draw_fresh_coins"),
+    (KeepsASecretSeed, {}, "check_workers_draw_fresh_coins"),
+    (KeepsASecretSeed, {}, "check_forks_draw_fresh_coins"),
+    (KeepsItsCoins, {}, "check_threads_draw_fresh_coins"),
+    (UsesNumpy, {}, "check_global_seeds_change_nothing"),
+    (ForgetsTheColumn, {}, "check_columns_draw_their_own_coins"),
+    (IgnoresTheSeed, {}, "check_seeds_replay"),
+    (StoresRows, {}, "check_nothing_private_is_stored"),
+    (StoresRowsOutOfThePickle, {}, "check_nothing_private_is_stored"),
+    (StoresRowsElsewhere, {}, "check_nothing_private_is_stored"),
+    (CountsRows, {}, "check_nothing_private_is_stored"),
+    (CountsRowsOutOfThePickle, {}, "check_nothing_private_is_stored"),
+    (ShowsRows, {}, "check_displays_hide_values"),
+    (EchoesTheValue, {}, "check_errors_hide_values"),
+    (EchoesInTheCause, {}, "check_errors_hide_values"),
+    (EchoesTheReport, {}, "check_report_errors_hide_values"),
+    (StumblesOverReports, {}, "check_report_errors_hide_values"),
+    (ChargesBeforeItLooks, {}, "check_errors_hide_values"),
+    (PassesMissingThrough, {}, "check_missing_values_are_hidden"),
+    (PassesMissingThrough, {"handle_unknown": "uniform"}, "check_missing_values_are_hidden"),
+    (StatesLessEpsilon, {}, "check_channel_keeps_the_guarantee"),
+    (StatesMoreThanAsked, {}, "check_guarantee_is_stated"),
+    (SaysLittleOfIts, {}, "check_guarantee_is_stated"),
+    (AlwaysSaysSecure, {}, "check_guarantee_is_stated"),
+    (ReadsTheData, {}, "check_guarantee_is_stated"),
+    (LiesInItsChannel, {}, "check_reports_follow_the_channel"),
+    (LiesInItsChannel, {}, "check_reports_keep_the_guarantee"),
+    (LeavesOneBitTrue, {}, "check_reports_keep_the_guarantee"),
+    (LeavesOneBitTrue, {}, "check_no_column_passes_through"),
+    (DrawsItsOwnBitTwice, {}, "check_reports_keep_the_guarantee"),
+    (ChargesTooLate, {}, "check_ledger_is_charged_once_and_first"),
+    (ChargesTwice, {}, "check_ledger_is_charged_once_and_first"),
+    (ChargesAtFit, {}, "check_ledger_is_charged_once_and_first"),
+    (ChargesTooLate, {}, "check_budget_is_kept"),
+    (IgnoresTheBudget, {}, "check_budget_is_kept"),
+    (CollectsLazyFrames, {}, "check_lazy_frames_are_refused"),
+    (ReversesRows, {}, "check_rows_stay_in_place"),
+    (DropsTheIndex, {}, "check_frames_in_and_out"),
+    (MakesEverythingPandas, {}, "check_frames_in_and_out"),
+    (IgnoresSetOutput, {}, "check_set_output"),
+    (ReturnsATrueColumn, {}, "check_no_column_passes_through"),
+    (ReturnsATrueColumn, {}, "check_reports_follow_the_channel"),
+    (KeepsAttrs, {}, "check_nothing_else_is_carried_over"),
+    (EstimatesWithBias, {}, "check_estimates_are_unbiased"),
+    (UnderstatesErrors, {}, "check_standard_errors_are_right"),
+    (MiscountsReports, {}, "check_reports_can_be_read"),
+    (FollowsLaterParameters, {}, "check_later_parameters_wait_for_fit"),
+    (WorksUnfitted, {}, "check_use_before_fit"),
+    (AddsUpOverFits, {}, "check_fit_starts_anew"),
+]
+
+
+@pytest.mark.parametrize(
+    ("mutant", "parameters", "name"), MUTANTS, ids=[f"{kind.__name__}-{name}" for kind, _, name in MUTANTS]
+)
+def test_each_fault_is_caught_by_the_check_for_it(mutant, parameters, name):
+    checks = dict(privatizer_checks(mutant(**parameters)))
+    with pytest.raises(AssertionError) as caught:
+        checks[name]()
+    assert str(caught.value).startswith(f"{mutant.__name__}: {name}: ")
+    # It is the fault that is caught, and no mishap of the mutant.
+    assert caught.value.__cause__ is None
+
+
+def test_every_check_catches_something():
+    assert {name for _, _, name in MUTANTS} == set(CHECKS)
+
+
+def test_the_results_are_a_table():
+    results = check_privatizer(NumericPerturber(grid_size=8), on_fail=None)
+    assert results.columns.tolist() == ["check", "status", "reason", "seconds"]
+    assert results["check"].tolist() == CHECKS
+    assert set(results["status"]) == {"passed", "skipped"}
+    assert "check_reports_follow_the_channel: the output is not" in results["reason"].str.cat()
+
+
+def test_the_first_failure_raises_or_all_are_listed():
+    with pytest.raises(
+        AssertionError, match="ReturnsATrueColumn: check_reports_follow_the_channel: the reports of size"
+    ):
+        check_privatizer(ReturnsATrueColumn())
+    failed = check_privatizer(ReturnsATrueColumn(), on_fail=None).query("status == 'failed'")["check"].tolist()
+    assert failed[0] == "check_reports_follow_the_channel"
+    assert "check_no_column_passes_through" in failed
+
+
+def test_failures_may_be_expected_and_then_must_fail():
+    expected = dict.fromkeys(
+        check_privatizer(DropsTheIndex(), on_fail=None).query("status == 'failed'")["check"], "known"
+    )
+    results = check_privatizer(DropsTheIndex(), expected_failed_checks=expected).set_index("check")
+    assert results.loc["check_frames_in_and_out", ["status", "reason"]].tolist() == ["xfail", "known"]
+    with pytest.raises(AssertionError, match="check_guarantee_is_stated: passes after all"):
+        check_privatizer(DropsTheIndex(), expected_failed_checks=expected | {"check_guarantee_is_stated": "?"})
+
+
+def test_what_lets_true_rows_out_fails():
+    results = check_privatizer(
+        OnFitOnly(RandomizedResponseEncoder(categories=[["a", "b"], [1, 2]])), [["a", 1], ["b", 2]], on_fail=None
+    )
+    failed = set(results.query("status == 'failed'")["check"])
+    assert {"check_no_column_passes_through", "check_calls_draw_fresh_coins"} <= failed
+    assert "check_reports_keep_the_guarantee" in failed
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        pd.DataFrame({"a": ["x", None, "y"], "b": [1, 2, 2]}),
+        pl.DataFrame({"a": ["x", None, "y"], "b": [1, 2, 2]}),
+        [["x", 1], [None, 2], ["y", 2]],
+    ],
+    ids=["pandas", "polars", "list"],
+)
+def test_rows_of_ones_own(X):
+    names = ["x0", "x1"] if isinstance(X, list) else ["a", "b"]
+    subject = next(check for _, check in privatizer_checks(RandomizedResponseEncoder(), X)).args[-1]
+    assert subject.values == dict(zip(names, [["x", None, "y"], [1, 2]], strict=True))
+    for name in ("check_guarantee_is_stated", "check_reports_follow_the_channel", "check_frames_in_and_out"):
+        dict(privatizer_checks(RandomizedResponseEncoder(), X))[name]()
+
+
+def test_an_estimator_is_never_fitted_or_changed_itself():
+    estimator = RandomizedResponseEncoder(3.0)
+    before = estimator.get_params()
+    for name in ("check_guarantee_is_stated", "check_later_parameters_wait_for_fit"):
+        dict(privatizer_checks(estimator))[name]()
+    assert estimator.get_params() == before
+    assert not hasattr(estimator, "domain_")
+
+
+class Bare(TransformerMixin, BaseEstimator):
+    """Nothing is known of its parameters."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_bad_arguments():
+    for estimator in (RandomizedResponseEncoder, object(), None):
+        with pytest.raises(TypeError, match="estimator must be an instance with fit and transform"):
+            check_privatizer(estimator)
+    with pytest.raises(TypeError, match="Bare has no parameter 'categories' or 'bounds' to make rows for; give X"):
+        check_privatizer(Bare())
+    with pytest.raises(ValueError, match=r"expected_failed_checks names no checks: \['check_x'\]"):
+        check_privatizer(RandomizedResponseEncoder(), expected_failed_checks={"check_x": "?"})
+    memoised = RandomizedResponseEncoder().set_params
+    if "memoize" in RandomizedResponseEncoder().get_params():
+        with pytest.raises(ValueError, match="memoised reports repeat each other by design"):
+            check_privatizer(memoised(memoize=True))
+    with pytest.raises(ValueError, match="on_fail must be"):
+        check_privatizer(RandomizedResponseEncoder(), on_fail="warn")
+
+
+def test_checks_that_do_not_apply_are_skipped():
+    checks = dict(privatizer_checks(Bare(), pd.DataFrame({"a": [1, 2]})))
+    for name in ("check_channel_keeps_the_guarantee", "check_seeds_replay", "check_budget_is_kept"):
+        with pytest.raises((unittest.SkipTest, AssertionError)) as caught:
+            checks[name]()
+        assert name in str(caught.value)
+
+
+def test_nothing_global_is_left_changed():
+    state = np.random.get_state()[1].tolist()  # noqa: NPY002
+    draw = SeededSource.bytes
+    check_privatizer(RandomizedResponseEncoder(categories=[["a", "b"]]))
+    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
+    assert SeededSource.bytes is draw
