@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: report test lint types docs layers pytest test-long bench clean
+.PHONY: report test lint types docs layers pytest notebooks notebooks-write test-long bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
 
-test: lint types docs layers pytest
+test: lint types docs layers pytest notebooks
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -25,6 +25,13 @@ layers: .venv/installed
 pytest: .venv/installed
 	$(BIN)/pytest -n 2 --dist loadscope -m "not long"
 
+notebooks: .venv/installed
+	$(BIN)/pytest -q --nbmake notebooks/*.ipynb
+
+# The percent scripts are the source; this makes the notebooks that readers see, with their output.
+notebooks-write: .venv/installed
+	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
+
 test-long: .venv/installed
 	$(BIN)/pytest -n 2 -m long
 
@@ -32,6 +39,7 @@ test-long: .venv/installed
 bench: .venv-bench/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
 	.venv-bench/bin/python benchmarks/transform.py
+	.venv-bench/bin/python benchmarks/local_oracles.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
