@@ -13,7 +13,15 @@ import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from skdp import Domain, Interval, PrivacyGuarantee, RandomizedResponseEncoder
-from skdp.local import NumericPerturber, OnFitOnly, UnaryEncodingTransformer
+from skdp.local import (
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    LocalHashingEncoder,
+    NumericPerturber,
+    OnFitOnly,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource
 from skdp.testing import check_privatizer, privatizer_checks
@@ -27,8 +35,20 @@ KEEPING = {
     "missing": RandomizedResponseEncoder(1.5, categories={"job": ["clerk", None]}, handle_unknown=None),
     "seeded": RandomizedResponseEncoder(categories=[["a", "b"], [True, False]], random_state=3),
     "large epsilon": RandomizedResponseEncoder(150.0, categories=Domain({"a": [0.5, 1.5, None]})),
+    "sampled": RandomizedResponseEncoder(2.0, strategy="sample"),
     "bits": UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25),
+    "unbiased bits": UnaryEncodingTransformer(2.0, variant="symmetric", output="unbiased"),
+    "sets": SubsetSelectionEncoder(2.0),
+    "sampled sets": SubsetSelectionEncoder(2.0, strategy="sample"),
+    "buckets": LocalHashingEncoder(2.0, strategy="joint"),
+    "indices": HadamardResponseEncoder(2.0),
+    "best oracle": FrequencyOracleEncoder(2.0, strategy="joint"),
+    "sketch": FrequencyOracleEncoder(2.0, oracle="count_mean_sketch"),
     "numbers": NumericPerturber(grid_size=16),
+    "ends": NumericPerturber(mechanism="duchi", grid_size=16),
+    "windows": NumericPerturber(mechanism="piecewise", grid_size=16),
+    "square waves": NumericPerturber(mechanism="square_wave", grid_size=16),
+    "Laplace noise": NumericPerturber(mechanism="laplace", grid_size=16),
 }
 TRANSFORMERS = [pytest.param(estimator, id=name) for name, estimator in KEEPING.items()]
 CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder())]
