@@ -100,9 +100,10 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
     *Without* ``record_id`` both rounds are fresh at each call: a call spends `instantaneous_guarantee_`, and m calls m
     times as much, without limit. *With* it, cohort and permanent bits are a function (HMAC-SHA256, then SHAKE-128) of
     key, record id, column and value; no table is kept. Then all calls together spend `guarantee_` for each distinct
-    value that a record has had: a value that changes c times costs (c + 1) times `guarantee_`. The permanent coins are
-    as unpredictable as the key: keep it with the client, or in a vault, and know that a pickle of the estimator holds
-    it. An encoder of other `n_bits`, `n_hashes`, `n_cohorts` or f has permanent coins of its own and its cost adds up.
+    value that a record has had: a value that changes c times costs (c + 1) times `guarantee_`, against another history
+    that changes at the same calls; whether and when a value changes is not hidden. The permanent coins are as
+    unpredictable as the key: keep it with the client, or in a vault, and know that a pickle of the estimator holds it.
+    An encoder of other `n_bits`, `n_hashes`, `n_cohorts` or f has permanent coins of its own and its cost adds up.
 
     `fit` keeps the column names only. The row index passes through: reset it before publishing if it identifies
     anybody.
