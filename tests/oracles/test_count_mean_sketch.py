@@ -78,6 +78,14 @@ def test_over_all_functions_the_variance_is_the_stated_one(small_prime):
     assert oracle.variance(counts, 11) == pytest.approx(total, rel=1e-9)
 
 
+def test_noise_of_many_values_is_not_taken_for_collisions():
+    """The collisions of n reports are at most those of one value that all of them have."""
+    oracle = CountMeanSketch(10_000, 1.0, n_functions=4, n_buckets=16)
+    noise = 500.0 * (-1) ** np.arange(10_000)
+    single = np.r_[1_000.0, np.zeros(9_999)]
+    assert oracle.variance(noise, 1_000)[1] <= oracle.variance(single, 1_000)[1] * (1 + 1e-12)
+
+
 def test_a_report_is_a_uniform_function_and_the_randomised_bucket(monkeypatch):
     oracle = CountMeanSketch(50, 1.0, n_functions=7, n_buckets=5)
     monkeypatch.setattr(module, "uniform_integers", lambda source, high, n: np.arange(n) % high)

@@ -79,6 +79,14 @@ def test_the_known_variance_of_one_block():
     assert oracle.variance(counts, 100)[1:] == pytest.approx(100 * ((power + 1) / (power - 1)) ** 2)
 
 
+def test_errors_of_estimates_cancel_in_the_total_of_a_block():
+    """The variance depends on the total of the block: that of the positive estimates alone would be too large."""
+    oracle = HadamardResponse(6, 1.0, n_blocks=2)
+    noisy, clean = (oracle.variance(counts, 100) for counts in ([60, -30, -30, 50, 50, 0], [0, 0, 0, 50, 50, 0]))
+    assert noisy[1:] == pytest.approx(clean[1:])
+    assert noisy[0] >= 60 * (oracle.square_means[0] - 1)
+
+
 @pytest.mark.parametrize(("k", "blocks"), [(5, 1), (5, 2), (300, 1), (300, 4)])
 def test_the_tally_is_the_sum_of_signs(monkeypatch, k, blocks):
     monkeypatch.setattr(module, "BLOCK", 64)

@@ -108,6 +108,11 @@ def test_quadratic_hashes_at_the_ends(value, coefficient):
     assert int(family(np.array(0), np.array([value]))[0]) == expected
 
 
+def test_residues_at_the_ends():
+    words = [0, LARGE - 1, LARGE, LARGE + 1, 2 * LARGE, 2**32, 2**62 - 1, 2**62, 2**62 + 2**31 - 1]
+    assert module._residues(np.array(words, np.uint64)).tolist() == [word % LARGE for word in words]
+
+
 @pytest.mark.parametrize("make", [AffineHash, lambda k, g: QuadraticHash(k, g, np.zeros((1, 3), np.uint64))])
 def test_domains_beyond_the_prime_are_refused(make):
     with pytest.raises(ValueError, match="at most"):
