@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
@@ -33,7 +33,7 @@ STRATEGIES = ("split", "joint", "sample")
 Write = Callable[[list[NDArray[Any]], NDArray[Any] | None], Any]
 
 
-class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseEstimator, ABC):
+class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseEstimator):
     """Base of the transformers that privatise each record with frequency oracles.
 
     The columns form attributes: one for each column (``strategy="split"``, each with a share of epsilon, or

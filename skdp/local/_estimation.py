@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
 from numbers import Real
@@ -20,7 +21,7 @@ from skdp.oracles import POSTPROCESSORS, FrequencyOracle
 _CHUNK = 1 << 22
 
 
-class ReportEstimator:
+class ReportEstimator(ABC):
     """The server's side of a local transformer: everything that is computed from reports only."""
 
     domain_: Domain
@@ -28,9 +29,9 @@ class ReportEstimator:
     _attributes: list[tuple[Any, ...]]
     _strategy: str
 
+    @abstractmethod
     def _read_reports(self, reports: Any) -> tuple[list[NDArray[Any]], int]:
         """Return the reports of each attribute as its oracle has them, and the number of records."""
-        raise NotImplementedError
 
     def _protocol(self) -> dict[str, Any]:
         return {

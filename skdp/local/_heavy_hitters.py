@@ -17,7 +17,7 @@ from skdp.local._coins import CallCounter, check_random_state, coins
 from skdp.local._estimation import check_confidence_level
 from skdp.local._report_columns import read_report_table
 from skdp.local._words import Start, WordCoder, check_words
-from skdp.oracles._base import check_size
+from skdp.oracles._parameters import check_size
 from skdp.oracles._prefix_hashing import PrefixHashing, vectors_of
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 

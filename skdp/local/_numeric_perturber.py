@@ -20,7 +20,6 @@ from skdp.local._coins import CallCounter, check_random_state, coins
 from skdp.local._estimation import check_confidence_level
 from skdp.local._input import read_input
 from skdp.local._numbers import read_bounds, read_numbers
-from skdp.oracles._base import check_size
 from skdp.oracles._numeric import (
     SUBSTEPS,
     NumericMechanism,
@@ -32,6 +31,7 @@ from skdp.oracles._numeric import (
 from skdp.oracles._numeric_hybrid import Duchi, Hybrid
 from skdp.oracles._numeric_laplace import ClampedLaplace
 from skdp.oracles._numeric_window import Piecewise, SquareWave
+from skdp.oracles._parameters import check_size
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 
 _MECHANISMS: dict[str, tuple[type[Any], str]] = {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.coding import is_missing
-from skdp.oracles._base import check_size
+from skdp.oracles._parameters import check_size
 from skdp.oracles._prefix_hashing import LIMB_BITS
 from skdp.randomness import BLOCK
 

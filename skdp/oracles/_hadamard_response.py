@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size, lie_threshold
+from skdp.oracles._base import FrequencyOracle
+from skdp.oracles._parameters import capped_epsilon, check_size, lie_threshold
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
 

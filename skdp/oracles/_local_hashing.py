@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size, pure_error
+from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hashing import AffineHash
+from skdp.oracles._parameters import capped_epsilon, check_size, pure_error
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.randomness import ByteSource
 

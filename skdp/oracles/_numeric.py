@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import log_upper
-from skdp.oracles._base import check_size, lie_threshold
+from skdp.oracles._parameters import check_size, lie_threshold
 from skdp.randomness import ONE, ByteSource
 
 SUBSTEPS = 1 << 16

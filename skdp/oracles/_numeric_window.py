@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import capped_epsilon
 from skdp.oracles._numeric import NumericMechanism, check_steps, informative_threshold
+from skdp.oracles._parameters import capped_epsilon
 from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 
 

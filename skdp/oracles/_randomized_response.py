@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size
+from skdp.oracles._base import FrequencyOracle
+from skdp.oracles._parameters import capped_epsilon, check_size
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
 

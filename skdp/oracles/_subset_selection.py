@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import FrequencyOracle, capped_epsilon, check_size, lie_threshold, pure_error
+from skdp.oracles._base import FrequencyOracle
+from skdp.oracles._parameters import capped_epsilon, check_size, lie_threshold, pure_error
 from skdp.oracles._unary_encoding import check_bits
 from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 

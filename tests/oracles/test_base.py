@@ -24,7 +24,8 @@ from skdp.oracles import (
     SubsetSelection,
     UnaryEncoding,
 )
-from skdp.oracles._base import capped_epsilon, column_sums, lie_threshold
+from skdp.oracles._base import column_sums
+from skdp.oracles._parameters import MOST_EPSILON, capped_epsilon, lie_threshold
 from skdp.randomness import ONE, SecureSource, SeededSource
 
 ENUMERATED = ["GRR", "OUE", "SUE", "THE", "SS", "HR", "HR4"]
@@ -285,7 +286,7 @@ def test_the_lie_is_the_least_that_keeps_the_promise(epsilon, weight):
 
 def test_the_cap_is_beyond_what_can_be_achieved():
     assert capped_epsilon(700.5) == Fraction(1401, 2)
-    assert exp_bounds(module.MOST_EPSILON)[0] > ONE**8
+    assert exp_bounds(MOST_EPSILON)[0] > ONE**8
 
 
 def test_parameters_are_plain(make_oracle):
