@@ -132,6 +132,19 @@ assert table["chapter within 99 %"].all()
 assert abs(3721.5 - true_count) <= 2.576 * coins.count_variances([true_count, len(sales) - true_count])[0] ** 0.5
 
 # %% [markdown]
+# The same table by a trusted curator: each person is counted in one occupation, so replacing a person's occupation changes two
+# counts by one. Discrete Laplace noise of scale 2/ε on each of them, zeros included, has the same ε under the same relation; with
+# ε = ln 9 its ratio is a = e^(−ε/2) = 1/3.
+
+# %%
+noise = discrete_laplace(SecureSource(), 1, 3, len(truth))
+curator = pd.DataFrame({"true": truth, "local": ours["count"].round(1), "central": truth + noise})
+curator["local error"] = (curator["local"] - curator["true"]).abs()
+curator["central error"] = (curator["central"] - curator["true"]).abs()
+print(f"standard errors: local {std_error.mean():.1f}, central {math.sqrt(2 * a) / (1 - a):.2f}")
+curator
+
+# %% [markdown]
 # ## What the better protocols give
 #
 # Textbook bits are not the best use of ε = ln 9. The mean squared error of every protocol is known in closed form, and

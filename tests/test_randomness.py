@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import pairwise
 
@@ -271,3 +272,51 @@ def test_many_coins_are_as_likely_as_few(threshold):
     assert observed[~likely].sum() <= expected[~likely].sum() + 30
     scale = observed[likely].sum() / expected[likely].sum()
     assert likely.sum() == 1 or chisquare(observed[likely], expected[likely] * scale).pvalue > FALSE_ALARM
+
+
+class _Listed:
+    def __init__(self, script):
+        self.script, self.used = script, 0
+
+    def bytes(self, size):
+        self.used += size
+        return self.script[self.used - size : self.used]
+
+
+def test_eight_coins_follow_the_exact_number_that_is_drawn():
+    """A reference in plain integers, place by place, for words that tie often: a base where ties are common."""
+    rng = np.random.default_rng(0)
+    tied = 0
+    for threshold in (ONE // 3, ONE - 3, 5, ONE // 2 + 1):
+        coins = EightCoins(threshold)
+        per_place = [[int(digit) for digit in coins.digits(place)] for place in range(32)]
+        settled = sum(per_place[0])
+        for _ in range(400):
+            # Above the settled words of the first place, and large words after it: deep ties.
+            words = [int(rng.integers(settled, 1 << 16)) if settled < 1 << 16 else 0]
+            words += [int(word) for word in rng.choice([0, 1, 65_534, 65_535, int(rng.integers(1 << 16))], 31)]
+            left, expected = 0, None
+            for place, word in enumerate(words):
+                left = (left << 16) + word
+                total = sum(per_place[place])
+                if left < total:
+                    expected = next(byte for byte in range(256) if left < sum(per_place[place][: byte + 1]))
+                    tied += place > 1
+                    break
+                left -= total
+            assert expected is not None
+            assert coins.draw(_Listed(np.array(words, "<u2").view(np.uint8)), 1)[0] == expected
+    assert tied > 100
+
+
+def test_coins_of_many_threads_are_exact_and_reproducible():
+    """The table is shared: threads that settle ties at the same time must not disturb it."""
+    thresholds = [ONE // 3 + shift for shift in range(40)]
+
+    def draw(threshold):
+        return bernoulli(SeededSource("threads", threshold), threshold, 300_000).tobytes()
+
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(draw, [threshold for threshold in thresholds for _ in range(4)]))
+    alone = [draw(threshold) for threshold in thresholds]
+    assert together == [released for released in alone for _ in range(4)]

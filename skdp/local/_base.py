@@ -24,7 +24,7 @@ from skdp.local._estimation import ReportEstimator
 from skdp.local._input import declares_missing, read_domain, read_input
 from skdp.local._memo import Memo
 from skdp.local._repeated import RepeatedReports
-from skdp.oracles import FrequencyOracle, LocalHashing
+from skdp.oracles import FrequencyOracle, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.randomness import ByteSource, uniform_integers
 
@@ -232,7 +232,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
             True values, in the columns of `fit`.
         record_id : array-like of shape (n_samples,), optional
             Whose the rows are: needed with ``memoize=True``, and only then. Text, numbers (1 and 1.0 are one, "1" is
-            another), dates, UUIDs, bytes, or tuples of these. Rows of one id are of one person. In a Pipeline, route it
+            another), dates, UUIDs, bytes, or tuples of these; all different. In a Pipeline, route it
             with ``set_transform_request(record_id=True)``.
 
         Returns
@@ -300,9 +300,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
         -----
         **Privacy.** None: the output is the truth. Nothing is charged.
         """
-        check_is_fitted(self)
-        if self._strategy == "sample":
-            raise ValueError("strategy='sample' reports one column of each record: there is no encoding of all of them")
+        self.check_encodable()
         table = read_input(self, X, reset=False)
         codes = self._encode(table)
         write = self._writer(table)
@@ -310,6 +308,23 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
         if self._strategy == "joint":
             codes = [self.domain_.join(codes)]
         return self._contain(write(self._plain_reports(codes), None))
+
+    def check_encodable(self) -> None:
+        """Check that there is an encoding without noise.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the encoding draws coins by nature: hashing, Hadamard response, one sampled column.
+        """
+        check_is_fitted(self)
+        if self._strategy == "sample":
+            raise ValueError("strategy='sample' reports one column of each record: there is no encoding of all of them")
+        for oracle in self.oracles_:
+            if not isinstance(oracle, UnaryEncoding | SubsetSelection | RandomizedResponse):
+                raise ValueError(f"{type(oracle).__name__} draws coins by nature: it has no encoding without noise")
 
     def _contain(self, released: Any) -> Any:
         # scikit-learn's own conversion after `set_output` knows arrays and pandas, not polars -> pandas or pyarrow.

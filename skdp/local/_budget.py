@@ -45,6 +45,8 @@ def attribute_epsilons(
     names = [columns[0] for columns in attributes]
     weights = _weights(names, sizes, shares if strategy == "split" else _checked_default(shares, strategy))
     if epsilon is None:
+        if not isinstance(shares, str) or shares != "uniform":
+            raise ValueError("p and q decide epsilon for each column: leave the shares 'uniform'")
         return [None] * len(attributes)
     if strategy != "split":
         return [epsilon] * len(attributes)

@@ -14,7 +14,7 @@ class FrequencyOracleEncoder(ReportColumns):
     """Report each column by the oracle with the least error, or by one that is named.
 
     Which oracle is best depends on epsilon and on the number of values only: the exact mean squared error of each is
-    known in closed form, for all data alike.
+    known in closed form, for all data alike (for Hadamard response of several blocks, for uniform data).
 
     Parameters
     ----------
@@ -25,7 +25,8 @@ class FrequencyOracleEncoder(ReportColumns):
         ``"symmetric_unary_encoding"``, ``"threshold_unary_encoding"``, ``"local_hashing"``,
         ``"binary_local_hashing"``, ``"hadamard_response"``, ``"count_mean_sketch"``.
     max_report_bytes : int or None, default=1024
-        With "auto", only oracles whose report of a column fits into so many bytes are considered; None for no limit.
+        With "auto", only oracles whose report of a column fits into so many bytes, bits packed, are considered; None
+        for no limit. The columns of the output are wider: a byte for each bit, eight for a seed.
     strategy : {"split", "joint", "sample"}, default="split"
         As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
     shares : "uniform", "proportional" or mapping, default="uniform"

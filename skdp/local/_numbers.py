@@ -66,6 +66,10 @@ def read_bounds(bounds: Any, names: Sequence[Any]) -> NDArray[np.float64]:
     return np.array([_read_pair(name, row) for name, row in zip(names, rows, strict=True)])
 
 
+# Of the larger end: steps of a grid of 65,536 points are then still told apart by floats.
+_LEAST_WIDTH = 1e-9
+
+
 def _as_list(value: Any) -> list[Any] | None:
     if isinstance(value, np.ndarray):
         return value.tolist() if value.ndim else None
@@ -83,6 +87,8 @@ def _read_pair(name: Any, pair: Any) -> tuple[float, float]:
     # The difference of two finite numbers may still be infinite.
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
         raise ValueError(f"bounds of column {name!r} must be finite with low < high, got ({low:g}, {high:g})")
+    if high - low < _LEAST_WIDTH * max(abs(low), abs(high)) or high - low < 1e-300:
+        raise ValueError(f"bounds of column {name!r} are too close together for floats, got ({low!r}, {high!r})")
     return low, high
 
 

@@ -58,7 +58,7 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
 
     The transformer's own `set_output` is not used; what is set here, or globally, holds for both encodings. Metadata
     (``record_id``) are routed to the transformer's `transform`, within `fit_transform`. Encodings that are random by
-    nature (hashing, Hadamard response, one sampled column) have no true form, so `transform` refuses them.
+    nature (hashing, Hadamard response, one sampled column) have no true form, so `fit` refuses them.
 
     Examples
     --------
@@ -105,6 +105,8 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         ------
         TypeError
             If the transformer has no `encode`.
+        ValueError
+            If its encoding draws coins by nature.
         """
         if isinstance(self.transformer, str | type) or not hasattr(self.transformer, "encode"):
             raise TypeError(
@@ -114,7 +116,10 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         inner = clone(self.transformer)
         # Only the outer setting counts, or one of the two encodings would be converted twice and the other not at all.
         inner.set_output(transform="default")
-        self.transformer_ = inner.fit(X, y)
+        inner.fit(X, y)
+        if hasattr(inner, "check_encodable"):
+            inner.check_encodable()  # before anything is released that could not be used
+        self.transformer_ = inner
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:

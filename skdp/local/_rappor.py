@@ -53,14 +53,13 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
         Whether missing values are refused (an error shows that one occurs), or are one more value, hashed as the others
         are (candidate None).
     secret_key : bytes, optional
-        At least 16 bytes, such as ``SecretKey.generate()``, which is not shown when the estimator is printed. With it,
-        `transform` needs ``record_id``.
+        At least 16 bytes. Take ``SecretKey.generate()``, which hides itself when the estimator is printed; plain bytes
+        are printed. With a key, `transform` needs ``record_id``.
     constant_values : bool, default=False
         With a key, whether the values of a record are the same in all calls. Then the ledger is charged once, at the
         first call; otherwise at each.
     ledger : PrivacyLedger, optional
-        Charged before any coin is drawn: with `guarantee_` for memoised reports, else with `instantaneous_guarantee_`
-        at each call.
+        Charged with `guarantee_` at each call of `transform` (see `constant_values`), before any coin is drawn.
     random_state : int, optional
         None draws secure coins. An int gives a reproducible stream, for tests and experiments only: whoever knows it
         can undo the noise. Permanent coins that are memoised depend on the key instead.
@@ -68,9 +67,12 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What the permanent bits of one record promise, over all columns.
+        What a call of `transform` spends: `permanent_guarantee_` with a secret key, else `instantaneous_guarantee_`.
+    permanent_guarantee_ : PrivacyGuarantee
+        What all reports of a value together promise, over all columns, when its permanent bits are kept (by a secret
+        key): epsilon.
     instantaneous_guarantee_ : PrivacyGuarantee
-        What a single report promises, over all columns; never more epsilon than `guarantee_`.
+        What a single report promises, over all columns; never more epsilon than `permanent_guarantee_`.
     randomizer_ : BloomRandomizer
         The protocol, with its exact probabilities.
     n_features_in_ : int
@@ -99,8 +101,8 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
 
     *Without* ``record_id`` both rounds are fresh at each call: a call spends `instantaneous_guarantee_`, and m calls m
     times as much, without limit. *With* it, cohort and permanent bits are a function (HMAC-SHA256, then SHAKE-128) of
-    key, record id, column and value; no table is kept. Then all calls together spend `guarantee_` for each distinct
-    value that a record has had: a value that changes c times costs (c + 1) times `guarantee_`, against another history
+    key, record id, column and value; no table is kept. Then all calls together spend `permanent_guarantee_` for each
+    distinct value that a record has had: a value that changes c times costs (c + 1) times it, against another history
     that changes at the same calls; whether and when a value changes is not hidden. The permanent coins are as
     unpredictable as the key: keep it with the client, or in a vault, and know that a pickle of the estimator holds it.
     An encoder of other `n_bits`, `n_hashes`, `n_cohorts` or f has permanent coins of its own and its cost adds up.
@@ -122,7 +124,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
     >>> reports = encoder.fit_transform(pages)
     >>> reports.shape, reports.columns[:3].tolist()
     ((50000, 33), ['cohort', 'home_bit_0', 'home_bit_1'])
-    >>> print(encoder.guarantee_)
+    >>> print(encoder.permanent_guarantee_)
     epsilon = 4.39445, local model, replacing one record's values of: home, NOT SECURE: the coins come from a seed
     >>> round(encoder.instantaneous_guarantee_.epsilon, 2)
     1.07
@@ -202,7 +204,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
             _read(name, column, self.handle_missing == "value")
         names = [f"{name}_bit_{bit}" for name in table.names for bit in range(rappor.n_bits)]
         self.randomizer_ = rappor
-        self.guarantee_, self.instantaneous_guarantee_ = (
+        self.permanent_guarantee_, self.instantaneous_guarantee_ = (
             PrivacyGuarantee(
                 log_upper(ratio ** len(table.names)),
                 scope=table.names,
@@ -214,6 +216,8 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
                 (rappor.report_ratio, "RAPPOR, one report"),
             )
         )
+        keyed = self.secret_key is not None
+        self.guarantee_ = self.permanent_guarantee_ if keyed else self.instantaneous_guarantee_
         # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
         self._columns, self._names = table.names, ["cohort", *names]
         self._missing, self._key, self._constant = self.handle_missing == "value", self.secret_key, self.constant_values
@@ -322,7 +326,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
         if self._ledger is None:
             return
         if not memoised:
-            self._ledger.charge(self.instantaneous_guarantee_, type(self).__name__)
+            self._ledger.charge(self.guarantee_, type(self).__name__)
         elif not self._constant or not self._charged:
             self._ledger.charge(self.guarantee_, type(self).__name__)
             self._charged = True

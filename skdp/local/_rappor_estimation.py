@@ -48,6 +48,16 @@ class RapporTally:  # numpydoc ignore=PR02
             raise ValueError("the tallies come from encoders with different parameters or columns and cannot be added")
         return RapporTally(self.ones + other.ones, self.n_reports + other.n_reports, self.protocol)
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RapporTally)
+            and self.protocol == other.protocol
+            and np.array_equal(self.ones, other.ones)
+            and np.array_equal(self.n_reports, other.n_reports)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 def count_ones(cohorts: NDArray[Any], bits: NDArray[np.bool_], n_cohorts: int) -> NDArray[np.int64]:
     """Count the ones of each bit in each cohort.

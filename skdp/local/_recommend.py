@@ -87,9 +87,9 @@ def recommend_strategy(
 
 
 def _maker(oracle: str) -> Callable[[int, Any], tuple[str, FrequencyOracle]]:
-    if oracle == "auto":
+    if isinstance(oracle, str) and oracle == "auto":
         return choose_oracle
-    if oracle not in ORACLES:
+    if not isinstance(oracle, str) or oracle not in ORACLES:
         raise ValueError(f"oracle must be one of {('auto', *ORACLES)}, got {oracle!r}")
     return lambda k, epsilon: (oracle, ORACLES[oracle](k, epsilon))
 

@@ -76,7 +76,11 @@ class RepeatedReports:
                 "memoize=True needs record_id, an id for each row; in a Pipeline, route it with "
                 "set_transform_request(record_id=True)"
             )
-        return read_record_ids(record_id, rows)
+        ids = read_record_ids(record_id, rows)
+        if len({*ids}) < rows:
+            # Rows of one record with different values would cost more than the one charge of a call.
+            raise ValueError("record_id has repeated entries; a record reports once in a call")
+        return ids
 
     def guarantee_for_changes(self, n_values: int) -> PrivacyGuarantee:
         """Return what all memoised reports of a record promise together if its values change.

@@ -169,7 +169,8 @@ class ReportColumns(LocalTransformer):
             blocks = []
             for index, oracle in enumerate(self.oracles_):
                 report = reports.pop(0)
-                block = oracle.unbiased(report) if self._output == "unbiased" else report
+                unbiased = self._output == "unbiased" and report.dtype == np.uint8
+                block = oracle.unbiased(report) if unbiased else report
                 block = block.reshape(len(block), -1)
                 if chosen is not None:
                     block[chosen != index] = 0
@@ -191,10 +192,11 @@ class ReportColumns(LocalTransformer):
     def _plain_reports(self, codes: list[Codes]) -> list[NDArray[Any]]:
         plain = []
         for oracle, code in zip(self.oracles_, codes, strict=True):
-            if not isinstance(oracle, UnaryEncoding | SubsetSelection | RandomizedResponse):
-                raise ValueError(f"{type(oracle).__name__} draws coins by nature: it has no encoding without noise")
             bits = code[:, np.newaxis] == np.arange(oracle.k)
-            plain.append(code if isinstance(oracle, RandomizedResponse) else bits.view(np.uint8))
+            if isinstance(oracle, RandomizedResponse):
+                plain.append(code)
+            else:  # without noise, the unbiased form of a bit is the bit itself
+                plain.append(bits.astype(float) if self._output == "unbiased" else bits.view(np.uint8))
         return plain
 
     def _read_reports(self, reports: Any) -> tuple[list[NDArray[Any]], int]:

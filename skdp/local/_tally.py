@@ -179,24 +179,33 @@ class ReportTally:  # numpydoc ignore=PR02
     def _read(cls, content: dict[str, Any], support: Any) -> ReportTally:
         if content.get("format") != _FORMAT:
             raise ValueError(f"expected the format {_FORMAT!r}, got {content.get('format')!r}")
-        sums = tuple(np.array(part, np.int64) for part in support)
-        tally = cls(
-            sums,
-            tuple(content["sizes"]),
-            content["n_reports"],
-            _domain_from_plain(content["domain"]),
-            content["protocol"],
-        )
-        expected = [oracle["k"] for oracle in tally.protocol["oracles"]]
+        try:
+            domain, protocol = _domain_from_plain(content["domain"]), content["protocol"]
+            n_reports, sizes = content["n_reports"], tuple(content["sizes"])
+            expected = [oracle["k"] for oracle in protocol["oracles"]]
+            joint, sampled = protocol["strategy"] == "joint", protocol["strategy"] == "sample"
+        except (KeyError, TypeError):
+            raise ValueError("the tally is incomplete") from None
+        sums = tuple(map(np.asarray, support))
         if [len(part) for part in sums] != expected:
             raise ValueError(f"expected {expected} sums, got {[len(part) for part in sums]}")
-        return tally
+        if expected != ([domain.size] if joint else list(domain.sizes)) or len(sizes) != len(expected):
+            raise ValueError("the sums of the tally do not fit its domain")
+        whole = [part.dtype.kind in "iu" for part in sums] + [type(size) is int for size in (n_reports, *sizes)]
+        if not all(whole) or not (sum(sizes) == n_reports if sampled else set(sizes) == {n_reports}):
+            raise ValueError("the numbers of the tally do not fit each other")
+        # Signed sums too are at most as large as the number of reports.
+        if any(size < 0 or np.abs(part).max(initial=0) > size for part, size in zip(sums, sizes, strict=True)):
+            raise ValueError("the numbers of the tally do not fit each other")
+        return cls(tuple(part.astype(np.int64) for part in sums), sizes, n_reports, domain, protocol)
 
 
 def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
     columns: list[dict[str, Any]] = []
     for name in domain.columns:
         attribute = domain[name]
+        if not isinstance(name, str | int):
+            raise TypeError(f"a tally is written for columns named by text or numbers, got {type(name).__name__}")
         values = {"edges": attribute.edges} if isinstance(attribute, Interval) else {"values": attribute.values}
         columns.append({"column": name} | values)
     return columns

@@ -166,7 +166,8 @@ def cut_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
         return counts
     levels, repeats = np.unique(np.maximum(counts, 0), return_counts=True)
     sums = np.cumsum((levels * repeats)[::-1])[::-1]  # of all counts from a level upwards
-    lowest = levels[sums <= total * (1 + 1e-12)].min(initial=np.inf)
+    # A rounding error is no excess.
+    lowest = levels[sums <= total * (1 + 1e-6)].min(initial=np.inf)
     return np.where(counts >= lowest, np.maximum(counts, 0), 0)
 
 

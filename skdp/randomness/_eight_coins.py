@@ -30,7 +30,8 @@ class EightCoins:
         self._settled = int(self.digits(0).sum())
         self._table = np.zeros(1 << 16, np.uint8)
         self._table[: self._settled] = np.repeat(np.arange(256), self.digits(0))
-        self._bounds: list[NDArray[np.int64]] = []
+        # All of them at once: the object is shared by all threads, and nothing of it changes any more.
+        self._bounds = tuple(np.cumsum(self.digits(place)) for place in range(1, 32))
 
     def digits(self, place: int) -> NDArray[np.int64]:
         """Return a digit of the probability of each byte.
@@ -77,16 +78,13 @@ class EightCoins:
     def _settle(
         self, source: ByteSource, block: NDArray[np.uint8], tied: NDArray[np.intp], left: NDArray[np.int64]
     ) -> None:
-        place = 0
-        while tied.size:
-            if place == len(self._bounds):
-                self._bounds.append(np.cumsum(self.digits(place + 1)))
-            bounds = self._bounds[place]
+        for bounds in self._bounds:
+            if tied.size == 0:
+                break
             left = (left << 16) + source.bytes(2 * tied.size).view("<u2")
             settled = left < bounds[-1]
             block[tied[settled]] = np.searchsorted(bounds, left[settled], side="right")
             tied, left = tied[~settled], left[~settled] - bounds[-1]
-            place += 1
 
 
 eight_coins = lru_cache(maxsize=32)(EightCoins)

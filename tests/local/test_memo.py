@@ -89,8 +89,8 @@ class TestPermanence:
             encoder.transform(rows[start : start + 13], record_id=ids[start : start + 13]) for start in (0, 13, 26)
         ]
         assert same(pd.concat(parts), reports[:39])
-        twice = encoder.transform(pd.concat([rows, rows]), record_id=[*ids, *ids])
-        assert same(twice, pd.concat([reports, reports]))
+        with pytest.raises(ValueError, match="record_id has repeated entries; a record reports once in a call"):
+            encoder.transform(pd.concat([rows, rows]), record_id=[*ids, *ids])
         for other in (pickle.loads(pickle.dumps(encoder)), clone(encoder).fit(rows), encoder.fit(rows[:1])):
             assert same(other.transform(rows, record_id=ids), reports)
         assert not same(
@@ -414,7 +414,12 @@ class TestHashing:
         oracle = encoder.permanent_oracles_[0]
         rows = pd.DataFrame({"x": np.tile(np.arange(k), n)})
         ids = np.repeat(np.arange(n), k)
-        reports = encoder.transform(rows, record_id=ids).to_numpy().astype(np.uint64)
+        # A call for each value that the records ever have.
+        calls = [
+            encoder.transform(rows[value::k].reset_index(drop=True), record_id=ids[value::k]).to_numpy()
+            for value in range(k)
+        ]
+        reports = np.stack(calls, axis=1).reshape(n * k, 2).astype(np.uint64)
         own = oracle.hash_family(reports[:, 0], rows["x"].to_numpy())
         for record in range(n):
             mine = ids == record

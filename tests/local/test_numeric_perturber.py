@@ -553,3 +553,9 @@ class TestLedger:
         with pytest.raises(ValueError, match="column 'age'"):
             fitted.transform(pd.DataFrame(data | {"age": [math.nan] * 4}))
         assert ledger.spent == (0, 0)
+
+
+@pytest.mark.parametrize("bounds", [(1e15, 1e15 + 2), (1e16, 1e16 + 4), (0, 5e-324), (-1e12, -1e12 + 1)])
+def test_bounds_that_floats_cannot_tell_apart(bounds):
+    with pytest.raises(ValueError, match="too close together for floats"):
+        NumericPerturber(bounds=bounds).fit([[bounds[0]]])

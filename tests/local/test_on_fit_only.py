@@ -259,10 +259,12 @@ def test_what_cannot_encode_is_refused(other):
 )
 def test_an_encoding_that_needs_coins_is_refused(inner, rows):
     frame = pd.DataFrame(rows)
-    wrapped = OnFitOnly(inner)
-    wrapped.fit_transform(frame)
-    with pytest.raises((TypeError, ValueError)):
-        wrapped.transform(frame)
+    ledger = PrivacyLedger(epsilon=10)
+    wrapped = OnFitOnly(inner.set_params(ledger=ledger))
+    for method in ("fit", "fit_transform"):
+        with pytest.raises(ValueError, match=r"coins by nature|strategy='sample'"):
+            getattr(wrapped, method)(frame)
+    assert ledger.spent == (0, 0)
 
 
 def test_errors_show_no_value_and_lazy_frames_are_refused(rows):

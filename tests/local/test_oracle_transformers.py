@@ -301,6 +301,19 @@ class TestEncode:
             encoder.encode(pd.DataFrame({"x": ["secret"]}))
         assert ledger.spent == (0, 0)
 
+    def test_unbiased_bits_are_one_hot_numbers(self):
+        table = pd.DataFrame(data(50))
+        for name in ("unbiased bits", "unbiased sets"):
+            encoded = make(name).fit(table).encode(table)
+            assert encoded["sex_Male"].tolist() == (table["sex"] == "Male").astype(float).tolist()
+            assert set(encoded.to_numpy().ravel()) == {0.0, 1.0}
+
+
+def test_shares_and_given_probabilities_do_not_mix():
+    encoder = UnaryEncodingTransformer(None, p=0.75, q=0.25, shares="proportional", categories=[["a", "b"], [1, 2]])
+    with pytest.raises(ValueError, match="p and q decide epsilon for each column: leave the shares 'uniform'"):
+        encoder.fit([["a", 1]])
+
 
 class TestFrequencyOracle:
     @pytest.mark.parametrize(
@@ -365,6 +378,23 @@ class TestTally:
             ReportTally.from_json(text.replace("version 1", "version 9"))
         with pytest.raises(ValueError, match=r"expected \[2, 4, 3\] sums, got \[1, 2, 4, 3\]"):
             ReportTally.from_json(text.replace('"support": [[', '"support": [[5], ['))
+        for old, new, match in (
+            ('"n_reports": 5', '"n_reports": -3', "do not fit each other"),
+            ('"n_reports": 5', '"n_reports": 5.5', "do not fit each other"),
+            ('"sizes": [5, 5, 5]', '"sizes": [5, 5]', "do not fit its domain"),
+            ('"sizes": [5, 5, 5]', '"sizes": [5, 5, 6]', "do not fit each other"),
+            ('"support": [[', '"support": [[0.5, ', "expected"),
+            ('"values": ["Female", "Male"]', '"values": ["Female", "Male", "Other"]', "do not fit its domain"),
+            ('"sizes"', '"numbers"', "incomplete"),
+        ):
+            assert old in text
+            with pytest.raises(ValueError, match=match):
+                ReportTally.from_json(text.replace(old, new))
+        pair = pd.DataFrame({("a", "b"): ["x"]})
+        labels = RandomizedResponseEncoder(categories=[["x", "y"]]).fit(pair)
+        named_by_tuples = labels.tally(labels.transform(pair))
+        with pytest.raises(TypeError, match="columns named by text or numbers, got tuple"):
+            named_by_tuples.to_json()
         pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "other.parquet")
         with pytest.raises(ValueError, match="no tally"):
             ReportTally.from_parquet(tmp_path / "other.parquet")

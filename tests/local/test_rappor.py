@@ -100,11 +100,13 @@ class TestPromise:
     def test_the_guarantees_add_up_over_columns(self):
         frame = pd.DataFrame({"a": ["x"], "b": ["y"]})
         encoder = RapporEncoder(1.0).fit(frame)
-        assert 1.0 - 1e-9 < encoder.guarantee_.epsilon <= 1.0
+        assert 1.0 - 1e-9 < encoder.permanent_guarantee_.epsilon <= 1.0
+        assert encoder.guarantee_ == encoder.instantaneous_guarantee_
+        assert RapporEncoder(1.0, secret_key=KEY).fit(frame).guarantee_ == encoder.permanent_guarantee_
         assert encoder.guarantee_.scope == ("a", "b")
-        assert encoder.instantaneous_guarantee_.epsilon < encoder.guarantee_.epsilon
+        assert encoder.instantaneous_guarantee_.epsilon < encoder.permanent_guarantee_.epsilon
         one = RapporEncoder(None, f=0.5).fit(frame[["a"]])
-        assert one.guarantee_.epsilon == pytest.approx(4 * math.log(3))
+        assert one.permanent_guarantee_.epsilon == pytest.approx(4 * math.log(3))
         assert one.instantaneous_guarantee_.epsilon == pytest.approx(2 * math.log((11 * 7) / (9 * 5)))
         assert one.guarantee_.secure
         assert not clone(one).set_params(random_state=1).fit(frame).guarantee_.secure

@@ -200,3 +200,11 @@ def test_the_reports_reach_the_likelihood():
     assert (found == oracle.maximum_likelihood(support, 200, reports)).all()
     with pytest.raises(ValueError, match="needs the reports"):
         POSTPROCESSORS["mle"](oracle, support, 200)
+
+
+def test_a_rounding_error_cuts_no_count():
+    assert POSTPROCESSORS["norm_cut"] is not None
+    oracle = RandomizedResponse(4, 25.0)
+    counts = np.array([2000, 500, 300, 200])
+    support = counts * float(oracle.p) + (3000 - counts) * float(oracle.q)
+    assert POSTPROCESSORS["norm_cut"](oracle, support * (1 + 1e-10), 3000) == pytest.approx(counts, rel=1e-6)
