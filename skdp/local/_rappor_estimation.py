@@ -27,7 +27,7 @@ class RapporTally:  # numpydoc ignore=PR02
     ----------
     ones : ndarray of shape (n_columns, n_cohorts, n_bits), dtype int64
         For each column how many reports of each cohort have a 1 in each bit.
-    n_reports : ndarray of shape (n_cohorts,), dtype int64
+    cohort_sizes : ndarray of shape (n_cohorts,), dtype int64
         The number of reports of each cohort.
     protocol : tuple
         The parameters of the encoder that decide what a report means.
@@ -38,22 +38,27 @@ class RapporTally:  # numpydoc ignore=PR02
     """
 
     ones: NDArray[np.int64]
-    n_reports: NDArray[np.int64]
+    cohort_sizes: NDArray[np.int64]
     protocol: tuple[Any, ...]
+
+    @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of reports."""
+        return int(self.cohort_sizes.sum())
 
     def __add__(self, other: RapporTally) -> RapporTally:
         if not isinstance(other, RapporTally):
             return NotImplemented
         if self.protocol != other.protocol:
             raise ValueError("the tallies come from encoders with different parameters or columns and cannot be added")
-        return RapporTally(self.ones + other.ones, self.n_reports + other.n_reports, self.protocol)
+        return RapporTally(self.ones + other.ones, self.cohort_sizes + other.cohort_sizes, self.protocol)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, RapporTally)
             and self.protocol == other.protocol
             and np.array_equal(self.ones, other.ones)
-            and np.array_equal(self.n_reports, other.n_reports)
+            and np.array_equal(self.cohort_sizes, other.cohort_sizes)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -183,7 +188,7 @@ class RapporEstimation:
         if tally.protocol != (self._columns, *self._protocol(), *self.randomizer_.heads):
             raise ValueError("the tally comes from an encoder with different parameters or columns")
         found = [
-            decode_counts(self.randomizer_, tally.ones[self._columns.index(name)], tally.n_reports, values, method)
+            decode_counts(self.randomizer_, tally.ones[self._columns.index(name)], tally.cohort_sizes, values, method)
             for name, values in written.items()
         ]
         index = pd.Index([value for values in lists.values() for value in values], dtype=object, name="candidate")

@@ -355,7 +355,7 @@ class TestDecoding:
         whole = encoder.tally(pd.concat([first, second]))
         parts = encoder.tally(first) + encoder.tally(second)
         assert np.array_equal(whole.ones, parts.ones)
-        assert np.array_equal(whole.n_reports, parts.n_reports)
+        assert np.array_equal(whole.cohort_sizes, parts.cohort_sizes)
         pd.testing.assert_frame_equal(encoder.decode(whole, ["alpha"]), encoder.decode(parts, ["alpha"]))
         other = RapporEncoder(2.0, n_bits=16).fit(rows)
         with pytest.raises(ValueError, match="cannot be added"):

@@ -19,6 +19,7 @@ from skdp.local import (
     LocalHashingEncoder,
     NumericPerturber,
     OnFitOnly,
+    RapporEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
@@ -58,6 +59,12 @@ CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder())]
 @pytest.mark.parametrize("estimator", TRANSFORMERS)
 def test_what_keeps_the_contract_passes(estimator, name):
     dict(privatizer_checks(estimator))[name]()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_words_without_a_domain_keep_the_contract_too(name):
+    words = pd.DataFrame({"a": ["x", "y", "z"], "b": ["u", "v", "u"]})
+    dict(privatizer_checks(RapporEncoder(2.0, n_bits=16), words))[name]()
 
 
 class Mutant(RandomizedResponseEncoder):
