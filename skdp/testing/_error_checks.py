@@ -126,12 +126,8 @@ def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
 
 
 def _object_frame(rows: Rows) -> pd.DataFrame:
-    columns = {}
-    for name, values in rows.items():
-        column = np.empty(len(values), object)
-        column[:] = values
-        columns[name] = column
-    return pd.DataFrame(columns)
+    """Make a frame of objects as they are: pandas would look at them for dates, and stumble over huge numbers."""
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in rows.items()})
 
 
 def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:
