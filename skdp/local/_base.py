@@ -10,22 +10,22 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.coding import is_missing
 from skdp.domain import Codes, Domain
 from skdp.exact import log_upper
-from skdp.frames import Table, convert_frame
-from skdp.local._budget import attribute_epsilons
+from skdp.frames import Table
+from skdp.local._budget import attribute_epsilons, check_ledger
 from skdp.local._coins import CallCounter, check_random_state, coins
 from skdp.local._estimation import ReportEstimator
-from skdp.local._input import declares_missing, read_domain, read_input
+from skdp.local._input import check_names, declares_missing, read_domain, read_input
 from skdp.local._memo import Memo
+from skdp.local._output import as_asked
 from skdp.local._repeated import RepeatedReports
 from skdp.oracles import FrequencyOracle, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.randomness import ByteSource, uniform_integers
 
 STRATEGIES = ("split", "joint", "sample")
@@ -165,8 +165,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
     def _check_common_parameters(self) -> None:
         if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
             raise ValueError(f"strategy must be one of {STRATEGIES}, got {self.strategy!r}")
-        if self.ledger is not None and not isinstance(self.ledger, PrivacyLedger):
-            raise TypeError(f"ledger must be None or a PrivacyLedger, got {type(self.ledger).__name__}")
+        check_ledger(self.ledger)
         check_random_state(self.random_state)
         self._check_memo()
 
@@ -265,13 +264,13 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
             reports, chosen = self._memo.report(codes, records)
             for index, (rounds, columns) in enumerate(zip(self._rounds, self._attributes, strict=False)):
                 reports[index] = rounds.report_again(reports[index], self._coins(call, "report", *columns))
-            return self._contain(write(reports, chosen))
+            return as_asked(self, write(reports, chosen))
         self._fill_unknown(codes, call)
         chosen = None
         if self._strategy == "sample":
             # Drawn without looking at the data, so it may be public.
             chosen = uniform_integers(self._coins(call, "sample"), len(self._attributes), len(codes[0]))
-        return self._contain(write(self._randomise(codes, call), chosen))
+        return as_asked(self, write(self._randomise(codes, call), chosen))
 
     def encode(self, X: Any) -> Any:
         """Encode a table as `transform` does, without noise. Not private.
@@ -307,7 +306,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
         self._fill_unknown(codes, self._calls.advance())
         if self._strategy == "joint":
             codes = [self.domain_.join(codes)]
-        return self._contain(write(self._plain_reports(codes), None))
+        return as_asked(self, write(self._plain_reports(codes), None))
 
     def check_encodable(self) -> None:
         """Check that there is an encoding without noise.
@@ -326,26 +325,13 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
             if not isinstance(oracle, UnaryEncoding | SubsetSelection | RandomizedResponse):
                 raise ValueError(f"{type(oracle).__name__} draws coins by nature: it has no encoding without noise")
 
-    def _contain(self, released: Any) -> Any:
-        # scikit-learn's own conversion after `set_output` knows arrays and pandas, not polars -> pandas or pyarrow.
-        config = getattr(self, "_sklearn_output_config", {})
-        return convert_frame(released, config.get("transform", get_config()["transform_output"]))
-
     def _encode(self, table: Table) -> list[Codes]:
         """Code the columns; under ``handle_unknown="error"`` every code is then a declared one."""
-        self._check_names(table)
+        check_names(self, table, self.domain_.columns)
         codes = self.domain_.encode(table.columns)
         if self._unknown == "error":
             self._refuse_undeclared(codes, "Declare it, or set handle_unknown='uniform'.")
         return codes
-
-    def _check_names(self, table: Table) -> None:
-        # scikit-learn compares names only where all of them are strings.
-        named = not isinstance(table.native, np.ndarray) and hasattr(self, "feature_names_in_")
-        if (named or not all(isinstance(name, str) for name in self.domain_.columns)) and (
-            table.names != self.domain_.columns
-        ):
-            raise ValueError(f"X has the columns {list(table.names)}; fit saw {list(self.domain_.columns)}")
 
     def _check_size(self, table: Table) -> None:
         rows = len(table.columns[0])

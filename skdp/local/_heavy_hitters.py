@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from skdp.frames import Table, is_frame, read_table
+from skdp.local._budget import check_ledger
 from skdp.local._coins import CallCounter, check_random_state, coins
 from skdp.local._estimation import check_confidence_level
 from skdp.local._report_columns import read_report_table
@@ -158,8 +159,7 @@ class HeavyHitters(BaseEstimator):
             check_size(bits, least=1, most=16, name=name)
             for name, bits in (("first_bits", self.first_bits), ("step_bits", self.step_bits))
         )
-        if self.ledger is not None and not isinstance(self.ledger, PrivacyLedger):
-            raise TypeError(f"ledger must be None or a PrivacyLedger, got {type(self.ledger).__name__}")
+        check_ledger(self.ledger)
         check_random_state(self.random_state)
         return coder, PrefixHashing(self.epsilon, coder.n_bits, first_bits=first, step_bits=step)
 

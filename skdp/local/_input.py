@@ -73,6 +73,29 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Table:
     return read_table(array)
 
 
+def check_names(estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]) -> None:
+    """Check that a table has the columns of `fit`, whatever their names are made of.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted; whether on a frame shows in its ``feature_names_in_``.
+    table : Table
+        What `read_input` gave.
+    fitted : tuple
+        The columns that `fit` saw.
+
+    Raises
+    ------
+    ValueError
+        If the columns are others.
+    """
+    # scikit-learn compares names only where all of them are strings.
+    named = not isinstance(table.native, np.ndarray) and hasattr(estimator, "feature_names_in_")
+    if (named or not all(isinstance(name, str) for name in fitted)) and table.names != fitted:
+        raise ValueError(f"X has the columns {list(table.names)}; fit saw {list(fitted)}")
+
+
 def read_domain(table: Table, categories: Any) -> Domain:
     """Build the domain of a table from what is declared, or from the data with a warning.
 

@@ -9,17 +9,17 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.domain import Interval
 from skdp.exact import round_up
-from skdp.frames import Table, convert_frame
+from skdp.local._budget import check_ledger
 from skdp.local._coins import CallCounter, check_random_state, coins
 from skdp.local._estimation import check_confidence_level
-from skdp.local._input import read_input
+from skdp.local._input import check_names, read_input
 from skdp.local._numbers import read_bounds, read_numbers
+from skdp.local._output import as_asked
 from skdp.oracles._numeric import (
     SUBSTEPS,
     NumericMechanism,
@@ -243,8 +243,7 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not isinstance(self.mechanism, str) or self.mechanism not in _MECHANISMS:
             raise ValueError(f"mechanism must be one of {tuple(_MECHANISMS)}, got {self.mechanism!r}")
         check_steps(self.grid_size)
-        if self.ledger is not None and not isinstance(self.ledger, PrivacyLedger):
-            raise TypeError(f"ledger must be None or a PrivacyLedger, got {type(self.ledger).__name__}")
+        check_ledger(self.ledger)
         check_random_state(self.random_state)
         return epsilon
 
@@ -272,7 +271,7 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False)
-        self._check_names(table)
+        check_names(self, table, self.guarantee_.scope)
         scaled = [self._scale(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds_, strict=True)]
         if self._ledger is not None:
             self._ledger.charge(self.guarantee_, type(self).__name__)
@@ -282,7 +281,7 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for name, places, values in zip(names, scaled, self._values, strict=True):
             source = coins(self._seed, type(self).__name__, call, "report", name)
             columns.append(values[self.mechanism_.report(round_at_random(places, source), source)])
-        return self._contain(table.rebuild(columns, names))
+        return as_asked(self, table.rebuild(columns, names))
 
     def encode(self, X: Any) -> Any:
         """Clip the numbers of a table to their bounds, without noise. Not private.
@@ -312,21 +311,9 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False)
-        self._check_names(table)
+        check_names(self, table, self.guarantee_.scope)
         columns = [np.clip(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds_, strict=True)]
-        return self._contain(table.rebuild(columns, self.guarantee_.scope))
-
-    def _contain(self, released: Any) -> Any:
-        # scikit-learn's own conversion after `set_output` knows arrays and pandas, not polars -> pandas or pyarrow.
-        config = getattr(self, "_sklearn_output_config", {})
-        return convert_frame(released, config.get("transform", get_config()["transform_output"]))
-
-    def _check_names(self, table: Table) -> None:
-        # scikit-learn compares names only where all of them are strings.
-        fitted = self.guarantee_.scope
-        named = not isinstance(table.native, np.ndarray) and hasattr(self, "feature_names_in_")
-        if (named or not all(isinstance(name, str) for name in fitted)) and table.names != fitted:
-            raise ValueError(f"X has the columns {list(table.names)}; fit saw {list(fitted)}")
+        return as_asked(self, table.rebuild(columns, self.guarantee_.scope))
 
     def _scale(self, numbers: NDArray[np.float64], low: float, high: float) -> NDArray[np.int64]:
         """Place numbers on the grid, in parts of a step: the last use of floats before the noise."""
@@ -448,7 +435,7 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _count_reports(self, reports: Any) -> list[NDArray[np.int64]]:
         """Count how often each possible number was reported, and refuse any other."""
         table = read_input(self, reports, reset=False)
-        self._check_names(table)
+        check_names(self, table, self.guarantee_.scope)
         counts = []
         for name, numbers, values in zip(table.names, read_numbers(table), self.report_values_, strict=True):
             above = np.clip(np.searchsorted(values, numbers), 1, len(values) - 1)

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.frames import convert_frame
+from skdp.local._output import as_asked
 from skdp.privacy import PrivacyGuarantee
 
 
@@ -150,7 +150,7 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         """
         if get_config()["enable_metadata_routing"]:
             params = process_routing(self, "fit_transform", **params)["transformer"]["transform"]
-        return self._as_asked(self.fit(X, y).transformer_.transform(X, **params))
+        return as_asked(self, self.fit(X, y).transformer_.transform(X, **params))
 
     def transform(self, X: Any) -> Any:
         """Encode rows as `fit_transform` does, but leave them true.
@@ -173,11 +173,7 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             If the transformer refuses the rows.
         """
         check_is_fitted(self, "transformer_")
-        return self._as_asked(self.transformer_.encode(X))
-
-    def _as_asked(self, frame: Any) -> Any:
-        config = getattr(self, "_sklearn_output_config", {})
-        return convert_frame(frame, config.get("transform", get_config()["transform_output"]))
+        return as_asked(self, self.transformer_.encode(X))
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01

@@ -6,15 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skdp.coding import ColumnError, plain
 from skdp.exact import log_upper
-from skdp.frames import Table, convert_frame
+from skdp.local._budget import check_ledger
 from skdp.local._coins import CallCounter, check_random_state, coins
-from skdp.local._input import read_input
+from skdp.local._input import check_names, read_input
+from skdp.local._output import as_asked
 from skdp.local._permanent import check_key, keyed_coins, keyed_digests, keyed_integers, to_bytes
 from skdp.local._rappor_estimation import RapporEstimation
 from skdp.local._record_ids import read_record_ids
@@ -230,8 +230,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
             raise ValueError(f"handle_missing must be 'error' or 'value', got {self.handle_missing!r}")
         if not isinstance(self.constant_values, bool | np.bool_):
             raise TypeError(f"constant_values must be True or False, got {type(self.constant_values).__name__}")
-        if self.ledger is not None and not isinstance(self.ledger, PrivacyLedger):
-            raise TypeError(f"ledger must be None or a PrivacyLedger, got {type(self.ledger).__name__}")
+        check_ledger(self.ledger)
         check_key(self.secret_key)
         check_random_state(self.random_state)
 
@@ -287,7 +286,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False)
-        self._check_columns(table)
+        check_names(self, table, self._columns)
         rows = len(table.columns[0])
         ids = self._read_ids(record_id, rows)
         pairs = zip(self._columns, table.columns, strict=True)
@@ -301,14 +300,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
             bits = self._permanent(name, values.pop(0), cohorts, ids, call)
             columns.extend(self.randomizer_.instantaneous(bits, self._coins(call, "report", name)).T)
         released = table.rebuild(columns, self._names)
-        config = getattr(self, "_sklearn_output_config", {})
-        return convert_frame(released, config.get("transform", get_config()["transform_output"]))
-
-    def _check_columns(self, table: Table) -> None:
-        # scikit-learn compares names only where all of them are strings.
-        named = not isinstance(table.native, np.ndarray) and hasattr(self, "feature_names_in_")
-        if (named or not all(isinstance(name, str) for name in self._columns)) and table.names != self._columns:
-            raise ValueError(f"X has the columns {list(table.names)}; fit saw {list(self._columns)}")
+        return as_asked(self, released)
 
     def _read_ids(self, record_id: Any, rows: int) -> list[bytes] | None:
         if (self._key is None) != (record_id is None):
