@@ -13,16 +13,24 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.base import (
+    CallCounter,
+    as_asked,
+    check_ledger,
+    check_names,
+    check_random_state,
+    coins,
+    declares_missing,
+    read_domain,
+    read_input,
+)
 from skdp.coding import is_missing
 from skdp.domain import Codes, Domain
 from skdp.exact import log_upper
 from skdp.frames import Table
-from skdp.local._budget import attribute_epsilons, check_ledger
-from skdp.local._coins import CallCounter, check_random_state, coins
+from skdp.local._budget import attribute_epsilons
 from skdp.local._estimation import ReportEstimator
-from skdp.local._input import check_names, declares_missing, read_domain, read_input
 from skdp.local._memo import Memo
-from skdp.local._output import as_asked
 from skdp.local._repeated import RepeatedReports
 from skdp.oracles import FrequencyOracle, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import PrivacyGuarantee, check_epsilon

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from skdp.privacy import PrivacyLedger, check_epsilon
+from skdp.privacy import check_epsilon
 
 
 def attribute_epsilons(
@@ -69,20 +69,3 @@ def _weights(names: list[Any], sizes: Sequence[int], shares: Any) -> list[Fracti
     if set(shares) != set(names):
         raise ValueError(f"shares must name the columns {names}, got {list(shares)}")
     return [check_epsilon(shares[name], name=f"the share of column {name!r}") for name in names]
-
-
-def check_ledger(ledger: Any) -> None:
-    """Check the ``ledger`` of a local transformer.
-
-    Parameters
-    ----------
-    ledger : PrivacyLedger or None
-        What is charged.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    """
-    if ledger is not None and not isinstance(ledger, PrivacyLedger):
-        raise TypeError(f"ledger must be None or a PrivacyLedger, got {type(ledger).__name__}")

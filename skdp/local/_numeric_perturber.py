@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.base import (
+    CallCounter,
+    as_asked,
+    check_ledger,
+    check_names,
+    check_random_state,
+    coins,
+    read_bounds,
+    read_input,
+    read_numbers,
+)
 from skdp.domain import Interval
 from skdp.exact import round_up
-from skdp.local._budget import check_ledger
-from skdp.local._coins import CallCounter, check_random_state, coins
 from skdp.local._estimation import check_confidence_level
-from skdp.local._input import check_names, read_input
-from skdp.local._numbers import read_bounds, read_numbers
-from skdp.local._output import as_asked
 from skdp.oracles._numeric import (
     SUBSTEPS,
     NumericMechanism,

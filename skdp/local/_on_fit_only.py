@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.local._output import as_asked
+from skdp.base import as_asked
 from skdp.privacy import PrivacyGuarantee
 
 

@@ -9,12 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from skdp.base import CallCounter, as_asked, check_ledger, check_names, check_random_state, coins, read_input
 from skdp.coding import ColumnError, plain
 from skdp.exact import log_upper
-from skdp.local._budget import check_ledger
-from skdp.local._coins import CallCounter, check_random_state, coins
-from skdp.local._input import check_names, read_input
-from skdp.local._output import as_asked
 from skdp.local._permanent import check_key, keyed_coins, keyed_digests, keyed_integers, to_bytes
 from skdp.local._rappor_estimation import RapporEstimation
 from skdp.local._record_ids import read_record_ids

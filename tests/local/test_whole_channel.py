@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp import Interval, RandomizedResponseEncoder
+from skdp.base import coins
 
 FALSE_ALARM = 1e-6
 ROWS = 8_000
@@ -181,7 +182,6 @@ class TestEstimates:
 
 
 def test_streams_differ_by_purpose_and_by_the_type_of_a_name():
-    from skdp.local._coins import coins
 
     keys = [
         ("C", 0, "report", "a", "unknown"),

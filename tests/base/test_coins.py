@@ -14,7 +14,7 @@ import pytest
 from sklearn.base import clone
 
 from skdp import RandomizedResponseEncoder
-from skdp.local._coins import CallCounter, coins
+from skdp.base import CallCounter, coins
 
 # Two releases of 500 values at epsilon 0.01 are equal by chance with probability below 10**-300.
 ROWS = pd.DataFrame({"a": ["x"] * 500, "b": ["x"] * 500})

@@ -1,4 +1,4 @@
-"""Reading what a user hands to a local transformer: the table, and the declared domain."""
+"""Reading the public domain of a table: declared, carried by its dtypes, or read from the data with a warning."""
 
 from __future__ import annotations
 
@@ -10,90 +10,11 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from skdp.coding import ColumnError, distinct_values
 from skdp.domain import Categories, Domain, Interval
-from skdp.frames import Table, is_frame, read_table
+from skdp.frames import Table
 from skdp.privacy import PrivacyLeakWarning
-
-
-def read_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Table:
-    """Check the shape and the column names of an input as scikit-learn does, without looking at a value.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
-    X : dataframe or 2-D array-like
-        The input.
-    reset : bool
-        True in `fit`.
-
-    Returns
-    -------
-    Table
-        The columns.
-
-    Raises
-    ------
-    TypeError
-        For sparse input and lazy frames.
-    ValueError
-        For an empty table, 1-D or complex input, or other columns than in `fit`.
-    """
-    if is_frame(X):
-        rows, columns = X.shape
-        if columns == 0:
-            raise ValueError("Found a table with 0 feature(s) (columns); at least 1 is required")
-        if rows == 0:
-            raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        return read_table(X)
-    if isinstance(X, np.ma.MaskedArray):
-        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
-    if type(X).__module__.startswith("pyarrow"):
-        raise TypeError(f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it")
-    if not issparse(X):
-        # scikit-learn's own messages for these mistakes print the data.
-        array = np.asarray(X)
-        if array.dtype.kind in "US" and not hasattr(X, "__array__"):
-            array = np.asarray(X, dtype=object)  # a list of lists may mix 1 and "1"
-        if array.dtype.kind == "c":
-            raise ValueError("Complex data not supported")
-        if array.ndim != 2:
-            raise ValueError(
-                f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: X.reshape(-1, 1) for a single "
-                "column, X.reshape(1, -1) for a single row, or X[['column']] of a dataframe"
-            )
-        X = array if isinstance(X, np.ndarray) or not hasattr(X, "__array__") else X
-    array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
-    return read_table(array)
-
-
-def check_names(estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]) -> None:
-    """Check that a table has the columns of `fit`, whatever their names are made of.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted; whether on a frame shows in its ``feature_names_in_``.
-    table : Table
-        What `read_input` gave.
-    fitted : tuple
-        The columns that `fit` saw.
-
-    Raises
-    ------
-    ValueError
-        If the columns are others.
-    """
-    # scikit-learn compares names only where all of them are strings.
-    named = not isinstance(table.native, np.ndarray) and hasattr(estimator, "feature_names_in_")
-    if (named or not all(isinstance(name, str) for name in fitted)) and table.names != fitted:
-        raise ValueError(f"X has the columns {list(table.names)}; fit saw {list(fitted)}")
 
 
 def read_domain(table: Table, categories: Any) -> Domain:

@@ -1,4 +1,4 @@
-"""Which coins a transformer uses: secure ones, or a seeded stream for experiments."""
+"""Which coins an estimator uses: secure ones, or a seeded stream for experiments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skdp.randomness import ByteSource, SecureSource, SeededSource
 
 
 def check_random_state(value: Any) -> None:
-    """Check the ``random_state`` of a local transformer.
+    """Check the ``random_state`` of an estimator.
 
     Parameters
     ----------

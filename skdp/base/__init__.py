@@ -1,0 +1,22 @@
+"""What every estimator here shares: reading tables, bounds and domains, its coins, its ledger, its kind of output."""
+
+from skdp.base._coins import CallCounter, check_random_state, coins
+from skdp.base._domain import declares_missing, read_domain
+from skdp.base._input import check_names, read_input
+from skdp.base._ledger import check_ledger
+from skdp.base._numbers import read_bounds, read_numbers
+from skdp.base._output import as_asked
+
+__all__ = [
+    "CallCounter",
+    "as_asked",
+    "check_ledger",
+    "check_names",
+    "check_random_state",
+    "coins",
+    "declares_missing",
+    "read_bounds",
+    "read_domain",
+    "read_input",
+    "read_numbers",
+]
