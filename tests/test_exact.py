@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.exact import exp_bounds, log_upper, round_up
+from skdp.exact import exp_bounds, exp_minus_bounds, log_upper, round_up
 
 
 @given(st.floats(0, 700))
@@ -27,6 +27,52 @@ def test_exp_of_zero_and_negative():
     assert exp_bounds(0)[0] == 1
     with pytest.raises(ValueError, match="at least 0"):
         exp_bounds(-1.0)
+
+
+@given(st.fractions(0, 50), st.integers(32, 600))
+def test_exp_is_enclosed_as_precisely_as_asked_for(exponent, precision):
+    lower, upper = exp_bounds(exponent, precision=precision)
+    with decimal.localcontext(prec=400):
+        witness = Fraction((decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp())
+    margin = witness / 10**390
+    assert lower <= witness + margin
+    assert witness - margin <= upper
+    # Each squaring doubles the relative error of the few dozen terms.
+    assert upper - lower <= witness * (exponent + 1) * 2**12 / 2**precision
+
+
+@pytest.mark.parametrize("precision", [0, 1, 2, 5, 9])
+def test_exp_is_enclosed_by_few_bits_too(precision):
+    """Where every rounding matters."""
+    for step in range(400):
+        lower, upper = exp_bounds(Fraction(step, 64), precision=precision)
+        assert lower <= math.exp(step / 64) * (1 + 1e-12)
+        assert math.exp(step / 64) * (1 - 1e-12) <= upper
+
+
+@given(
+    st.one_of(st.fractions(0, 4), st.fractions(0, 2_000), st.fractions(0, Fraction(1, 10**9))), st.integers(0, 1_000)
+)
+def test_small_powers_are_enclosed_by_neighbouring_integers(exponent, bits):
+    lower, upper = exp_minus_bounds(exponent, bits)
+    with decimal.localcontext(prec=700):
+        witness = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp() * 2**bits
+        margin = decimal.Decimal(10) ** -300
+        assert lower <= witness + margin
+        assert witness - margin <= upper
+    assert 0 <= lower <= upper <= min(lower + 2, 1 << bits)
+    assert exponent > 0 or lower == upper
+
+
+@pytest.mark.parametrize("exponent", [Fraction(10**400), Fraction(1, 10**400), Fraction(3**900, 2**1400)])
+def test_small_powers_of_any_exponent(exponent):
+    lower, upper = exp_minus_bounds(exponent, 64)
+    assert (lower, upper) == ((0, 1) if exponent > 1 else (2**64 - 1, 2**64))
+
+
+def test_small_powers_refuse_negative_exponents():
+    with pytest.raises(ValueError, match="at least 0"):
+        exp_minus_bounds(Fraction(-1), 8)
 
 
 @given(st.fractions(1, 10**30), st.integers(1, 2**80))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._local_hashing import LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._subset_selection import SubsetSelection
+from skdp.oracles._two_rounds import hashing_for_two_rounds, two_rounds
 from skdp.oracles._unary_encoding import UnaryEncoding
 
 ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
@@ -29,8 +30,42 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
 """The oracles by name; of two with the same error, the first one is chosen."""
 
 
+_UNARY = ("optimized_unary_encoding", "symmetric_unary_encoding", "threshold_unary_encoding")
+
+WITH_BITS = ("subset_selection", *_UNARY)
+"""Those that report a bit for each value."""
+
+WITH_SECOND_ROUND = ("randomized_response", *_UNARY, "local_hashing", "binary_local_hashing")
+"""Those that `two_rounds` takes."""
+
+
+def make_first_round(name: str, k: int, epsilon: float | Fraction, again: float | Fraction) -> FrequencyOracle:
+    """Make the oracle of a name for reports to which a second round of noise is added.
+
+    Parameters
+    ----------
+    name : str
+        One of `WITH_SECOND_ROUND`.
+    k : int
+        The number of values.
+    epsilon, again : float or Fraction
+        The wanted privacy loss of the first round, and of a single report.
+
+    Returns
+    -------
+    FrequencyOracle
+        The first round.
+    """
+    return hashing_for_two_rounds(k, epsilon, again) if name == "local_hashing" else ORACLES[name](k, epsilon)
+
+
 def choose_oracle(
-    k: int, epsilon: float | Fraction, *, max_report_bytes: int | None = None
+    k: int,
+    epsilon: float | Fraction,
+    *,
+    again: float | Fraction | None = None,
+    max_report_bytes: int | None = None,
+    among: Collection[str] = tuple(ORACLES),
 ) -> tuple[str, FrequencyOracle]:
     """Return the oracle with the least mean squared error among those whose report fits.
 
@@ -40,13 +75,17 @@ def choose_oracle(
         The number of values.
     epsilon : float or Fraction
         The wanted privacy loss.
+    again : float or Fraction, optional
+        The wanted privacy loss of a single report after a second round of noise; the error is then that of both rounds.
     max_report_bytes : int, optional
         The largest size of a report; None for no limit.
+    among : collection of str
+        The names to choose from; with `again`, some of `WITH_SECOND_ROUND`.
 
     Returns
     -------
     tuple of str and FrequencyOracle
-        Its name and the oracle.
+        Its name and the oracle, of the first round if there are two.
 
     Raises
     ------
@@ -57,8 +96,13 @@ def choose_oracle(
     --------
     >>> choose_oracle(4, 1.0)[0], choose_oracle(100, 1.0)[0], choose_oracle(100, 1.0, max_report_bytes=8)[0]
     ('randomized_response', 'subset_selection', 'local_hashing')
+    >>> choose_oracle(100, 4.0, again=1.0, among=WITH_SECOND_ROUND)[0]
+    'optimized_unary_encoding'
     """
-    candidates = {name: make(k, epsilon) for name, make in ORACLES.items()}
+    candidates = {
+        name: ORACLES[name](k, epsilon) if again is None else make_first_round(name, k, epsilon, again)
+        for name in among
+    }
     fitting = {
         name: oracle
         for name, oracle in candidates.items()
@@ -66,6 +110,10 @@ def choose_oracle(
     }
     if not fitting:
         least = min(oracle.report_bytes for oracle in candidates.values())
-        raise ValueError(f"no oracle for {k} values has reports of {max_report_bytes} bytes; the smallest has {least}")
-    name = min(fitting, key=lambda name: fitting[name].mean_squared_error)
+        raise ValueError(
+            f"none of {', '.join(candidates)} for {k} values has reports of {max_report_bytes} bytes; the smallest has "
+            f"{least}"
+        )
+    sent = {name: oracle if again is None else two_rounds(oracle, again) for name, oracle in fitting.items()}
+    name = min(fitting, key=lambda name: sent[name].mean_squared_error)
     return name, fitting[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,17 +85,16 @@ class ClampedLaplace(NumericMechanism):
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
         n = positions.size
-        numerator, denominator = self.ratio.as_integer_ratio()
+        *digits, last = _powers(self.ratio, (self.steps - 1).bit_length())
         # d = g with probability 1 / (1 + a), otherwise -1 - g, where g is geometric: P(g) = (1 - a) a^g.
+        numerator, denominator = self.ratio.as_integer_ratio()
         negative = bernoulli_ratio(source, numerator, numerator + denominator, n)
         # The binary digits of g are independent: digit i is 1 with the odds a^(2^i) to 1.
         gap = np.zeros(n, np.int64)
-        digits = (self.steps - 1).bit_length()
-        for digit in range(digits):
+        for digit, (numerator, denominator) in enumerate(digits):
             gap += bernoulli_ratio(source, numerator, numerator + denominator, n).astype(np.int64) << digit
-            numerator, denominator = numerator**2, denominator**2
         # The digits above tell only whether g reaches 2**digits >= steps, and that is clamped in any case.
-        gap[bernoulli_ratio(source, numerator, denominator, n)] = self.steps
+        gap[bernoulli_ratio(source, *last, n)] = self.steps
         return np.clip(positions + np.where(negative, -1 - gap, gap), 0, self.steps)
 
     def _row(self, position: int) -> list[Fraction]:
@@ -114,3 +114,13 @@ class ClampedLaplace(NumericMechanism):
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         a, rest = float(self.ratio), float(1 - self.ratio)
         return a / rest**2 * (2 - (a**positions + a ** (self.steps - positions)) / (1 + a))
+
+
+@lru_cache(maxsize=8)
+def _powers(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
+    """Return numerator and denominator of ratio, ratio^2, ratio^4, …: long numbers, and needed again for each draw."""
+    powers = [ratio.as_integer_ratio()]
+    for _ in range(squarings):
+        numerator, denominator = powers[-1]
+        powers.append((numerator**2, denominator**2))
+    return powers

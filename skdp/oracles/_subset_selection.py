@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._parameters import capped_epsilon, check_size, lie_threshold, pure_error
 from skdp.oracles._unary_encoding import check_bits
-from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
+from skdp.randomness import ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
 
 _TABLE_BYTES = 1 << 18
 """The largest table of sets: it stays in the cache."""
@@ -139,56 +139,46 @@ class SubsetSelection(FrequencyOracle):
         """
         self._check_codes(codes)
         self._check_size(codes.size)
-        bits = np.empty((codes.size, self.k), np.uint8)
         n_sets = math.comb(self.k, self.subset_size)
-        fill = self._look_up if n_sets * (1 + self.subset_size) * self.k <= _TABLE_BYTES else self._build
-        step = max(1, _CELLS // self.k)
-        for start in range(0, codes.size, step):
-            fill(bits[start : start + step], codes[start : start + step], source)
-        return bits
+        if n_sets * (1 + self.subset_size) * self.k <= _TABLE_BYTES:
+            return self._look_up(codes, source)
+        return self._build(codes, source)
 
-    def _look_up(self, bits: NDArray[np.uint8], codes: NDArray[np.unsignedinteger], source: ByteSource) -> None:
-        """Draw the sets of some rows from the table of all."""
+    def _look_up(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+        """Draw the sets from the table of all."""
         # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a uniform integer below w N gives,
         # divided by w, one of all the sets, and divided by k, one of those that hold the true value.
         n_sets = math.comb(self.k, self.subset_size)
         n_own = n_sets * self.subset_size // self.k
-        drawn = uniform_integers(source, n_sets * self.subset_size, codes.size).astype(np.uint32)
-        index = codes.astype(np.uint32) * np.uint32(n_own) + np.uint32(n_sets) + drawn // np.uint32(self.k)
-        # where(lies, drawn // w, index), but by arithmetic: a branch on coins is several times slower.
-        index ^= (index ^ drawn // np.uint32(self.subset_size)) * bernoulli(source, self._lie, codes.size)
-        np.take(_table(self.k, self.subset_size), index, axis=0, out=bits, mode="clip")
+        bits = np.empty((codes.size, self.k), np.uint8)
+        step = max(1, _CELLS // self.k)
+        for start in range(0, codes.size, step):
+            some = codes[start : start + step]
+            drawn = uniform_integers(source, n_sets * self.subset_size, some.size).astype(np.uint32)
+            index = some.astype(np.uint32) * np.uint32(n_own) + np.uint32(n_sets) + drawn // np.uint32(self.k)
+            # where(lies, drawn // w, index), but by arithmetic: a branch on coins is several times slower.
+            index ^= (index ^ drawn // np.uint32(self.subset_size)) * bernoulli(source, self._lie, some.size)
+            np.take(_table(self.k, self.subset_size), index, axis=0, out=bits[start : start + step], mode="clip")
+        return bits
 
-    def _build(self, bits: NDArray[np.uint8], codes: NDArray[np.unsignedinteger], source: ByteSource) -> None:
-        """Draw the sets of some rows cell by cell.
+    def _build(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+        """Draw the sets without a table of all.
 
-        The true value's bit is a coin. The others begin as independent coins of a share rather too small: whatever
-        their number, all sets of this number are then equally likely. Adding uniform values that are not in the set (or
-        taking away such as are) until the size is right keeps them so.
+        The true value's bit is a coin, and the rest of the set is uniform among the sets of k - 1 other values. It is
+        drawn from 0 .. k - 2: the last value, k - 1, stands in for the true one.
         """
-        n, size = codes.size, self.subset_size
-        own = ~bernoulli(source, self._lie, n)
-        own |= uniform_integers(source, self.k, n) < size
-        # A value more is found sooner than one too many.
-        share = (size - 1.5 * math.sqrt(size * (self.k - size) / self.k)) / self.k
-        np.less(source.bytes(n * self.k).reshape(n, self.k), max(0, math.floor(256 * share)), out=bits.view(np.bool_))
-        cells, rows = bits.reshape(-1), np.arange(0, n * self.k, self.k)
-        places = rows + codes.astype(np.intp, copy=False)
-        cells[places] = 0
-        # Sums modulo 256 where they cannot exceed it: several times faster on short rows.
-        sizes = np.einsum("ij->i", bits) if self.k < 256 else bits.sum(axis=1)
-        lacking = size - own.astype(np.int32) - sizes.astype(np.int32)
-        cells[places] = 2  # neither in nor out: the rest of the set is drawn from the other values
-        while rows.size:
-            drawn = rows + uniform_integers(source, self.k, rows.size)
-            found, sought = cells[drawn], (lacking < 0).view(np.uint8)
-            fitting = (found == sought) & (lacking != 0)
-            cells[drawn] = found ^ fitting
-            lacking -= fitting * (1 - 2 * sought.view(np.int8))
-            if 2 * np.count_nonzero(lacking) <= lacking.size:  # the rows that are done leave, half of them at a time
-                left = np.flatnonzero(lacking)
-                rows, lacking = rows[left], lacking[left]
-        cells[places] = own
+        own = bernoulli_ratio(source, self.p.numerator, self.p.denominator, codes.size)
+        packed = subsets(source, self.k - 1, self.subset_size - 1, ~own)
+        step = max(1, _CELLS // self.k)
+        for start in range(0, codes.size, step):
+            rows, some, mine = (array[start : start + step] for array in (packed, codes, own))
+            cells, places = rows.reshape(-1), np.arange(0, rows.size, rows.shape[1])
+            places += (some >> 3).astype(np.intp, copy=False)
+            bit = np.left_shift(1, some & 7, dtype=np.uint8, casting="unsafe")
+            drawn = cells[places]
+            cells[places] = drawn & ~bit | bit * mine
+            rows[:, (self.k - 1) // 8] |= (drawn & bit != 0).view(np.uint8) << (self.k - 1) % 8
+        return np.unpackbits(packed, axis=1, count=self.k, bitorder="little")
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports: those in the set.

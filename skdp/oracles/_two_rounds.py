@@ -247,6 +247,34 @@ class TwoRoundHashing(LocalHashing):
         return np.column_stack([reports[:, 0], self._rounds.report_again(reports[:, 1], source)])
 
 
+def hashing_for_two_rounds(k: int, epsilon: float | Fraction, again: float | Fraction) -> LocalHashing:
+    """Return the local hashing to which a second round is best added.
+
+    Both rounds together are randomised response over the buckets with the epsilon of a single report, whatever the
+    first round is. So the number of buckets with the least error is that of one round with this epsilon: near
+    e^again + 1, and thus less than for one round with all of epsilon. It makes for fewer permanent reports of a record
+    too.
+
+    Parameters
+    ----------
+    k : int
+        The number of values.
+    epsilon, again : float or Fraction
+        The wanted privacy loss of the first round, and of a single report.
+
+    Returns
+    -------
+    LocalHashing
+        The first round.
+
+    Examples
+    --------
+    >>> hashing_for_two_rounds(1_000, 4.0, 1.0).n_buckets, LocalHashing(1_000, 4.0).n_buckets
+    (4, 54)
+    """
+    return LocalHashing(k, epsilon, n_buckets=LocalHashing(k, again).n_buckets)
+
+
 TwoRounds = TwoRoundResponse | TwoRoundUnaryEncoding | TwoRoundHashing
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Any, Self
 
@@ -13,7 +14,10 @@ from numpy.typing import NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._parameters import capped_epsilon, check_size
-from skdp.randomness import ONE, ByteSource, bernoulli
+from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
+
+_WORDS, _MANY = (2, 4, 8), 1 << 12
+"""The lengths of records that are machine words, and from how many on they are drawn whole."""
 
 
 class UnaryEncoding(FrequencyOracle):
@@ -139,11 +143,32 @@ class UnaryEncoding(FrequencyOracle):
         """
         self._check_codes(codes)
         self._check_size(codes.size)
+        if self.k in _WORDS and codes.size >= _MANY:
+            return self._turn(codes, source)
         bits = bernoulli(source, self._heads[1], codes.size * self.k)
         places = np.arange(0, bits.size, self.k)
         places += codes.astype(np.intp, copy=False)
         bits[places] = bernoulli(source, self._heads[0], codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
+
+    def _turn(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
+        """Draw records of the first value, and turn each until its first bit is that of the true value.
+
+        Which of the other coins falls to which of the other values does not matter: they are all alike.
+        """
+        own, other = self._heads
+        together = 8 // self.k
+        padded = np.zeros((-(-codes.size // together), together), np.uint8)
+        padded.reshape(-1)[: codes.size] = codes
+        # The codes of the records of a byte, as the digits of one number to the base k: the last one counts the most.
+        joined = padded.view(f"<u{together}")[:, 0]
+        width = 8 - (self.k - 1).bit_length()
+        turns = sum((joined >> place * width for place in range(1, together)), joined).astype(np.uint16)
+        turns &= 15
+        turns <<= 8
+        turns |= eight_coins((own, *[other] * (self.k - 1)) * together).draw(source, turns.size)
+        bits = _turned(self.k).take(turns, axis=0, mode="wrap")
+        return bits.reshape(-1, self.k)[: codes.size]
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports: those whose bit is 1.
@@ -182,6 +207,15 @@ class UnaryEncoding(FrequencyOracle):
             return math.prod((coins[place != value][bit] for place, bit in enumerate(bits)), start=Fraction(1))
 
         return [[probability(bits, value) for bits in vectors] for value in range(self.k)]
+
+
+@lru_cache
+def _turned(k: int) -> NDArray[np.uint8]:
+    """Return the bits of every byte, as records of k bits, turned by every combination of codes."""
+    records = np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, -1, k)
+    codes = list(product(range(k), repeat=8 // k))
+    turned = [[np.roll(records[:, place], turn[-1 - place], axis=1) for place in range(8 // k)] for turn in codes]
+    return np.concatenate([np.concatenate(turn, axis=1) for turn in turned])
 
 
 def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:

@@ -4,23 +4,38 @@ A source gives bytes; a draw turns bytes into coins, integers or categories whos
 knows of privacy or of columns, and nothing uses ``u < p`` on floating-point numbers.
 """
 
-from skdp.randomness._coins import bernoulli, bernoulli_ratio
-from skdp.randomness._eight_coins import EightCoins
+from skdp.randomness._coins import bernoulli, bernoulli_ratio, eight_coins
+from skdp.randomness._cube import cube_noise
+from skdp.randomness._discrete_gaussian import discrete_gaussian
+from skdp.randomness._exp_coins import bernoulli_exp
 from skdp.randomness._geometric import discrete_laplace, geometric
 from skdp.randomness._integers import categorical, uniform_integers
+from skdp.randomness._rounded_noise import rounded_laplace, rounded_student_t
+from skdp.randomness._selection import exponential_mechanism, permute_and_flip
 from skdp.randomness._sources import BLOCK, ONE, ByteSource, SecureSource, SeededSource
+from skdp.randomness._subsets import subsets
+from skdp.randomness._word_table import WordTable
 
 __all__ = [
     "BLOCK",
     "ONE",
     "ByteSource",
-    "EightCoins",
     "SecureSource",
     "SeededSource",
+    "WordTable",
     "bernoulli",
+    "bernoulli_exp",
     "bernoulli_ratio",
     "categorical",
+    "cube_noise",
+    "discrete_gaussian",
     "discrete_laplace",
+    "eight_coins",
+    "exponential_mechanism",
     "geometric",
+    "permute_and_flip",
+    "rounded_laplace",
+    "rounded_student_t",
+    "subsets",
     "uniform_integers",
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.randomness._eight_coins import eight_coins
 from skdp.randomness._sources import BLOCK, ONE, ByteSource
+from skdp.randomness._word_table import WordTable
 
-_MANY = 1 << 15  # from so many coins on, eight are drawn at once
+_MANY = 1 << 14  # from so many coins on, eight are drawn at once
 
 
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
@@ -16,7 +18,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
 
     A byte below the threshold's first byte decides for True, above it for False; at a tie the next byte of both
     decides. A coin costs 1.004 bytes on average, and the run time depends on the random bytes only. Where there are
-    many coins, 16 random bits draw eight of them from a table, just as exactly: see `EightCoins`.
+    many coins, 16 random bits draw eight of them from a table, just as exactly: see `WordTable`.
 
     Parameters
     ----------
@@ -49,7 +51,10 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     if threshold == ONE:
         return np.ones(size, bool)
     if size >= _MANY:
-        return np.unpackbits(eight_coins(threshold).draw(source, -(-size // 8)), count=size).view(bool)
+        n_bytes = -(-size // 8)
+        fair = threshold == ONE // 2  # then the random bits are the coins
+        packed = source.bytes(n_bytes) if fair else eight_coins((threshold,) * 8).draw(source, n_bytes)
+        return np.unpackbits(packed, count=size).view(bool)
     digits = threshold.to_bytes(8, "big")
     out = np.empty(size, bool)
     for start in range(0, size, BLOCK):
@@ -122,3 +127,30 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
             block[tied] = drawn < digits[place]
             tied = tied[drawn == digits[place]]
     return out
+
+
+@lru_cache(maxsize=32)
+def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
+    """Make a table for independent coins, eight at a time, as the bits of a byte.
+
+    Parameters
+    ----------
+    thresholds : tuple of 8 int
+        The probabilities of the coins times 2**64, from the highest bit on.
+
+    Returns
+    -------
+    WordTable
+        One distribution, over the 256 bytes.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> packed = eight_coins((0, 1 << 62, 1 << 63, 3 << 62, 1 << 64, 0, 0, 0)).draw(SeededSource(0), 10_000)
+    >>> np.unpackbits(packed).reshape(-1, 8).mean(axis=0).round(1)
+    array([0. , 0.2, 0.5, 0.7, 1. , 0. , 0. , 0. ])
+    """
+    weights = [1]
+    for threshold in thresholds:
+        weights = [weight * side for weight in weights for side in (ONE - threshold, threshold)]
+    return WordTable([weights], np.arange(256, dtype=np.uint8))

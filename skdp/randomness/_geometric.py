@@ -1,94 +1,183 @@
-"""Geometric and discrete Laplace noise of a rational ratio, exactly."""
+"""Geometric and discrete Laplace noise of any rational scale, exactly."""
 
 from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.randomness._coins import bernoulli_ratio
-from skdp.randomness._sources import ByteSource
+from skdp.exact import exp_minus_bounds
+from skdp.randomness._rationals import check_rational
+from skdp.randomness._real_coins import RealCoin
+from skdp.randomness._sources import BLOCK, ByteSource
+
+_LARGEST = 1 << 52  # scale of numbers that are kept in int64; above it, they are Python's
 
 
-def geometric(source: ByteSource, numerator: int, denominator: int, size: int) -> NDArray[np.int64]:
-    """Draw independent numbers of heads before the first tails, for a coin of rational probability.
+def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
+    """Draw independent geometric numbers: g with probability exactly ``(1 - a) * a**g``, where ``a = e**(-1 / scale)``.
 
-    A number g has probability exactly ``(1 - a) a**g``, a = numerator / denominator. Its binary digits are independent:
-    digit i is 1 with the odds a**(2**i) to 1. Above the digits that are drawn, ``a**(2**m)`` is the probability that
-    the number goes on, and from there it begins anew.
+    The binary digits of a geometric number are independent: digit i is 1 with the odds a^(2^i) to 1 ([1]_). These
+    probabilities are irrational; their own digits are computed as far as a coin asks for (`RealCoin`). Above the m
+    digits that are drawn, a^(2^m) is the probability that the number goes on, and from there it begins anew: the tail
+    has no end.
 
     Parameters
     ----------
     source : ByteSource
         Where the bytes come from.
-    numerator, denominator : int
-        With ``0 <= numerator < denominator``; the ratio is at most 1 - 2**-24, or a draw would take too long.
+    scale : Fraction or int
+        Positive, of any size: half above the mean, if it is large.
     size : int
         How many numbers.
 
     Returns
     -------
-    ndarray of shape (size,), dtype int64
-        The numbers.
+    ndarray of shape (size,), dtype int64 or object
+        The numbers; Python integers if the scale is above 2**52, for they could be too large for int64.
 
     Raises
     ------
+    TypeError
+        If the scale is not rational.
     ValueError
-        If the ratio is out of range.
+        If it is not positive.
+
+    References
+    ----------
+    .. [1] C. Dwork, K. Kenthapadi, F. McSherry, I. Mironov, M. Naor (2006). Our data, ourselves: privacy via
+       distributed noise generation. EUROCRYPT.
 
     Examples
     --------
     >>> from skdp.randomness import SeededSource
-    >>> round(float(geometric(SeededSource(0), 1, 2, 100_000).mean()), 2)
-    1.0
+    >>> round(float(geometric(SeededSource(0), 100, 100_000).mean()))
+    99
     """
-    if not 0 <= numerator < denominator:
-        raise ValueError("a geometric draw needs 0 <= numerator < denominator")
-    if (denominator - numerator) << 24 < denominator:
-        raise ValueError("a geometric draw needs numerator <= (1 - 2**-24) denominator")
-    out = np.zeros(size, np.int64)
-    digit = 0
-    # Until going on is rarer than once in 2**20 draws, or the exact powers become too long to be worth it.
-    while numerator << 20 > denominator and denominator.bit_length() < 1 << 16:
-        out += bernoulli_ratio(source, numerator, numerator + denominator, size).astype(np.int64) << digit
-        numerator, denominator = numerator**2, denominator**2
-        digit += 1
-    more = np.arange(size)
-    while more.size:
-        more = more[bernoulli_ratio(source, numerator, denominator, more.size)]
-        out[more] += 1 << digit
-    return out
+    return geometric_digits(check_rational("scale", scale)).draw(source, size)
 
 
-def discrete_laplace(source: ByteSource, numerator: int, denominator: int, size: int) -> NDArray[np.int64]:
-    """Draw independent integers z with probability exactly ``(1 - a) / (1 + a) * a**abs(z)``.
+def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
+    """Draw independent integers z with probability exactly proportional to ``e**(-abs(z) / scale)``.
 
-    The difference of two independent geometric numbers of the ratio a = numerator / denominator; a = e**(-epsilon), or
-    a fraction above it, makes a count of sensitivity 1 epsilon-differentially private (Ghosh et al. 2012).
+    With a = e^(-1/scale), the number is a `geometric` one g with probability 1 / (1 + a), otherwise -1 - g. Added to an
+    integer of sensitivity s, it gives s / scale-differential privacy, and no other noise serves counts better ([1]_).
+    Nothing is rounded: neither the probabilities nor the tail.
 
     Parameters
     ----------
     source : ByteSource
         Where the bytes come from.
-    numerator, denominator : int
-        With ``0 <= numerator < denominator``.
+    scale : Fraction or int
+        Positive, of any size; far below 1 the noise is nearly always 0.
     size : int
         How many integers.
 
     Returns
     -------
-    ndarray of shape (size,), dtype int64
-        The integers.
+    ndarray of shape (size,), dtype int64 or object
+        The integers; Python's if the scale is above 2**52, for they could be too large for int64.
 
     Raises
     ------
+    TypeError
+        If the scale is not rational.
     ValueError
-        If the ratio is not in [0, 1).
+        If it is not positive.
+
+    References
+    ----------
+    .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally utility-maximizing privacy mechanisms. SIAM J.
+       Comput. 41(6).
 
     Examples
     --------
     >>> from skdp.randomness import SeededSource
-    >>> noise = discrete_laplace(SeededSource(0), 1, 3, 100_000)
+    >>> noise = discrete_laplace(SeededSource(0), 1, 100_000)
     >>> round(float((noise == 0).mean()), 2), round(float(noise.var()), 1)
-    (0.5, 1.5)
+    (0.46, 1.8)
     """
-    return geometric(source, numerator, denominator, size) - geometric(source, numerator, denominator, size)
+    return geometric_digits(check_rational("scale", scale)).draw(source, size, signed=True)
+
+
+class GeometricDigits:
+    """The coins for the binary digits of geometric numbers of one scale.
+
+    Parameters
+    ----------
+    scale : Fraction
+        Positive.
+
+    Attributes
+    ----------
+    dtype : type
+        Of the numbers: int64, or object if they could be too large for it.
+    """
+
+    def __init__(self, scale: Fraction) -> None:
+        # Until going on, a**(2**m), is rarer than once in 2**20 draws: 2**m >= 14 scale > 20 log(2) scale.
+        n_digits = (math.ceil(14 * scale) - 1).bit_length()
+        self._coins = [RealCoin(partial(_share_bounds, 2**digit / scale)) for digit in range(n_digits)]
+        self._sign = self._coins[0] if n_digits else RealCoin(partial(_share_bounds, 1 / scale))
+        self._more = RealCoin(partial(exp_minus_bounds, 2**n_digits / scale))
+        self.dtype: type = np.int64 if scale <= _LARGEST else object
+
+    def draw(self, source: ByteSource, size: int, *, signed: bool = False) -> NDArray:
+        """Draw geometric numbers, or discrete Laplace noise.
+
+        Parameters
+        ----------
+        source : ByteSource
+            Where the bytes come from.
+        size : int
+            How many.
+        signed : bool, default=False
+            Whether a number g is turned to -1 - g with probability a / (1 + a).
+
+        Returns
+        -------
+        ndarray of shape (size,), dtype int64 or object
+            The numbers.
+        """
+        out: NDArray = np.empty(size, self.dtype)
+        for start in range(0, size, BLOCK):
+            stop = min(start + BLOCK, size)
+            block = self._draw_digits(source, stop - start)
+            more, reached = np.arange(stop - start), 0
+            while (more := more[self._more.draw(source, more.size)]).size:
+                reached += 1 << len(self._coins)
+                if reached >= 1 << 62:
+                    out, block = out.astype(object), block.astype(object)
+                block[more] += 1 << len(self._coins)
+            if signed:
+                block ^= -self._sign.draw(source, stop - start).astype(np.int64)  # -1 - g is ~g
+            out[start:stop] = block
+        return out
+
+    def _draw_digits(self, source: ByteSource, size: int) -> NDArray:
+        """Draw the lowest binary digits of numbers, eight at a time in a byte each, which is faster than in a word."""
+        block: NDArray = np.zeros(size, self.dtype)
+        ends = range(len(self._coins), 0, -8)
+        for end in ends:
+            coins = self._coins[max(0, end - 8) : end]
+            digits = coins.pop().draw(source, size).view(np.uint8)
+            for coin in reversed(coins):
+                digits += digits
+                digits |= coin.draw(source, size)
+            if end < len(self._coins):
+                block <<= len(coins) + 1
+            block |= digits
+        return block
+
+
+geometric_digits = lru_cache(maxsize=32)(GeometricDigits)
+
+
+def _share_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
+    """Enclose ``2**bits * b / (1 + b)``, where ``b = e**-exponent``."""
+    lower, upper = exp_minus_bounds(exponent, bits + 8)
+    one = 1 << bits + 8
+    return (lower << bits) // (one + lower), -(-(upper << bits) // (one + upper))

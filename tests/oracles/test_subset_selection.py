@@ -3,8 +3,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
-from itertools import chain, combinations
-from types import SimpleNamespace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import skdp.oracles._subset_selection as module
+import skdp.randomness._subsets as randomness
 from skdp.exact import exp_bounds
 from skdp.oracles import SubsetSelection
 from skdp.randomness import ONE, SeededSource
@@ -81,85 +81,82 @@ def test_the_table_gives_exactly_the_channel(monkeypatch, k, size):
             assert mixed / total == share
 
 
-@pytest.fixture
-def built(monkeypatch):
-    """Draw cell by cell even where a table would do."""
-    monkeypatch.setattr(module, "_TABLE_BYTES", 0)
+@pytest.fixture(params=["table", "patterns", "coins"])
+def way(request, monkeypatch):
+    """Draw sets from a table of all, or as `subsets` does where there are many, or where there are few."""
+    if request.param != "table":
+        monkeypatch.setattr(module, "_TABLE_BYTES", 0)
+        monkeypatch.setattr(randomness, "_MANY", 0 if request.param == "patterns" else 1 << 40)
+    return request.param
 
 
-@given(st.integers(2, 9), st.data())
-def test_cell_by_cell_no_other_value_is_special(k, data):
-    """Rename the other values: bytes and integers that are renamed alike must give the renamed set.
-
-    The bytes of the cells are independent and alike, the integers uniform, so their joint probability does not change:
-    all sets with the own bit as it is are equally likely.
-    """
-    value = data.draw(st.integers(0, k - 1))
+@given(st.integers(2, 70), st.data())
+def test_the_last_value_stands_in_for_the_true_one(k, data):
+    """The own bit is one coin of p, and the sets of k - 1 others become the sets of all other values, one to one."""
     oracle = SubsetSelection(k, 1.0, subset_size=data.draw(st.integers(1, k - 1)))
-    others = [other for other in range(k) if other != value]
-    names = np.arange(k)
-    names[others] = data.draw(st.permutations(others))
-    lie = data.draw(st.booleans())
-    first = data.draw(st.sampled_from([0, k - 1]))  # a lie holds the own value if this is below the size
-    coins = np.array(data.draw(st.lists(st.integers(0, 255), min_size=k, max_size=k)), np.uint8)
-    integers = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, k, 100_000)
+    codes = np.array(data.draw(st.lists(st.integers(0, k - 1), min_size=1, max_size=6)), np.uint8)
+    own = np.array(data.draw(st.lists(st.booleans(), min_size=codes.size, max_size=codes.size)))
+    others = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 2, (codes.size, k - 1), np.uint8)
 
-    def draw(names):
-        cells = np.empty_like(coins)
-        cells[names] = coins
-        source = SimpleNamespace(bytes=lambda size: cells)
-        calls = chain([first], names[integers])
-        bits = np.empty((1, k), np.uint8)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "bernoulli", lambda source, threshold, size: np.full(size, lie))
-            patch.setattr(module, "uniform_integers", lambda source, high, size: np.array([next(calls)]))
-            oracle._build(bits, np.array([value]), source)
-        return bits[0]
+    def bernoulli_ratio(source, numerator, denominator, n):
+        assert Fraction(numerator, denominator) == oracle.p
+        assert n == codes.size
+        return own
 
-    plain = draw(np.arange(k))
-    assert plain.sum() == oracle.subset_size
-    assert plain[value] == (not lie or first < oracle.subset_size)
-    assert (draw(names)[names] == plain).all()
+    def subsets(source, n_cells, least, more):
+        assert (n_cells, least) == (k - 1, oracle.subset_size - 1)
+        assert (more == ~own).all()
+        return np.packbits(np.pad(others, ((0, 0), (0, 9))), axis=1, bitorder="little")
 
-
-def test_cell_by_cell_the_own_bit_has_its_probability(monkeypatch):
-    """Every first integer, with and without a lie."""
-    for k, size in SIZES:
-        oracle = SubsetSelection(k, 1.0, subset_size=size)
-        for value in (0, k - 1):
-            held = {}
-            for lying in (True, False):
-                monkeypatch.setattr(module, "bernoulli", lambda source, threshold, n, lying=lying: np.full(n, lying))
-                rest = np.random.default_rng(0)
-                calls = []
-
-                def uniform_integers(source, high, n, calls=calls, rest=rest):
-                    calls.append(n)
-                    return np.arange(high) if len(calls) == 1 else rest.integers(0, high, n)
-
-                monkeypatch.setattr(module, "uniform_integers", uniform_integers)
-                bits = np.empty((k, k), np.uint8)
-                oracle._build(bits, np.full(k, value), SeededSource("own", k, size))
-                assert (bits.sum(axis=1) == size).all()
-                held[lying] = int(bits[:, value].sum())
-            assert oracle.lie * Fraction(held[True], k) + (1 - oracle.lie) * Fraction(held[False], k) == oracle.p
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "bernoulli_ratio", bernoulli_ratio)
+        patch.setattr(module, "subsets", subsets)
+        patch.setattr(module, "_TABLE_BYTES", 0)
+        bits = oracle.report(codes, None)
+    for code, mine, rest, row in zip(codes, own, others, bits, strict=True):
+        renamed = [*rest.tolist(), None]
+        renamed[-1], renamed[code] = renamed[code], mine
+        assert row.tolist() == renamed
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
-@pytest.mark.parametrize(("k", "size"), [(2, 1), (4, 2), (5, 1), (6, 2), (6, 5)])
-@pytest.mark.parametrize("way", ["table", "cells"])
-def test_sets_follow_the_channel(request, epsilon, k, size, way):
-    if way == "cells":
-        request.getfixturevalue("built")
+@pytest.mark.parametrize(("k", "size"), [(2, 1), (4, 2), (5, 1), (6, 2), (6, 5), (18, 1), (19, 2), (35, 34)])
+def test_sets_follow_the_channel(way, epsilon, k, size):
     n = 40_000
     oracle = SubsetSelection(k, epsilon, subset_size=size)
-    order = {members: place for place, members in enumerate(combinations(range(k), size))}
-    places = np.array([order.get(tuple(v for v in range(k) if code >> v & 1), -1) for code in range(1 << k)])
-    for value in range(k):
-        bits = oracle.report(np.full(n, value, np.uint8), SeededSource("sets", value, way))
-        seen = np.bincount(places[bits @ (1 << np.arange(k))], minlength=len(order))
-        expected = np.array([float(share) for share in oracle.channel()[value]]) * n
-        assert chisquare(seen, expected).pvalue > 1e-6
+    order = {sum(1 << v for v in members): place for place, members in enumerate(combinations(range(k), size))}
+    channel = np.array([[float(share) for share in row] for row in oracle.channel()])
+    codes = (np.arange(n * 3) % 3 * (k - 1) // 2).astype(np.uint8)  # the first value, one between, and the last
+    bits = oracle.report(codes, SeededSource("sets", way))
+    seen = np.array([order[key] for key in (bits @ (1 << np.arange(k))).tolist()])
+    for value in {0, (k - 1) // 2, k - 1}:
+        mine = codes == value
+        observed = np.bincount(seen[mine], minlength=len(order))
+        assert chisquare(observed, channel[value] * mine.sum()).pvalue > 1e-6
+    # Reports that follow each other have nothing to do with each other.
+    pairs = np.bincount(seen[:-1:3] % 5 * 5 + seen[1::3] % 5, minlength=25)
+    first, second = (np.bincount(np.arange(len(order)) % 5, channel[c], minlength=5) for c in codes[:2])
+    expected = np.outer(first, second).ravel() * n
+    assert chisquare(pairs[expected > 0], expected[expected > 0]).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 700.0])
+@pytest.mark.parametrize("k", [2, 20, 100])
+def test_extreme_epsilons_are_drawn(way, epsilon, k):
+    n = 6_000
+    for size in (1, k // 2, k - 1):
+        oracle = SubsetSelection(k, epsilon, subset_size=size)
+        codes = (np.arange(n) % k).astype(np.int64)
+        if way == "table" and math.comb(k, size) > 10_000:
+            continue  # it has no table
+        bits = oracle.report(codes, SeededSource("extreme", k, size, way))
+        assert (bits.sum(axis=1) == size).all()
+        held, p = bits[np.arange(n), codes].sum(), float(oracle.p)
+        assert abs(held - n * p) <= 6 * math.sqrt(n * p * (1 - p))
+        q = (size - p) / (k - 1)
+        bits[np.arange(n), codes] = 0
+        m = n - n / k
+        assert abs(bits.sum(axis=0) - m * q).max() <= 6 * math.sqrt(m * q * (1 - q)) + 1
 
 
 @pytest.mark.parametrize(("k", "size"), [(300, 2), (300, 80), (255, 254), (256, 255), (257, 256), (1000, 3)])
@@ -177,12 +174,12 @@ def test_large_sets_have_their_size_and_hold_what_they_should(k, size):
     assert abs(shares - n * q).max() <= 6 * math.sqrt(n * q * (1 - q)) + n / k + 1
 
 
-def test_chunks_change_nothing_but_where_they_end(monkeypatch):
+def test_chunks_change_nothing_but_where_they_end(way, monkeypatch):
     monkeypatch.setattr(module, "_CELLS", 100)
-    for table in (0, 1 << 18):
-        monkeypatch.setattr(module, "_TABLE_BYTES", table)
-        bits = SubsetSelection(7, 1.0).report((np.arange(95) % 7).astype(np.uint8), SeededSource(table))
-        assert (bits.sum(axis=1) == SubsetSelection(7, 1.0).subset_size).all()
+    monkeypatch.setattr(randomness, "_TOGETHER", 10)
+    oracle = SubsetSelection(7, 1.0)
+    bits = oracle.report((np.arange(95) % 7).astype(np.uint8), SeededSource(way))
+    assert (bits.sum(axis=1) == oracle.subset_size).all()
 
 
 def test_a_channel_of_too_many_sets_is_refused():

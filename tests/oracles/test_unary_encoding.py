@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -96,15 +98,83 @@ def test_each_cell_is_one_coin(k, n, rng):
     assert len(coins) == 2
 
 
+@given(st.sampled_from([2, 4, 8]), st.data())
+def test_records_that_are_drawn_whole_are_turned(k, data):
+    """The own coin comes first, with p, and goes to the true value; the coins of q go to the others, one to one."""
+    codes = np.array(data.draw(st.lists(st.integers(0, k - 1), min_size=1, max_size=9)), np.uint8)
+    oracle = UnaryEncoding(k, 1.0)
+    p, q = oracle._heads
+    packed = np.array(data.draw(st.lists(st.integers(0, 255), min_size=9, max_size=9)), np.uint8)
+
+    def eight_coins(thresholds):
+        assert thresholds == (p, *[q] * (k - 1)) * (8 // k)
+        return SimpleNamespace(draw=lambda source, size: packed[:size])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "eight_coins", eight_coins)
+        patch.setattr(module, "_MANY", 0)
+        bits = oracle.report(codes, None)
+    coins = np.unpackbits(packed)[: codes.size * k].reshape(-1, k)
+    for code, drawn, row in zip(codes, coins, bits, strict=True):
+        assert row.tolist() == np.roll(drawn, code).tolist()
+
+
+@pytest.mark.parametrize("k", [2, 4, 8])
+def test_every_word_gives_every_record_as_often_as_it_should(scripted_source, k):
+    """A word of 16 bits draws as many records as make a byte; of all 2**16 words, each combination of records has as
+    many as the first digit of its probability says, whatever the true values are.
+    """
+    together = 8 // k
+    oracle, channel = UnaryEncoding(k, 1.0), UnaryEncoding(k, 1.0).channel()
+    words = np.arange(1 << 16, dtype="<u2")
+    for values in {(0,) * together, (k - 1,) * together, tuple(place % k for place in range(together))}:
+        source = scripted_source(words.view(np.uint8), filler=255)
+        bits = oracle.report(np.tile(np.array(values, np.uint8), words.size), source)
+        expected = [
+            math.floor(math.prod(shares) * (1 << 16)) for shares in product(*(channel[value] for value in values))
+        ]
+        settled = bits.reshape(words.size, 8)[: sum(expected)]
+        assert np.bincount(np.packbits(settled, axis=1)[:, 0], minlength=256).tolist() == expected
+        assert source.used >= 2 * (2 * words.size - sum(expected))  # the rest has drawn second words
+
+
+@pytest.fixture(params=["many", "few"])
+def way(request, monkeypatch):
+    """Draw records whole, where they are words, or bit by bit."""
+    monkeypatch.setattr(module, "_MANY", 0 if request.param == "many" else 1 << 40)
+    return request.param
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("value", [0, 2])
-def test_vectors_follow_the_channel(variant, value):
+@pytest.mark.parametrize("k", [2, 3, 4, 8])
+def test_vectors_follow_the_channel(way, variant, k):
+    """Whole records, and pairs of records that follow each other."""
     n = 200_000
-    oracle = UnaryEncoding(3, 1.0, variant=variant)
-    bits = oracle.report(np.full(n, value, np.uint8), SeededSource("vectors", variant))
-    seen = np.bincount(bits @ np.array([4, 2, 1]), minlength=8)
-    expected = np.array([float(share) for share in oracle.channel()[value]]) * n
-    assert chisquare(seen, expected).pvalue > 1e-6
+    oracle = UnaryEncoding(k, 1.0, variant=variant)
+    codes = (np.arange(n) % k).astype(np.uint8)
+    bits = oracle.report(codes, SeededSource("vectors", variant, way))
+    seen = bits @ (1 << np.arange(k)[::-1])
+    channel = np.array([[float(share) for share in row] for row in oracle.channel()])
+    for value in range(k):
+        mine = codes == value
+        assert chisquare(np.bincount(seen[mine], minlength=1 << k), channel[value] * mine.sum()).pvalue > 1e-6
+    first, second = seen[:-1:k] % 16, seen[1::k] % 16
+    shares = [np.bincount(np.arange(1 << k) % 16, channel[value], minlength=16) for value in (0, 1)]
+    pairs, expected = np.bincount(first * 16 + second, minlength=256), np.outer(*shares).ravel() * first.size
+    assert chisquare(pairs[expected > 0], expected[expected > 0]).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("k", [2, 4, 8, 14])
+@pytest.mark.parametrize(("p", "q"), [(1 - 2**-53, 2.0**-60), (0.5, 2.0**-64), (1 - 2**-53, 1 - 2**-52)])
+def test_extreme_probabilities_are_drawn(way, k, p, q):
+    n = 10_000
+    oracle = UnaryEncoding(k, p=p, q=q)
+    codes = (np.arange(n) % k).astype(np.int64)
+    bits = oracle.report(codes, SeededSource("extreme", k, way))
+    assert bits.shape == (n, k)
+    own = bits[np.arange(n), codes].sum()
+    assert bits.sum() - own == (0 if q < 0.5 else n * (k - 1))
+    assert abs(own - n * p) <= 6 * math.sqrt(n * p * (1 - p))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,124 @@
+"""The choice of a good candidate, exactly: permute-and-flip and the exponential mechanism."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.randomness._exp_coins import bernoulli_exp
+from skdp.randomness._integers import uniform_integers
+from skdp.randomness._rationals import check_integers, check_rational
+from skdp.randomness._sources import ByteSource
+
+_FIRST_TRIES = 1 << 10
+_MOST_TRIES = 1 << 20
+
+
+def permute_and_flip(source: ByteSource, scores: ArrayLike, rate: Fraction | int) -> int:
+    """Choose a candidate of a high score by permute-and-flip.
+
+    The mechanism goes through the candidates in random order, and stops at the first one whose coin, of probability
+    ``e**(-rate * (best - score))``, shows heads ([1]_, algorithm 1). The coins do not depend on the order, so given
+    which of them show heads, each of these is equally likely to come first. Hence all coins are tossed here, and one
+    of the heads is chosen uniformly. The best candidate's coin always shows heads.
+
+    With ``rate = epsilon / (2 * sensitivity)`` of the scores, the choice is epsilon-differentially private (without the
+    2 if one row can only raise the scores, or only lower them); it is never worse in expectation than the exponential
+    mechanism's.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Where the bytes come from.
+    scores : array-like of int, shape (n_candidates,)
+        The higher the better; at least one.
+    rate : Fraction or int
+        Not negative; 0 chooses uniformly.
+
+    Returns
+    -------
+    int
+        The index of the chosen candidate.
+
+    Raises
+    ------
+    TypeError
+        If the scores are not integers, or the rate is not rational.
+    ValueError
+        If there is no candidate, or the rate is negative.
+
+    References
+    ----------
+    .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for differentially private selection.
+       NeurIPS.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> permute_and_flip(SeededSource(0), [10, 40, 20], Fraction(1, 2))
+    1
+    """
+    heads = np.flatnonzero(bernoulli_exp(source, _gaps(scores), rate))
+    return int(heads[uniform_integers(source, heads.size, 1)[0]])
+
+
+def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction | int) -> int:
+    """Choose a candidate with probability exactly proportional to ``e**(rate * score)``.
+
+    A candidate that is drawn uniformly is taken with the probability ``e**(-rate * (best - score))``, otherwise another
+    one is drawn. With ``rate = epsilon / (2 * sensitivity)`` of the scores, the choice is epsilon-differentially
+    private (without the 2 if one row can only raise the scores, or only lower them) ([1]_). The number of tries, and
+    with it the time, depends on the scores, unlike that of `permute_and_flip`.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Where the bytes come from.
+    scores : array-like of int, shape (n_candidates,)
+        The higher the better; at least one.
+    rate : Fraction or int
+        Not negative; 0 chooses uniformly.
+
+    Returns
+    -------
+    int
+        The index of the chosen candidate.
+
+    Raises
+    ------
+    TypeError
+        If the scores are not integers, or the rate is not rational.
+    ValueError
+        If there is no candidate, or the rate is negative.
+
+    References
+    ----------
+    .. [1] F. McSherry, K. Talwar (2007). Mechanism design via differential privacy. FOCS.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> exponential_mechanism(SeededSource(0), [10, 40, 20], Fraction(1, 2))
+    1
+    """
+    gaps, rate = _gaps(scores), check_rational("rate", rate, zero=True)
+    tries = _FIRST_TRIES
+    while True:
+        drawn = uniform_integers(source, gaps.size, tries)
+        taken = np.flatnonzero(bernoulli_exp(source, gaps[drawn], rate))
+        if taken.size:
+            return int(drawn[taken[0]])
+        tries = min(2 * tries, _MOST_TRIES)
+
+
+def _gaps(scores: ArrayLike) -> NDArray:
+    """Return how far each score is below the best."""
+    scores = check_integers("scores", scores)
+    if scores.size == 0:
+        raise ValueError("scores must have at least one candidate")
+    best = int(scores.max())
+    if best - int(scores.min()) >= 1 << 63:
+        scores = scores.astype(object)
+    return best - scores

@@ -1,0 +1,218 @@
+"""Random sets of a given size: uniform among all of them, exactly."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.randomness._integers import _multiply_words
+from skdp.randomness._sources import BLOCK, ByteSource
+from skdp.randomness._word_table import WordTable
+
+_MANY = 1 << 12
+"""From so many sets on, tables are worth their making."""
+
+_TABLE_BYTES = 1 << 22
+"""As much as the tables of one kind of set may take."""
+
+_TOGETHER = 1 << 15
+"""As many sets are made of coins at a time: enough to hide NumPy's own cost for a step, few enough for the cache."""
+
+
+def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Draw independent sets of cells, each uniform among all sets of its size.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Where the random bytes come from.
+    n_cells : int
+        The number of cells, at least 1.
+    least : int
+        The size of a set, from 0 to `n_cells` - 1.
+    more : ndarray of shape (n,), dtype bool
+        Which sets have one member more.
+
+    Returns
+    -------
+    ndarray of shape (n, n_bytes), dtype uint8
+        The sets as bits, the first cell in the lowest one of the first byte. Behind the last cell there are zeros, at
+        least one.
+
+    Raises
+    ------
+    ValueError
+        If there can be no sets of these sizes.
+
+    Notes
+    -----
+    Where there are many sets, and not too many cells, 16 cells are drawn at a time: first how many members they have,
+    given how many are still to come (from a `WordTable`), then which, by an even choice among all patterns with so
+    many. Otherwise the cells begin as independent coins, and as many of those left out as are missing are added, one by
+    one: see `_from_coins`.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> packed = subsets(SeededSource(0), 10, 3, np.array([False, True]))
+    >>> np.unpackbits(packed, axis=1, count=10, bitorder="little").sum(axis=1)
+    array([3, 4], dtype=uint64)
+    """
+    if not 0 <= least < n_cells:
+        raise ValueError(f"least must be between 0 and {n_cells - 1}, got {least}")
+    if 2 * least >= n_cells:
+        complement = subsets(source, n_cells, n_cells - least - 1, ~more)
+        return complement ^ _all(n_cells, complement.shape[1])
+    tabled = more.size >= _MANY and n_cells // 16 * (least + 2) << 12 <= _TABLE_BYTES
+    draw, step = (_by_patterns, BLOCK) if tabled else (_from_coins, _TOGETHER)
+    words = np.zeros((more.size, n_cells // 64 + 1), np.uint64)
+    for start in range(0, more.size, step):
+        draw(source, n_cells, least, more[start : start + step], words[start : start + step])
+    return words.view(np.uint8)
+
+
+def _all(n_cells: int, n_bytes: int) -> NDArray[np.uint8]:
+    return np.packbits(np.arange(8 * n_bytes) < n_cells, bitorder="little")
+
+
+def _by_patterns(
+    source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_], words: NDArray[np.uint64]
+) -> None:
+    """Draw sets 16 cells at a time, from tables."""
+    patterns = words.view("<u2")
+    missing = np.full(more.size, least, np.uint8)
+    missing += more
+    for place, table in enumerate(_counts(n_cells, least)):
+        members = table.draw(source, missing.size, missing)
+        patterns[:, place] = _draw_patterns(source, 16, members)
+        missing -= members
+    if n_cells % 16:
+        patterns[:, n_cells // 16] = _draw_patterns(source, n_cells % 16, missing)
+
+
+@lru_cache(maxsize=4)
+def _counts(n_cells: int, least: int) -> list[WordTable]:
+    """Return the distributions of the number of members among the next 16 cells, by how many are still missing."""
+
+    def weights(cells: int, missing: int) -> list[int]:
+        most = min(missing, 16)
+        ways = [math.comb(16, count) * math.comb(cells - 16, missing - count) for count in range(most + 1)]
+        return ways + [0] * (16 - most)
+
+    return [
+        WordTable(
+            [weights(cells, missing) for missing in range(min(least + 1, cells) + 1)], np.arange(17, dtype=np.uint8)
+        )
+        for cells in range(n_cells, 15, -16)
+    ]
+
+
+def _draw_patterns(source: ByteSource, n_cells: int, members: NDArray[np.uint8]) -> NDArray[np.uint16]:
+    """Draw sets of up to 16 cells, uniform among those with so many members."""
+    table, patterns = _patterns(n_cells), np.empty(members.size, np.uint16)
+    for start in range(0, members.size, BLOCK):
+        block, row = patterns[start : start + BLOCK], members[start : start + BLOCK]
+        table.take(_index(source, row), out=block, mode="wrap")  # none is out of range; "wrap" is the fastest
+        again = (np.bitwise_count(block) != row).nonzero()[0]
+        while again.size:
+            block[again] = table[_index(source, row[again])]
+            again = again[np.bitwise_count(block[again]) != row[again]]
+    return patterns
+
+
+def _index(source: ByteSource, row: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    index = row.astype(np.uint32)
+    index <<= 16
+    index |= source.bytes(2 * row.size).view("<u2")
+    return index
+
+
+@lru_cache(maxsize=8)
+def _patterns(n_cells: int) -> NDArray[np.uint16]:
+    """Return, for each number of members, what the 2**16 words stand for: every pattern equally often.
+
+    For as many as are left over, a pattern of another number says that they are to be drawn again.
+    """
+    patterns = np.arange(1 << n_cells, dtype=np.uint16)
+    table = np.full((n_cells + 1, 1 << 16), (1 << 16) - 1, np.uint16)
+    for members, row in enumerate(table):
+        fitting = patterns[np.bitwise_count(patterns) == members]
+        row[: row.size - row.size % fitting.size].reshape(-1, fitting.size)[:] = fitting
+    return table.ravel()
+
+
+def _from_coins(
+    source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_], words: NDArray[np.uint64]
+) -> None:
+    """Draw sets from coins.
+
+    Independent coins make all sets of the same number equally likely, also when those of too many are tossed again.
+    Adding uniform cells that are not in the set, until the number is right, keeps them so.
+    """
+    sizes = np.full(more.size, least, np.min_scalar_type(-n_cells - 1))  # the smallest integers are the fastest
+    sizes += more
+    _toss(source, n_cells, least, words)
+    missing = sizes - _count(words, sizes.dtype)
+    while (again := (missing < 0).nonzero()[0]).size:
+        words[again] = _toss(source, n_cells, least, np.zeros((again.size, words.shape[1]), np.uint64))
+        missing[again] = sizes[again] - _count(words[again], sizes.dtype)
+    _add(source, n_cells, words, missing)
+
+
+def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: NDArray[np.signedinteger]) -> None:
+    """Add to each set as many cells as are missing, each uniform among those that are not in it."""
+    cells = words.view(np.uint8).reshape(-1)
+    rows = np.arange(0, cells.size, 8 * words.shape[1])
+    width = 16 if n_cells <= 1 << 12 else 32
+    while missing.any():
+        # More turns at a time take fewer steps, but more of them are in vain, as sets are complete by then.
+        turns = max(1, min(int(missing.max()), 8, 4 * _TOGETHER // rows.size))
+        drawn = np.empty((turns, rows.size), np.min_scalar_type(n_cells - 1))
+        fair = _multiply_words(source, n_cells, width, drawn.reshape(-1)) >= (1 << width) % n_cells
+        # A cell that is drawn in vain, or is in the set already, adds nothing: the set waits for its next turn.
+        bits = fair.view(np.uint8).reshape(drawn.shape) << (drawn & 7).astype(np.uint8)
+        drawn >>= 3
+        for byte, bit in zip(drawn, bits, strict=True):
+            places = rows + byte
+            before = cells.take(places, mode="wrap")
+            bit *= missing > 0
+            bit |= before
+            cells[places] = bit
+            missing -= bit != before
+        if np.count_nonzero(missing) < 0.85 * missing.size:  # those that are complete leave, many at a time
+            left = missing.nonzero()[0]
+            rows, missing = rows[left], missing[left]
+
+
+def _toss(source: ByteSource, n_cells: int, least: int, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Toss a coin for each cell, and turn the heads from zeros into ones."""
+    numerator, digits = _share(n_cells, least)
+    last = _all(n_cells % 64, 8).view(np.uint64)
+    step = max(1, BLOCK // (8 * words.shape[1]))
+    for start in range(0, len(words) if digits else 0, step):
+        block = words[start : start + step]
+        for digit in range(digits):
+            tossed = source.bytes(8 * block.size).view(np.uint64).reshape(block.shape)
+            # From the last digit of the share on: a 1 turns a probability q into (1 + q) / 2, a 0 into q / 2.
+            (np.bitwise_or if numerator >> digit & 1 else np.bitwise_and)(block, tossed, out=block)
+        block[:, -1] &= last
+    return words
+
+
+@lru_cache(maxsize=32)
+def _share(n_cells: int, least: int) -> tuple[int, int]:
+    """Return the probability of a coin, as a numerator and a number of binary digits.
+
+    So small that there are seldom too many heads, and otherwise such that tossing and adding together take the least
+    time: a digit for 150 cells takes about as long as adding one.
+    """
+    mean = least - math.sqrt(least * (n_cells - least) / n_cells)
+    choices = [(math.floor(mean / n_cells * 2**digits), digits) for digits in range(9)]
+    return min(choices, key=lambda c: least - n_cells * c[0] / 2 ** c[1] + c[1] * n_cells / 150)
+
+
+def _count(words: NDArray[np.uint64], dtype: np.dtype) -> NDArray[np.signedinteger]:
+    return np.einsum("ij->i", np.bitwise_count(words).astype(dtype))  # on short rows much faster than a sum

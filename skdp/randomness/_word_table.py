@@ -1,0 +1,141 @@
+"""Exact draws from finite distributions, nearly always by one random word and one look into a table."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.randomness._sources import BLOCK, ByteSource
+
+_LEAST_BITS = 12
+
+
+class WordTable:
+    """Exact draws from a few distributions over the same outcomes, nearly always with one random word each.
+
+    Of the 2**b words of b bits, as many stand for an outcome as the first digit of its probability, to the base 2**b,
+    says. The rest, fewer than there are outcomes, is told apart by one more word, of 16 bits: of the values that the
+    two then have, as many stand for an outcome as the next digit of its probability, to the base 2**16, says. And so
+    on, as far as a draw asks for: no probability is rounded.
+
+    Parameters
+    ----------
+    weights : sequence of sequences of int, shape (n_distributions, n_outcomes)
+        A row a distribution: the probabilities are the weights, divided by their sum.
+    values : ndarray of shape (n_outcomes, ...)
+        What is drawn. At most 2**16 outcomes.
+
+    Attributes
+    ----------
+    bits : int
+        b: 16 less those that number the distributions, but at least 12.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> table = WordTable([[1, 2, 0], [0, 1, 4]], np.array([-1, 0, 1]))
+    >>> drawn = table.draw(SeededSource(0), 20_000, np.arange(20_000) % 2)
+    >>> drawn[::2].mean().round(2), drawn[1::2].mean().round(2)
+    (np.float64(-0.33), np.float64(0.8))
+    """
+
+    def __init__(self, weights: Sequence[Sequence[int]], values: NDArray[Any]) -> None:
+        self._weights, self._values = [list(row) for row in weights], values
+        self.bits = max(_LEAST_BITS, 16 - (len(weights) - 1).bit_length())
+        first = self.digits(0)
+        # As many words are settled in one row as in another, so that the run time does not tell the rows apart.
+        self._settled = int(first.sum(axis=1).min())
+        kept = np.diff(np.minimum(first.cumsum(axis=1), self._settled), prepend=0)
+        table = np.zeros((len(weights), 1 << self.bits, *values.shape[1:]), values.dtype)
+        for row, counts in zip(table, kept, strict=True):
+            row[: self._settled] = np.repeat(values, counts, axis=0)
+        self._table = table.reshape(-1, *values.shape[1:])
+        # Each row's bounds lie beyond those of the row before: one search serves them all.
+        bounds = (self.digits(1) + (first - kept << 16)).cumsum(axis=1)
+        self._ends = bounds[:, -1]
+        self._bounds = (bounds + (np.arange(len(weights)) << 32)[:, np.newaxis]).ravel()
+        self._index = np.uint16 if len(self._table) <= 1 << 16 else np.uint32
+        # Nothing changes any more: tables are shared by all threads.
+
+    def digits(self, place: int) -> NDArray[np.int64]:
+        """Return a digit of the probability of each outcome.
+
+        Parameters
+        ----------
+        place : int
+            Which digit; the first one, at 0, is to the base ``2**bits``, and can be as large as that.
+
+        Returns
+        -------
+        ndarray of shape (n_distributions, n_outcomes), dtype int64
+            The digits.
+        """
+        shift, mask = self.bits + 16 * place, 0xFFFF if place else -1
+        totals = [sum(row) for row in self._weights]
+        digits = [[(w << shift) // total & mask for w in row] for row, total in zip(self._weights, totals, strict=True)]
+        return np.array(digits, np.int64)
+
+    def draw(self, source: ByteSource, size: int, rows: NDArray[np.integer] | None = None) -> NDArray[Any]:
+        """Draw outcomes.
+
+        Parameters
+        ----------
+        source : ByteSource
+            Where the random bytes come from.
+        size : int
+            How many draws.
+        rows : ndarray of shape (size,), optional
+            The distribution of each draw; by default the only one.
+
+        Returns
+        -------
+        ndarray of shape (size, ...)
+            Values.
+        """
+        out = np.empty((size, *self._values.shape[1:]), self._values.dtype)
+        for start in range(0, size, BLOCK):
+            block = out[start : start + BLOCK]
+            words = source.bytes(2 * len(block)).view("<u2")
+            index, row = words, None
+            if rows is not None:
+                row = rows[start : start + BLOCK]
+                words = words & np.uint16((1 << self.bits) - 1)
+                index = row.astype(self._index)
+                index <<= self.bits
+                index |= words
+            self._table.take(index, axis=0, out=block, mode="wrap")  # none is out of range; "wrap" is the fastest
+            tied = (words >= self._settled).nonzero()[0]
+            if tied.size:
+                tied_rows = np.int64(0) if row is None else row[tied].astype(np.int64)
+                block[tied] = self._values[self._settle(source, tied_rows, words[tied])]
+        return out
+
+    def _settle(self, source: ByteSource, rows: Any, words: NDArray[np.uint16]) -> NDArray[np.int64]:
+        """Draw those on that their first words have not settled, and return the numbers of the outcomes."""
+        left = words.astype(np.int64)
+        left -= self._settled
+        left <<= 16
+        left += source.bytes(2 * left.size).view("<u2")
+        outcomes: NDArray[np.int64] = self._bounds.searchsorted((rows << 32) + left, side="right")
+        outcomes -= rows * len(self._values)
+        for place in (left >= self._ends[rows]).nonzero()[0].tolist():
+            row = int(np.broadcast_to(rows, left.shape)[place])
+            outcomes[place] = self._follow(source, row, int(left[place] - self._ends[row]))
+        return outcomes
+
+    def _follow(self, source: ByteSource, row: int, left: int) -> int:
+        """Compare as many further words of one draw as it takes."""
+        total = sum(self._weights[row])
+        rests = [(weight << self.bits + 16) % total for weight in self._weights[row]]
+        while True:
+            left = (left << 16) + int(source.bytes(2).view("<u2")[0])
+            bounds = list(accumulate((rest << 16) // total for rest in rests))
+            if left < bounds[-1]:
+                return bisect_right(bounds, left)
+            left -= bounds[-1]
+            rests = [(rest << 16) % total for rest in rests]
