@@ -36,10 +36,12 @@ test-long: .venv/installed
 	$(BIN)/pytest -n 2 -m long
 
 # The peers pin old packages, so they live in an environment of their own.
-bench: .venv-bench/installed
+bench: .venv-bench/installed .venv-bench-central/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
 	.venv-bench/bin/python benchmarks/transform.py
 	.venv-bench/bin/python benchmarks/local_oracles.py
+	.venv-bench/bin/python benchmarks/noise.py
+	.venv-bench-central/bin/python benchmarks/central_mean.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
@@ -52,5 +54,10 @@ bench: .venv-bench/installed
 	.venv-bench/bin/pip install --quiet --constraint constraints.txt --editable . --requirement benchmarks/requirements.txt
 	touch $@
 
+.venv-bench-central/installed: pyproject.toml benchmarks/requirements-central.txt
+	$(PYTHON) -m venv .venv-bench-central
+	.venv-bench-central/bin/pip install --quiet --editable . --requirement benchmarks/requirements-central.txt
+	touch $@
+
 clean:
-	rm -rf .venv .venv-bench report
+	rm -rf .venv .venv-bench .venv-bench-central report

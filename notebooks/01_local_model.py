@@ -27,6 +27,7 @@ import math
 import pandas as pd
 
 from skdp import (
+    DPHistogram,
     FrequencyOracleEncoder,
     RandomizedResponseEncoder,
     SubsetSelectionEncoder,
@@ -35,7 +36,6 @@ from skdp import (
 from skdp.datasets import load_adult
 from skdp.metrics import percent_error
 from skdp.oracles import ORACLES
-from skdp.randomness import SecureSource, discrete_laplace
 
 adult = load_adult().frame
 len(adult)
@@ -70,21 +70,20 @@ two_coins.round(1)
 # %% [markdown]
 # ## The same count by a trusted curator
 #
-# In the central model a curator who holds the true answers adds noise to the count itself: one person changes it by at most
-# one, so (discrete) Laplace noise of scale 1/ε is enough. At ε = ln 3 the noise z has a
-# probability proportional to a^|z| with a = e^(−ε) = 1/3: a fraction, so the integer is drawn exactly.
+# In the central model a curator who holds the true answers adds noise to the count itself: one person more or less changes it by one,
+# so discrete Laplace noise of scale 1/ε is enough.
 
 # %%
 true_count = int((sales["sales"] == "yes").sum())
-a = math.exp(-math.log(3))  # 1/3
-noise = int(discrete_laplace(SecureSource(), 1, 3, 1)[0])
-central = true_count + noise
+curator = DPHistogram(math.log(3), domain={"sales": ["yes", "no"]}).fit(sales)
+central = curator.to_frame().loc["yes"]
+print(curator.guarantee_)
 
 comparison = pd.DataFrame(
     {
-        "estimate": [two_coins.loc["yes", "count"], central],
-        "standard error": [two_coins.loc["yes", "std_error"], math.sqrt(2 * a) / (1 - a)],
-        "error in percent": percent_error([true_count] * 2, [two_coins.loc["yes", "count"], central]),
+        "estimate": [two_coins.loc["yes", "count"], central["count"]],
+        "standard error": [two_coins.loc["yes", "std_error"], central["std_error"]],
+        "error in percent": percent_error([true_count] * 2, [two_coins.loc["yes", "count"], central["count"]]),
     },
     index=["local: two coins", "central: Laplace noise"],
 )
@@ -132,16 +131,16 @@ assert table["chapter within 99 %"].all()
 assert abs(3721.5 - true_count) <= 2.576 * coins.count_variances([true_count, len(sales) - true_count])[0] ** 0.5
 
 # %% [markdown]
-# The same table by a trusted curator: each person is counted in one occupation, so replacing a person's occupation changes two
-# counts by one. Discrete Laplace noise of scale 2/ε on each of them, zeros included, has the same ε under the same relation; with
-# ε = ln 9 its ratio is a = e^(−ε/2) = 1/3.
+# The same table by a trusted curator. The bits protect against replacing a person's occupation, which is to remove one person and to add
+# another: half of ε = ln 9 for adding or removing one is ln 9 for replacing one.
 
 # %%
-noise = discrete_laplace(SecureSource(), 1, 3, len(truth))
-curator = pd.DataFrame({"true": truth, "local": ours["count"].round(1), "central": truth + noise})
+histogram = DPHistogram(math.log(9) / 2, domain={"occupation": list(truth.index)}).fit(occupation)
+print(histogram.guarantee_.to("replace"))
+curator = pd.DataFrame({"true": truth, "local": ours["count"].round(1), "central": histogram.to_frame()["count"]})
 curator["local error"] = (curator["local"] - curator["true"]).abs()
 curator["central error"] = (curator["central"] - curator["true"]).abs()
-print(f"standard errors: local {std_error.mean():.1f}, central {math.sqrt(2 * a) / (1 - a):.2f}")
+print(f"standard errors: local {std_error.mean():.1f}, central {histogram.std_error_.mean():.2f}")
 curator
 
 # %% [markdown]

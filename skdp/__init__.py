@@ -1,5 +1,14 @@
 """Differential privacy as an ordinary part of scikit-learn work."""
 
+from skdp.central import (
+    DPHistogram,
+    DPKBinsDiscretizer,
+    DPMean,
+    DPMinMaxScaler,
+    DPQuantileBinarizer,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
 from skdp.domain import Domain, Interval
 from skdp.local import (
     FrequencyOracleEncoder,
@@ -10,18 +19,26 @@ from skdp.local import (
     OnFitOnly,
     RandomizedResponseEncoder,
     RapporEncoder,
+    RapporTally,
     ReportTally,
     SecretKey,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
     recommend_strategy,
 )
-from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger
+from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BudgetExceeded",
+    "DPHistogram",
+    "DPKBinsDiscretizer",
+    "DPMean",
+    "DPMinMaxScaler",
+    "DPQuantileBinarizer",
+    "DPSimpleImputer",
+    "DPStandardScaler",
     "Domain",
     "FrequencyOracleEncoder",
     "HadamardResponseEncoder",
@@ -35,9 +52,11 @@ __all__ = [
     "PrivacyLedger",
     "RandomizedResponseEncoder",
     "RapporEncoder",
+    "RapporTally",
     "ReportTally",
     "SecretKey",
     "SubsetSelectionEncoder",
     "UnaryEncodingTransformer",
+    "privacy_statement",
     "recommend_strategy",
 ]

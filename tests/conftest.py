@@ -12,6 +12,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import settings
+
+# A busy machine is no fault of the code.
+settings.register_profile("skdp", deadline=None)
+settings.load_profile("skdp")
 
 
 class ScriptedSource:

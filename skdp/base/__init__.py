@@ -1,6 +1,7 @@
 """What every estimator here shares: reading tables, bounds and domains, its coins, its ledger, its kind of output."""
 
 from skdp.base._coins import CallCounter, check_random_state, coins
+from skdp.base._confidence import check_confidence_level
 from skdp.base._domain import declares_missing, read_domain
 from skdp.base._input import check_names, read_input
 from skdp.base._ledger import check_ledger
@@ -10,6 +11,7 @@ from skdp.base._output import as_asked
 __all__ = [
     "CallCounter",
     "as_asked",
+    "check_confidence_level",
     "check_ledger",
     "check_names",
     "check_random_state",

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from skdp.frames import Table, is_frame, read_table
 
 
-def read_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Table:
+def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -> Table:
     """Check the shape and the column names of an input as scikit-learn does, without looking at a value.
 
     Parameters
@@ -23,6 +23,8 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Table:
         The input.
     reset : bool
         True in `fit`.
+    least : int, default=1
+        How many rows there must be. Where the number of rows is private, an error would show it: then 0.
 
     Returns
     -------
@@ -34,14 +36,14 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Table:
     TypeError
         For sparse input and lazy frames.
     ValueError
-        For an empty table, 1-D or complex input, or other columns than in `fit`.
+        For a table of too few rows or no columns, 1-D or complex input, or other columns than in `fit`.
     """
     if is_frame(X):
         rows, columns = X.shape
         if columns == 0:
             raise ValueError("Found a table with 0 feature(s) (columns); at least 1 is required")
-        if rows == 0:
-            raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
+        if rows < least:
+            raise ValueError(f"Found a table with {rows} sample(s) (rows); at least {least} is required")
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return read_table(X)
     if isinstance(X, np.ma.MaskedArray):
@@ -61,7 +63,7 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Table:
                 "column, X.reshape(1, -1) for a single row, or X[['column']] of a dataframe"
             )
         X = array if isinstance(X, np.ndarray) or not hasattr(X, "__array__") else X
-    array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
+    array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
     return read_table(array)
 
 

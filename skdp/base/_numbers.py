@@ -96,13 +96,15 @@ def _is_number_or_missing(value: Any) -> bool:
     return is_missing(value) or kind_of(value) == "number"
 
 
-def read_numbers(table: Table) -> list[NDArray[np.float64]]:
-    """Read the columns of a table as finite numbers.
+def read_numbers(table: Table, *, missing: bool = False) -> list[NDArray[np.float64]]:
+    """Read the columns of a table as numbers.
 
     Parameters
     ----------
     table : Table
         The columns.
+    missing : bool, default=False
+        Whether a value may be missing, which is then nan, or infinite.
 
     Returns
     -------
@@ -114,25 +116,25 @@ def read_numbers(table: Table) -> list[NDArray[np.float64]]:
     TypeError
         If a column is not numeric; the error names it and shows no value.
     ValueError
-        If a value is missing or infinite; the same.
+        If a value is missing or infinite and may not be; the same.
     """
     columns: list[NDArray[np.float64]] = []
     for name, column in zip(table.names, table.columns, strict=True):
         try:
-            numbers = to_numbers(column).astype(float)
+            numbers = to_numbers(column).astype(float, copy=False)
         except ColumnError as error:
             raise TypeError(f"column {name!r}: {error}") from None
         if not np.isfinite(numbers).all():
-            if getattr(getattr(column, "dtype", None), "kind", "") == "O" and not all(
-                map(_is_number_or_missing, column)
-            ):
+            objects = getattr(getattr(column, "dtype", None), "kind", "") == "O"
+            if objects and not all(map(_is_number_or_missing, column)):
                 # In the words that scikit-learn's own check looks for.
                 raise TypeError(
                     f"every argument must be free of strings and of whatever else is no number; column {name!r} is not"
                 )
-            raise ValueError(
-                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public "
-                "rule."
-            )
+            if not missing:
+                raise ValueError(
+                    f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a "
+                    "public rule."
+                )
         columns.append(numbers)
     return columns

@@ -88,6 +88,8 @@ def _from_pandas(column: pd.Series) -> NDArray[np.floating]:
 def _from_polars(column: Any) -> NDArray[np.floating]:
     import polars
 
+    if column.dtype == polars.Null:  # a column without any value has no other type
+        return np.full(len(column), np.nan)
     if not column.dtype.is_numeric():
         raise _refuse(column.dtype.base_type())
     if column.dtype != polars.Float32:
@@ -102,6 +104,8 @@ def _from_arrow(column: Any) -> NDArray[np.floating]:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
+    if types.is_null(kind):
+        return np.full(len(column), np.nan)
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
         raise _refuse(kind)
     if kind != pyarrow.float32():

@@ -9,6 +9,7 @@ from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._permanent import SecretKey
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._rappor import RapporEncoder
+from skdp.local._rappor_tally import RapporTally
 from skdp.local._recommend import recommend_strategy
 from skdp.local._subset_selection import SubsetSelectionEncoder
 from skdp.local._tally import ReportTally
@@ -23,6 +24,7 @@ __all__ = [
     "OnFitOnly",
     "RandomizedResponseEncoder",
     "RapporEncoder",
+    "RapporTally",
     "ReportTally",
     "SecretKey",
     "SubsetSelectionEncoder",

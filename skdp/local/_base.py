@@ -28,7 +28,6 @@ from skdp.coding import is_missing
 from skdp.domain import Codes, Domain
 from skdp.exact import log_upper
 from skdp.frames import Table
-from skdp.local._budget import attribute_epsilons
 from skdp.local._estimation import ReportEstimator
 from skdp.local._memo import Memo
 from skdp.local._repeated import RepeatedReports
@@ -58,9 +57,6 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
     random_state: Any
 
     _mechanism: str
-
-    @abstractmethod
-    def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle: ...
 
     @abstractmethod
     def _writer(self, table: Table) -> Write:
@@ -133,8 +129,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
         sizes = [domain.select(columns).size for columns in attributes]
         if max(sizes) >= 1 << 32:
             raise ValueError(f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns")
-        epsilons = attribute_epsilons(epsilon, attributes, sizes, self.strategy, self.shares)
-        oracles = tuple(self._make_oracle(k, part) for k, part in zip(sizes, epsilons, strict=True))
+        oracles, again = self._make_oracles(epsilon, attributes, sizes)
         memo = None
         if self.memoize:
             sample = self.strategy == "sample"
@@ -142,18 +137,20 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
             name = type(self).__name__
             memo = Memo(self.secret_key, name, domain, attributes, oracles, sample=sample, unknown=uniform)
         guarantee = self._promise(oracles, domain, memo)
-        rounds = self._add_round(oracles, guarantee, attributes, sizes)
+        rounds = self._add_round(oracles, again, guarantee)
         # Everything is checked before the first attribute is set.
         self.domain_ = domain
         self.categories_ = [np.array(domain[name].labels, dtype=object) for name in domain.columns]
         self.oracles_ = rounds or oracles
         self.guarantee_ = guarantee
-        for attribute in ("permanent_oracles_", "instantaneous_guarantee_"):
-            self.__dict__.pop(attribute, None)
         if memo is not None:
             self.permanent_oracles_ = oracles
+        else:
+            self.__dict__.pop("permanent_oracles_", None)
         if rounds:
             self.instantaneous_guarantee_ = self._promise(rounds, domain, None)
+        else:
+            self.__dict__.pop("instantaneous_guarantee_", None)
         # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
         self._memo = memo
         self._rounds = rounds
@@ -183,7 +180,8 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
         worst = max(ratios) if self.strategy == "sample" else prod(ratios, start=Fraction(1))
         mechanism, secure = self._mechanism, self.random_state is None
         if memo is not None:
-            value = "bucket" if isinstance(oracles[0], LocalHashing) else "value"
+            kinds = dict.fromkeys("bucket" if isinstance(oracle, LocalHashing) else "value" for oracle in oracles)
+            value = " or ".join(kinds)
             unit = "the columns together" if self.strategy == "joint" else "a column"
             mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {max(memo.n_states)} of them"
             secure = True  # the coins come from the key

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from numbers import Real
 from statistics import NormalDist
 from typing import Any
 
@@ -14,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.base import check_confidence_level
 from skdp.domain import Domain
 from skdp.local._tally import ReportTally
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
@@ -304,29 +304,6 @@ class ReportEstimator(ABC):
             {"count": flat, "std_error": std_error, "lower": flat - reach, "upper": flat + reach},
             index=self.domain_.select(chosen).cells(),
         )
-
-
-def check_confidence_level(level: Any) -> float:
-    """Check a confidence level.
-
-    Parameters
-    ----------
-    level : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    float
-        The level.
-
-    Raises
-    ------
-    ValueError
-        If it is no number between 0 and 1.
-    """
-    if not isinstance(level, Real) or isinstance(level, bool) or not 0 < float(level) < 1:
-        raise ValueError(f"confidence_level must be a number between 0 and 1, got {level!r}")
-    return float(level)
 
 
 def _outer_sums(oracles: Sequence[FrequencyOracle], parts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

@@ -6,7 +6,9 @@ from fractions import Fraction
 from typing import Any, Self
 
 from skdp.local._report_columns import ReportColumns
+from skdp.local._unary_encoding import check_output
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle
+from skdp.oracles._choice import WITH_BITS, WITH_SECOND_ROUND
 from skdp.privacy import PrivacyLedger
 
 
@@ -14,7 +16,8 @@ class FrequencyOracleEncoder(ReportColumns):
     """Report each column by the oracle with the least error, or by one that is named.
 
     Which oracle is best depends on epsilon and on the number of values only: the exact mean squared error of each is
-    known in closed form, for all data alike (for Hadamard response of several blocks, for uniform data).
+    known in closed form, for all data alike (for Hadamard response of several blocks, for uniform data). With a second
+    round of noise, it is the error of both rounds that decides.
 
     Parameters
     ----------
@@ -35,6 +38,17 @@ class FrequencyOracleEncoder(ReportColumns):
         As for `RandomizedResponseEncoder`.
     handle_unknown : {"error", "uniform"} or a declared value, default="error"
         As for `RandomizedResponseEncoder`.
+    output : {"bits", "unbiased"}, default="bits"
+        ``"bits"``: the reports as they are, bits or not. ``"unbiased"``: a feature matrix with a column a category, as
+        for `UnaryEncodingTransformer`. It needs an oracle with a bit for each value, so "auto" considers subset
+        selection and unary encoding only; with sets of one value the former is randomised response.
+    memoize : bool, default=False
+        As for `RandomizedResponseEncoder`; every oracle can be memoised.
+    secret_key : bytes, optional
+        As for `RandomizedResponseEncoder`.
+    instantaneous_epsilon : float, optional
+        As for `RandomizedResponseEncoder`. A second round is known for randomised response, unary encoding and local
+        hashing, so "auto" considers these only.
     ledger : PrivacyLedger, optional
         Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
     random_state : int, optional
@@ -43,13 +57,22 @@ class FrequencyOracleEncoder(ReportColumns):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up.
+        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up;
+        with `memoize`, what all calls together promise for a record whose values stay the same.
     domain_ : Domain
         The declared values of every column.
     categories_ : list of ndarray
         The same as a list.
+    oracle_ : list of str
+        The name of the oracle of each attribute.
+    expected_error_ : list of float
+        For each attribute, the mean over its values of n times the variance of an estimated frequency.
     oracles_ : tuple of FrequencyOracle
         The protocol of each attribute.
+    permanent_oracles_ : tuple of FrequencyOracle
+        With `memoize`, the protocol of the permanent reports; `oracles_` are those of a single report.
+    instantaneous_guarantee_ : PrivacyGuarantee
+        With `instantaneous_epsilon`, what a single report promises.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of str
@@ -58,11 +81,8 @@ class FrequencyOracleEncoder(ReportColumns):
     Raises
     ------
     TypeError, ValueError
-        By `fit`, for a parameter out of range or a domain that does not fit.
-    oracle_ : list of str
-        The name of the oracle of each attribute.
-    expected_error_ : list of float
-        For each attribute, the mean over its values of n times the variance of an estimated frequency.
+        By `fit`, for a parameter out of range, a domain that does not fit, or an oracle that has no bits or no second
+        round where one is asked for.
 
     See Also
     --------
@@ -73,8 +93,9 @@ class FrequencyOracleEncoder(ReportColumns):
     **Privacy.** Local model: holds against whoever receives the output, for each record, under replacement of the
     record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. `fit` reads column names
     and dtypes, and the data only where ``categories="auto"`` finds no declared dtype. Every call of `transform` is a
-    new release. Other columns of the same person are not in the output, are not protected, and may reveal these ones;
-    the row index passes through.
+    new release unless it is memoised: what `RandomizedResponseEncoder` says of repeated collection holds here, with
+    buckets for values where a column is hashed. Other columns of the same person are not in the output, are not
+    protected, and may reveal these ones; the row index passes through.
 
     The output columns are those of the oracle: whole numbers (the position of the category) for randomised response,
     bits for unary encoding and subset selection, seed and bucket for hashing, function and index for the sketch, an
@@ -102,6 +123,10 @@ class FrequencyOracleEncoder(ReportColumns):
         shares: Any = "uniform",
         categories: Any = "auto",
         handle_unknown: Any = "error",
+        output: str = "bits",
+        memoize: bool = False,
+        secret_key: bytes | None = None,
+        instantaneous_epsilon: float | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -112,6 +137,10 @@ class FrequencyOracleEncoder(ReportColumns):
         self.shares = shares
         self.categories = categories
         self.handle_unknown = handle_unknown
+        self.output = output
+        self.memoize = memoize
+        self.secret_key = secret_key
+        self.instantaneous_epsilon = instantaneous_epsilon
         self.ledger = ledger
         self.random_state = random_state
 
@@ -120,16 +149,31 @@ class FrequencyOracleEncoder(ReportColumns):
             raise ValueError(f"oracle must be one of {('auto', *ORACLES)}, got {self.oracle!r}")
         if self.max_report_bytes is not None:
             check_size(self.max_report_bytes, least=1, name="max_report_bytes")
+        check_output(self.output)
+        self._candidates()
         self._chosen: list[str] = []
         return super()._check_parameters()
 
-    def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
-        if self.oracle == "auto":
-            name, oracle = choose_oracle(k, epsilon, max_report_bytes=self.max_report_bytes)
-        else:
-            name, oracle = self.oracle, ORACLES[self.oracle](k, epsilon)
+    def _candidates(self) -> list[str]:
+        """Name the oracles that can do what is asked for."""
+        names = [*ORACLES] if self.oracle == "auto" else [self.oracle]
+        if self.output == "unbiased":
+            names = _those_of(names, WITH_BITS, "output='unbiased' needs an oracle with a bit for each value")
+        if self.instantaneous_epsilon is not None:
+            names = _those_of(names, WITH_SECOND_ROUND, "instantaneous_epsilon needs an oracle with a second round")
+        return names
+
+    def _choose(self, k: int, epsilon: Any, again: Fraction | None) -> FrequencyOracle:
+        limit = self.max_report_bytes if self.oracle == "auto" else None
+        name, oracle = choose_oracle(k, epsilon, again=again, max_report_bytes=limit, among=self._candidates())
         self._chosen.append(name)
         return oracle
+
+    def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
+        return self._choose(k, epsilon, None)
+
+    def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> FrequencyOracle:
+        return self._choose(k, epsilon, again)
 
     def fit(self, X: Any, y: Any = None) -> Self:  # numpydoc ignore=GL08
         super().fit(X, y)
@@ -138,3 +182,10 @@ class FrequencyOracleEncoder(ReportColumns):
         return self
 
     fit.__doc__ = ReportColumns.fit.__doc__
+
+
+def _those_of(names: list[str], able: tuple[str, ...], need: str) -> list[str]:
+    left = [name for name in names if name in able]
+    if not left:
+        raise ValueError(f"{need}, one of {able}, got {names[0]!r}")
+    return left

@@ -12,9 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from skdp.base import CallCounter, check_ledger, check_random_state, coins
+from skdp.base import CallCounter, check_confidence_level, check_ledger, check_random_state, coins
 from skdp.frames import Table, is_frame, read_table
-from skdp.local._estimation import check_confidence_level
 from skdp.local._report_columns import read_report_table
 from skdp.local._words import Start, WordCoder, check_words
 from skdp.oracles._parameters import check_size

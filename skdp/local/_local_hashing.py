@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from skdp.local._report_columns import ReportColumns
 from skdp.oracles import LocalHashing
+from skdp.oracles._two_rounds import hashing_for_two_rounds
 from skdp.privacy import PrivacyLedger
 
 
@@ -20,8 +22,10 @@ class LocalHashingEncoder(ReportColumns):
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together; finite and > 0.
     n_buckets : int, optional
-        The number g of buckets; 2 is binary local hashing (BLH). By default the best one, near e^eps + 1 (optimised
-        local hashing, OLH).
+        The number g of buckets; 2 is binary local hashing (BLH). By default the one with the least error: near
+        e^eps + 1 (optimised local hashing, OLH), where eps is `instantaneous_epsilon` if there are two rounds. All
+        permanent reports of a record, whatever values it has had, cost g times epsilon at most: with fewer buckets that
+        is less, and the error larger.
     strategy : {"split", "joint", "sample"}, default="split"
         As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
     shares : "uniform", "proportional" or mapping, default="uniform"
@@ -36,7 +40,8 @@ class LocalHashingEncoder(ReportColumns):
     secret_key : bytes, optional
         As for `RandomizedResponseEncoder`.
     instantaneous_epsilon : float, optional
-        As for `RandomizedResponseEncoder`: the bucket is randomised once more at each report.
+        As for `RandomizedResponseEncoder`: the bucket is randomised once more at each report. Both rounds together
+        have the error of one round with this epsilon.
     ledger : PrivacyLedger, optional
         Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
     random_state : int, optional
@@ -133,3 +138,6 @@ class LocalHashingEncoder(ReportColumns):
 
     def _make_oracle(self, k: int, epsilon: Any) -> LocalHashing:
         return LocalHashing(k, epsilon, n_buckets=self.n_buckets)
+
+    def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> LocalHashing:
+        return hashing_for_two_rounds(k, epsilon, again) if self.n_buckets is None else self._make_oracle(k, epsilon)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.coding import ColumnError
 from skdp.domain import Codes, Domain, Interval
-from skdp.local._permanent import SecretKey
-from skdp.local._record_ids import canonical, framed
-from skdp.oracles import FrequencyOracle, LocalHashing
+from skdp.local._permanent import SecretKey, framed, keyed_digests
+from skdp.local._permanent_sets import keyed_sets
+from skdp.local._record_ids import canonical
+from skdp.oracles import FrequencyOracle, LocalHashing, SubsetSelection
 from skdp.randomness import ByteSource, uniform_integers
 
-_FORMAT = b"skdp permanent report 1"
+FORMAT = b"skdp permanent report 2"
 """To be raised whenever an oracle makes other use of its coins: old and new reports must not share any."""
 
 _RATE = 136
@@ -112,8 +112,9 @@ class Memo:
         self._key = SecretKey(key)
         self._domains = [domain.select(columns) for columns in attributes]
         self._oracles, self._sample, self._unknown = oracles, sample, unknown
-        contexts = [_context(part, oracle) for part, oracle in zip(self._domains, oracles, strict=True)]
-        self._contexts = [framed(_FORMAT, owner.encode(), context) for context in contexts]
+        self._contexts = [
+            context_of(owner, *_written(part, oracle)) for part, oracle in zip(self._domains, oracles, strict=True)
+        ]
         self.n_states = [
             oracle.n_buckets if isinstance(oracle, LocalHashing) else math.prod(size + unknown for size in part.sizes)
             for part, oracle in zip(self._domains, oracles, strict=True)
@@ -129,7 +130,7 @@ class Memo:
         codes : list of ndarray
             A code a row for each column; the number of values of a column marks an undeclared value. They are used up.
         records : sequence of bytes
-            The id of each row.
+            The id of each row, all different.
 
         Returns
         -------
@@ -142,7 +143,7 @@ class Memo:
         if self._sample:
             # Permanent too: fresh draws would report all columns in the end. The values have no part in it.
             number = len(self._oracles)
-            coins = self._coins(framed(*self._contexts), b"sample", [(record,) for record in records])
+            coins = self._coins(framed(*self._contexts), "sample", records)
             drawn = [uniform_integers(source, number, 1)[0] for source in coins]
             chosen = np.array(drawn, np.min_scalar_type(number - 1))
         reports = []
@@ -158,53 +159,85 @@ class Memo:
         return reports, chosen
 
     def _report(self, index: int, codes: NDArray[np.int64], records: Sequence[bytes]) -> NDArray[Any]:
-        """Compute the reports of one attribute; equal rows of the call are computed once."""
+        """Compute the reports of one attribute."""
         context, domain, oracle = self._contexts[index], self._domains[index], self._oracles[index]
-        written = codes.astype(">i8").tobytes()
-        width = 8 * codes.shape[1]
-        keys = [(record, written[width * row : width * (row + 1)]) for row, record in enumerate(records)]
-        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-        order = np.array([places[key] for key in keys], np.intp)
-        distinct = np.empty((len(places), codes.shape[1]), np.int64)
-        distinct[order] = codes
-        pairs = list(places)
-        columns = list(distinct.T)
+        written, width = codes.astype(">i8").tobytes(), 8 * len(domain.columns)
+        values = [written[start : start + width] for start in range(0, len(written), width)]
+        columns = list(codes.T)
         if self._unknown:
             # Undeclared values are a value of their own, with coins of their own for what replaces it.
-            for row, source in enumerate(self._coins(context, b"unknown", pairs)):
+            for row, source in enumerate(self._coins(context, "unknown", records, values)):
                 for column, size in zip(columns, domain.sizes, strict=True):
                     drawn = uniform_integers(source, size, 1)[0]
                     column[row] = drawn if column[row] == size else column[row]
         joint = domain.join(columns)
+        if isinstance(oracle, SubsetSelection):
+            return keyed_sets(oracle, joint, self._digests(context, "report", records, values))
         if not isinstance(oracle, LocalHashing):
-            return _each(oracle, joint, self._coins(context, b"report", pairs))[order]
+            return report_each(oracle, joint, self._coins(context, "report", records, values))
         # The permanent report is one of the bucket: values of one bucket share it, and there are few buckets.
-        seeds = [oracle.hash_family.draw(source, 1) for source in self._coins(context, b"seed", [p[:1] for p in pairs])]
-        report = np.empty((len(pairs), 2), np.uint64)
+        seeds = [oracle.hash_family.draw(source, 1) for source in self._coins(context, "seed", records)]
+        report = np.empty((len(records), 2), np.uint64)
         report[:, 0] = np.concatenate([np.empty(0, np.uint64), *seeds])
         buckets = oracle.hash_family(report[:, 0], joint)
-        own = [(record, b"%d" % bucket) for (record, _), bucket in zip(pairs, buckets.tolist(), strict=True)]
-        report[:, 1] = _each(oracle._inner, buckets, self._coins(context, b"report", own))
-        return report[order]
+        written_buckets = [b"%d" % bucket for bucket in buckets.tolist()]
+        report[:, 1] = report_each(oracle._inner, buckets, self._coins(context, "report", records, written_buckets))
+        return report
 
-    def _coins(self, context: bytes, purpose: bytes, keys: Iterable[tuple[bytes, ...]]) -> Iterator[KeyedSource]:
-        start = hmac.new(self._key, framed(context, purpose), hashlib.sha256)
-        for key in keys:
-            code = start.copy()
-            code.update(framed(*key))
-            yield KeyedSource(code.digest())
+    def _digests(self, context: bytes, purpose: str, *fields: Sequence[bytes]) -> list[bytes]:
+        return keyed_digests(self._key, (context, purpose), *fields)
+
+    def _coins(self, context: bytes, purpose: str, *fields: Sequence[bytes]) -> Iterator[KeyedSource]:
+        return map(KeyedSource, self._digests(context, purpose, *fields))
 
 
-def _each(oracle: FrequencyOracle, codes: Codes, sources: Iterable[ByteSource]) -> NDArray[Any]:
-    """Report each code with coins of its own."""
-    empty = oracle.report(codes[:0], KeyedSource(b""))
+class _Reporter(Protocol):
+    def report(self, codes: NDArray[Any], source: ByteSource, /) -> NDArray[Any]: ...
+
+
+def report_each(protocol: _Reporter, codes: NDArray[Any], sources: Iterable[ByteSource]) -> NDArray[Any]:
+    """Report each code with coins of its own.
+
+    Parameters
+    ----------
+    protocol : FrequencyOracle or NumericMechanism
+        What reports.
+    codes : ndarray of integers, shape (n,)
+        What is reported.
+    sources : iterable of ByteSource
+        One a code.
+
+    Returns
+    -------
+    ndarray of shape (n, …)
+        The reports.
+    """
+    empty = protocol.report(codes[:0], KeyedSource(b""))
     reports = np.empty((codes.size, *empty.shape[1:]), empty.dtype)
     for row, source in enumerate(sources):
-        reports[row : row + 1] = oracle.report(codes[row : row + 1], source)
+        reports[row : row + 1] = protocol.report(codes[row : row + 1], source)
     return reports
 
 
-def _context(domain: Domain, oracle: FrequencyOracle) -> bytes:
+def context_of(owner: str, *parts: bytes) -> bytes:
+    """Write what permanent reports belong to: reports in different contexts share no coins.
+
+    Parameters
+    ----------
+    owner : str
+        The class of the transformer.
+    *parts : bytes
+        Its parameters and columns, as far as they decide what a report means.
+
+    Returns
+    -------
+    bytes
+        32 bytes, different ones for different parts.
+    """
+    return hashlib.sha256(framed(FORMAT, owner.encode(), *parts)).digest()
+
+
+def _written(domain: Domain, oracle: FrequencyOracle) -> list[bytes]:
     parts = [repr(sorted(oracle.parameters().items())).encode()]
     for name in domain.columns:
         attribute = domain[name]
@@ -217,4 +250,4 @@ def _context(domain: Domain, oracle: FrequencyOracle) -> bytes:
                 f"memoize=True needs column names and categories of text, numbers, booleans or times; column {name!r} "
                 "has others"
             ) from None
-    return framed(*parts)
+    return parts

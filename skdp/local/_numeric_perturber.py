@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -23,21 +21,12 @@ from skdp.base import (
     read_input,
     read_numbers,
 )
-from skdp.domain import Interval
 from skdp.exact import round_up
-from skdp.local._estimation import check_confidence_level
-from skdp.oracles._numeric import (
-    SUBSTEPS,
-    NumericMechanism,
-    bin_positions,
-    check_steps,
-    expectation_maximisation,
-    round_at_random,
-)
-from skdp.oracles._numeric_hybrid import Duchi, Hybrid
-from skdp.oracles._numeric_laplace import ClampedLaplace
-from skdp.oracles._numeric_window import Piecewise, SquareWave
-from skdp.oracles._parameters import check_size
+from skdp.local._numeric_estimation import NumericEstimation
+from skdp.local._numeric_memo import NumericMemo
+from skdp.local._repeated import MemoisedReports
+from skdp.oracles import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Piecewise, SquareWave
+from skdp.oracles._numeric import SUBSTEPS, check_steps, round_at_random
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 
 _MECHANISMS: dict[str, tuple[type[Any], str]] = {
@@ -47,12 +36,9 @@ _MECHANISMS: dict[str, tuple[type[Any], str]] = {
     "square_wave": (SquareWave, "square wave mechanism"),
     "laplace": (ClampedLaplace, "clamped discrete Laplace noise"),
 }
-_BINS = 32
-_CELLS = 512
-"""The smoothing of neighbours must not reach far: about so many bins are estimated, and merged in the end."""
 
 
-class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Add noise to each number so that one record reveals little and the means can still be estimated.
 
     A number is clipped to its public bounds, rounded at random to one of `grid_size` + 1 positions, and reported by one
@@ -75,16 +61,25 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     grid_size : int, default=1024
         The number of steps between the bounds, from 1 to 65,536. Finite, so that the probability of each report is
         known exactly; the rounding keeps the mean.
+    memoize : bool, default=False
+        Whether a record that reports again repeats its report, so that the average of many reports shows no more than
+        one does. The report is then a function of `secret_key`, record id, column and position on the grid, and no
+        table is kept; `transform` needs ``record_id``. The rounding is permanent too ([5]_): a number that changes
+        within a step mostly keeps its report.
+    secret_key : bytes, optional
+        With `memoize`: as for `RandomizedResponseEncoder`.
     ledger : PrivacyLedger, optional
         Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
     random_state : int, optional
         None draws secure coins. An int gives a reproducible stream, for tests and experiments only: whoever knows it
-        can undo the noise. It differs between column names and calls, and starts anew with `fit`.
+        can undo the noise. It differs between column names and calls, and starts anew with `fit`. Of no use with
+        `memoize`: those coins come from the key.
 
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the exact probabilities and rounded up.
+        What a call of `transform` promises for one record, computed from the exact probabilities and rounded up; with
+        `memoize`, what all calls together promise for a record whose numbers stay the same.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of each column.
     report_values_ : list of ndarray
@@ -111,9 +106,17 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     record's values in the fitted columns; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``. The
     epsilons of the columns add up. `fit` reads column names, and checks that the values are finite numbers; an error
     shows that some value is not, and nothing else of the data is kept or shown. Every call of `transform` is a new
-    release, at fit and at predict time alike: m releases of a record cost m times epsilon. Other columns of the same
-    person are not in the output, are not protected, and may reveal these ones. The row index passes through: reset it
-    before publishing if it identifies anybody.
+    release, at fit and at predict time alike, unless it is memoised: m releases of a record cost m times epsilon. Other
+    columns of the same person are not in the output, are not protected, and may reveal these ones. The row index passes
+    through: reset it before publishing if it identifies anybody.
+
+    **Repeated collection.** With `memoize`, what `RandomizedResponseEncoder` says of it holds here, with positions of
+    the grid for values: `guarantee_` is what all reports of a record cost together while its numbers stay the same, and
+    each further position of a column that it is ever rounded to costs as much again, up to their number
+    (`guarantee_for_changes`). *That* a number moved to another position, and when, is not hidden. Column names, bounds,
+    grid and epsilon enter the keyed function. There is no second round of noise: it would be one on the reports of the
+    first, which are so many that little would be left of them. Where a single report needs a bound of its own, cut the
+    numbers into bins: `RandomizedResponseEncoder` with an `Interval` has ``instantaneous_epsilon``.
 
     For bounds -1 and 1, the variance of a report is at most
 
@@ -138,6 +141,7 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     .. [3] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
     .. [4] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally utility-maximizing privacy mechanisms. SIAM J.
        Comput. 41(6).
+    .. [5] B. Ding, J. Kulkarni, S. Yekhanin (2017). Collecting telemetry data privately. NeurIPS.
 
     Examples
     --------
@@ -163,11 +167,11 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> perturber.estimate_distribution(perturber.fit_transform(people), n_bins=5).round(3)
                left  right  frequency
     age
-    [0, 20)     0.0   20.0      0.067
-    [20, 40)   20.0   40.0      0.513
-    [40, 60)   40.0   60.0      0.348
-    [60, 80)   60.0   80.0      0.066
-    [80, 100]  80.0  100.0      0.006
+    [0, 20)     0.0   20.0      0.063
+    [20, 40)   20.0   40.0      0.530
+    [40, 60)   40.0   60.0      0.339
+    [60, 80)   60.0   80.0      0.064
+    [80, 100]  80.0  100.0      0.004
 
     A missing value is refused, and where it is not shown:
 
@@ -184,6 +188,8 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         mechanism: str = "hybrid",
         bounds: Any = None,
         grid_size: int = 1024,
+        memoize: bool = False,
+        secret_key: bytes | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -191,6 +197,8 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mechanism = mechanism
         self.bounds = bounds
         self.grid_size = grid_size
+        self.memoize = memoize
+        self.secret_key = secret_key
         self.ledger = ledger
         self.random_state = random_state
 
@@ -219,8 +227,12 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = read_input(self, X, reset=True)
         bounds = read_bounds(self.bounds, table.names)
         make, description = _MECHANISMS[self.mechanism]
-        mechanism: NumericMechanism = make(self.grid_size, epsilon / len(table.names))
+        share = epsilon / len(table.names)
+        mechanism: NumericMechanism = make(self.grid_size, share)
         values = [_values(mechanism, low, high) for low, high in bounds]
+        memo = None
+        if self.memoize:
+            memo = NumericMemo(self.secret_key, type(self).__name__, table.names, bounds, mechanism, share)
         read_numbers(table)
         # Everything is checked before the first attribute is set.
         self.bounds_ = bounds
@@ -228,13 +240,20 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.report_values_ = [np.unique(column) for column in values]
         # The shares of the columns add up to epsilon, and no share is exceeded.
         achieved = round_up(len(table.names) * Fraction(mechanism.epsilon))
+        self._mechanism = description
+        if memo is not None:
+            description += (
+                f", memoised: epsilon per distinct position of a column on the grid, at most {mechanism.steps + 1} of "
+                "them"
+            )
         self.guarantee_ = PrivacyGuarantee(
             min(achieved, round_up(epsilon)),
             scope=table.names,
             mechanism=description,
-            secure=self.random_state is None,
+            secure=self.random_state is None or memo is not None,
         )
         self._values = values
+        self._memo = memo
         # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
         self._seed = self.random_state
         self._ledger = self.ledger
@@ -251,15 +270,46 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_steps(self.grid_size)
         check_ledger(self.ledger)
         check_random_state(self.random_state)
+        self._check_memo()
         return epsilon
 
-    def transform(self, X: Any) -> Any:
-        """Privatise a table: a new release with fresh coins at every call.
+    def _cost_of_changes(self, n_values: int) -> Fraction:
+        positions = min(n_values, self.mechanism_.steps + 1)
+        return len(self.bounds_) * positions * Fraction(self.mechanism_.epsilon)
+
+    def fit_transform(self, X: Any, y: Any = None, record_id: Any = None) -> Any:
+        """Fit, and privatise the same table.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values.
+        y : None
+            Ignored.
+        record_id : array-like of shape (n_samples,), optional
+            As for `transform`.
+
+        Returns
+        -------
+        same kind as X
+            As for `transform`.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetExceeded
+            As for `fit` and `transform`.
+        """
+        return self.fit(X, y).transform(X, record_id=record_id)
+
+    def transform(self, X: Any, record_id: Any = None) -> Any:
+        """Privatise a table: a new release at every call, with fresh coins unless it is memoised.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             True values, in the columns of `fit`.
+        record_id : array-like of shape (n_samples,), optional
+            Whose the rows are: needed with ``memoize=True``, and only then. As for `RandomizedResponseEncoder`.
 
         Returns
         -------
@@ -271,7 +321,8 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If X has other columns, or holds anything but finite numbers.
+            If X has other columns, or holds anything but finite numbers, or the record ids are missing, repeated, too
+            few, or not wanted.
         BudgetExceeded
             If the ledger does not cover the release.
         """
@@ -279,15 +330,21 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = read_input(self, X, reset=False)
         check_names(self, table, self.guarantee_.scope)
         scaled = [self._scale(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds_, strict=True)]
+        records = self._read_records(record_id, len(table.columns[0]))
         if self._ledger is not None:
             self._ledger.charge(self.guarantee_, type(self).__name__)
         call = self._calls.advance()
         names = self.guarantee_.scope
-        columns = []
-        for name, places, values in zip(names, scaled, self._values, strict=True):
-            source = coins(self._seed, type(self).__name__, call, "report", name)
-            columns.append(values[self.mechanism_.report(round_at_random(places, source), source)])
+        if self._memo is not None:
+            reports = self._memo.report(scaled, records)
+        else:
+            reports = [self._randomise(places, call, name) for places, name in zip(scaled, names, strict=True)]
+        columns = [values[report] for values, report in zip(self._values, reports, strict=True)]
         return as_asked(self, table.rebuild(columns, names))
+
+    def _randomise(self, places: NDArray[np.int64], call: int, name: Any) -> NDArray[np.int64]:
+        source = coins(self._seed, type(self).__name__, call, "report", name)
+        return self.mechanism_.report(round_at_random(places, source), source)
 
     def encode(self, X: Any) -> Any:
         """Clip the numbers of a table to their bounds, without noise. Not private.
@@ -326,161 +383,6 @@ class NumericPerturber(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         place = (np.clip(numbers, low, high) - low) / (high - low)
         return np.rint(place * (self.mechanism_.steps * SUBSTEPS)).astype(np.int64)
 
-    def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
-        """Estimate the mean of each column, of the values clipped to their bounds.
-
-        Parameters
-        ----------
-        reports : same kind as what `transform` returns
-            Privatised rows.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``mean, std_error, lower, upper`` for each column. The mean is that of the reports, without bias. The
-            standard error is their standard deviation (at least the smallest that the mechanism has) over the root of
-            their number: right for the mean of the population that the records are drawn from, and for the mean of
-            these very records too large rather than too small. The interval is a normal approximation, and not cut to
-            the bounds.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the reports come from another transformer, or the parameter is out of range.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
-        """
-        check_is_fitted(self)
-        reach = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
-        steps = self.mechanism_.steps
-        extremes = self.mechanism_.variances([0, steps // 2])
-        rows = []
-        for counts, values, (low, high) in zip(
-            self._count_reports(reports), self.report_values_, self.bounds_, strict=True
-        ):
-            n = int(counts.sum())
-            mean = counts @ values / n
-            least, most = np.sort(extremes) * ((high - low) / steps) ** 2
-            # Reports that happen to agree, or a single one, do not say how much they vary: the mechanism does.
-            variance = max(least, counts @ (values - mean) ** 2 / (n - 1)) if n > 1 else most
-            std_error = np.sqrt(variance / n)
-            rows.append((mean, std_error, mean - reach * std_error, mean + reach * std_error))
-        index = pd.Index(self.guarantee_.scope, name="column", tupleize_cols=False)
-        return pd.DataFrame(rows, columns=["mean", "std_error", "lower", "upper"], index=index)
-
-    def estimate_distribution(self, reports: Any, *, n_bins: int | None = None, smooth: bool = True) -> pd.DataFrame:
-        """Estimate how the values of each column are distributed over bins of equal width.
-
-        The likeliest distribution on the exact channel, by expectation maximisation; with smoothing between updates as
-        the square wave mechanism has it ("EMS"). That is biased where the distribution has spikes, and has no standard
-        errors; to learn how sure it is, repeat it on resampled reports, which is free.
-
-        Parameters
-        ----------
-        reports : same kind as what `transform` returns
-            Privatised rows.
-        n_bins : int, optional
-            The number of bins between the bounds, at most `grid_size`; by default 32, or fewer on a smaller grid.
-        smooth : bool, default=True
-            Whether to smooth. Without it, the estimate follows the noise the more the more bins there are.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``left, right, frequency``: the edges of each bin, and the share of the values in it, indexed by bin for one
-            column and by (column, bin) for several.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the reports come from another transformer, a parameter is out of range, or the mechanism reports nothing
-            but two numbers (Duchi's, and the hybrid one up to epsilon = 0.61), which tell the mean only.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
-        """
-        check_is_fitted(self)
-        steps = self.mechanism_.steps
-        bins = check_size(min(_BINS, steps) if n_bins is None else n_bins, least=1, most=steps, name="n_bins")
-        if self.mechanism_.n_reports == 2 < bins + 1:
-            raise ValueError(
-                "two numbers are all that is reported, and they tell the mean but not the distribution; use "
-                "mechanism='square_wave'"
-            )
-        cells = bins * max(1, min(_CELLS, steps) // bins) if smooth else bins
-        channel = self.mechanism_.spread(bin_positions(steps, cells))
-        parts = []
-        for name, counts, values, distinct, (low, high) in zip(
-            self.guarantee_.scope,
-            self._count_reports(reports),
-            self._values,
-            self.report_values_,
-            self.bounds_,
-            strict=True,
-        ):
-            merged = _merge(channel.T, values, distinct).T
-            frequencies = expectation_maximisation(merged, counts, smooth=smooth)
-            interval = Interval(low, high, bins=bins)
-            table = {
-                "left": interval.edges[:-1],
-                "right": interval.edges[1:],
-                "frequency": frequencies.reshape(bins, -1).sum(axis=1),
-            }
-            parts.append(pd.DataFrame(table, index=pd.Index(interval.labels, name=name)))
-        return parts[0] if len(parts) == 1 else pd.concat(parts, keys=self.guarantee_.scope, names=["column", "bin"])
-
-    def _count_reports(self, reports: Any) -> list[NDArray[np.int64]]:
-        """Count how often each possible number was reported, and refuse any other."""
-        table = read_input(self, reports, reset=False)
-        check_names(self, table, self.guarantee_.scope)
-        counts = []
-        for name, numbers, values in zip(table.names, read_numbers(table), self.report_values_, strict=True):
-            above = np.clip(np.searchsorted(values, numbers), 1, len(values) - 1)
-            nearest = above - (numbers - values[above - 1] < values[above] - numbers)
-            # Reports may have been written with fewer digits.
-            if (np.abs(values[nearest] - numbers) > 1e-6 * (values[-1] - values[0])).any():
-                raise ValueError(f"column {name!r} holds numbers that are not reports of this transformer")
-            counts.append(np.bincount(nearest, minlength=len(values)))
-        return counts
-
-    def channel(self) -> list[list[list[Fraction]]]:
-        """Return the exact probabilities of the reports, given the position on the grid.
-
-        Returns
-        -------
-        list
-            A table for each column: a row a position, from the lower to the upper bound; a column a report, in the
-            order of `report_values_`; each entry a Fraction. There are more than ``grid_size**2`` of them, so this is
-            for small grids.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self)
-        table = self.mechanism_.channel()
-        merged = []
-        for values, distinct in zip(self._values, self.report_values_, strict=True):
-            places = np.searchsorted(distinct, values).tolist()
-            rows = []
-            for row in table:
-                entries = [Fraction(0)] * len(distinct)
-                for place, share in zip(places, row, strict=True):
-                    entries[place] += share
-                rows.append(entries)
-            merged.append(rows)
-        return merged
-
 
 def _values(mechanism: NumericMechanism, low: float, high: float) -> NDArray[np.float64]:
     """Return the number that each report stands for, rounded once."""
@@ -489,12 +391,3 @@ def _values(mechanism: NumericMechanism, low: float, high: float) -> NDArray[np.
         return np.array([float(Fraction(low) + step * place) for place in mechanism.estimates])
     except OverflowError:
         raise ValueError("epsilon is too small, or the bounds are too far apart: the reports would overflow") from None
-
-
-def _merge(
-    table: NDArray[np.float64], values: NDArray[np.float64], distinct: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Add up the rows of reports that are the same number, as some are where floats have no room for more."""
-    merged = np.zeros((len(distinct), table.shape[1]))
-    np.add.at(merged, np.searchsorted(distinct, values), table)
-    return merged

@@ -133,14 +133,30 @@ def _write(value: Any, missing: bool) -> bytes:
     raise ColumnError("holds values that are neither text nor numbers nor booleans")
 
 
-def keyed_digests(key: bytes, purpose: tuple[str, ...], *fields: Sequence[bytes]) -> list[bytes]:
+def framed(*parts: bytes) -> bytes:
+    """Join parts so that no two sequences of parts are written alike.
+
+    Parameters
+    ----------
+    *parts : bytes
+        What to join.
+
+    Returns
+    -------
+    bytes
+        Each part after its length.
+    """
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequence[bytes]) -> list[bytes]:
     """Return pseudo-random bytes for each record: HMAC-SHA256 of what they are for and of the record's fields.
 
     Parameters
     ----------
     key : bytes
         The secret key.
-    purpose : tuple of str
+    purpose : tuple of str or bytes
         What they are for.
     *fields : sequence of bytes
         One or more values a record.
@@ -151,18 +167,13 @@ def keyed_digests(key: bytes, purpose: tuple[str, ...], *fields: Sequence[bytes]
         32 bytes a record. The parts are counted and written with their lengths, so no two inputs are written alike.
     """
     start = hmac.new(key, b"skdp permanent coins %d" % len(purpose), hashlib.sha256)
-    for part in purpose:
-        start.update(_framed(part.encode()))
+    start.update(framed(*(part if isinstance(part, bytes) else part.encode() for part in purpose)))
     digests = []
     for values in zip(*fields, strict=True):
         code = start.copy()
-        code.update(b"".join(map(_framed, values)))
+        code.update(framed(*values))
         digests.append(code.digest())
     return digests
-
-
-def _framed(part: bytes) -> bytes:
-    return len(part).to_bytes(8, "big") + part
 
 
 def keyed_integers(digests: Sequence[bytes], high: int) -> NDArray[np.int64]:

@@ -128,10 +128,10 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
     >>> encoder.decode(reports, ["a.example", "b.example", "c.example", "d.example"]).round(-2)
                  count  std_error
     candidate
-    a.example  30300.0      600.0
-    b.example  15500.0      700.0
-    c.example   5400.0      600.0
-    d.example      0.0      600.0
+    a.example  29000.0      600.0
+    b.example  15000.0      700.0
+    c.example   4700.0      600.0
+    d.example      0.0      700.0
     """
 
     def __init__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,54 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.coding import ColumnError
 from skdp.local._permanent import to_bytes
 from skdp.local._rappor_decoding import METHODS, decode_counts
+from skdp.local._rappor_tally import RapporTally
 from skdp.local._report_columns import read_report_table
 from skdp.oracles._bloom import BloomRandomizer
 from skdp.oracles._unary_encoding import check_bits
-
-
-@dataclass(frozen=True, eq=False)
-class RapporTally:  # numpydoc ignore=PR02
-    """Sums over RAPPOR reports, which add over batches, days and machines.
-
-    Parameters
-    ----------
-    ones : ndarray of shape (n_columns, n_cohorts, n_bits), dtype int64
-        For each column how many reports of each cohort have a 1 in each bit.
-    cohort_sizes : ndarray of shape (n_cohorts,), dtype int64
-        The number of reports of each cohort.
-    protocol : tuple
-        The parameters of the encoder that decide what a report means.
-
-    Notes
-    -----
-    **Privacy.** A tally is computed from privatised reports only: post-processing, at no further cost.
-    """
-
-    ones: NDArray[np.int64]
-    cohort_sizes: NDArray[np.int64]
-    protocol: tuple[Any, ...]
-
-    @property
-    def n_reports(self) -> int:  # numpydoc ignore=RT01
-        """The number of reports."""
-        return int(self.cohort_sizes.sum())
-
-    def __add__(self, other: RapporTally) -> RapporTally:
-        if not isinstance(other, RapporTally):
-            return NotImplemented
-        if self.protocol != other.protocol:
-            raise ValueError("the tallies come from encoders with different parameters or columns and cannot be added")
-        return RapporTally(self.ones + other.ones, self.cohort_sizes + other.cohort_sizes, self.protocol)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, RapporTally)
-            and self.protocol == other.protocol
-            and np.array_equal(self.ones, other.ones)
-            and np.array_equal(self.cohort_sizes, other.cohort_sizes)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def count_ones(cohorts: NDArray[Any], bits: NDArray[np.bool_], n_cohorts: int) -> NDArray[np.int64]:
@@ -97,6 +52,19 @@ class RapporEstimation:
         """Say which permanent coins are meant: the same ones must never flip the bits of two different filters."""
         rappor = self.randomizer_
         return tuple(map(str, (rappor.n_bits, rappor.n_hashes, rappor.n_cohorts, rappor.flip)))
+
+    def _meaning(self) -> dict[str, Any]:
+        """Return what client and server must agree on."""
+        rappor = self.randomizer_
+        return {
+            "encoder": "RapporEncoder",
+            "columns": list(self._columns),
+            "n_bits": rappor.n_bits,
+            "n_hashes": rappor.n_hashes,
+            "n_cohorts": rappor.n_cohorts,
+            "flip": rappor.flip,
+            "heads": list(rappor.heads),
+        }
 
     def tally(self, reports: Any) -> RapporTally:
         """Sum up reports: how many have a 1 in each bit, by cohort.
@@ -135,7 +103,7 @@ class RapporEstimation:
             bits = check_bits(np.column_stack(columns[start : start + rappor.n_bits]), rappor.n_bits)
             ones.append(count_ones(cohorts, bits, rappor.n_cohorts))
         sizes = np.bincount(cohorts, minlength=rappor.n_cohorts)
-        return RapporTally(np.array(ones), sizes, (self._columns, *self._protocol(), *rappor.heads))
+        return RapporTally(np.array(ones), sizes, self._meaning())
 
     def decode(self, reports: Any, candidates: Any, *, method: str = "nnls") -> pd.DataFrame:
         """Estimate how many records truly have each candidate value.
@@ -185,7 +153,7 @@ class RapporEstimation:
             raise ValueError(f"candidates must be a mapping of columns to lists; the columns are {list(self._columns)}")
         written = {name: self._candidates(name, values) for name, values in lists.items()}
         tally = reports if isinstance(reports, RapporTally) else self.tally(reports)
-        if tally.protocol != (self._columns, *self._protocol(), *self.randomizer_.heads):
+        if tally.protocol != self._meaning():
             raise ValueError("the tally comes from an encoder with different parameters or columns")
         found = [
             decode_counts(self.randomizer_, tally.ones[self._columns.index(name)], tally.cohort_sizes, values, method)

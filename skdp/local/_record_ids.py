@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.coding import ColumnError, is_missing, plain
-from skdp.local._permanent import to_bytes
+from skdp.local._permanent import framed, to_bytes
 
 
 def canonical(value: Any) -> bytes:
@@ -50,22 +50,6 @@ def canonical(value: Any) -> bytes:
             return b"D " + time.isoformat().encode()
         return b"d " + (time if time.tz is None else time.tz_convert("UTC")).isoformat().encode()
     return to_bytes([value])[0]
-
-
-def framed(*parts: bytes) -> bytes:
-    """Join parts so that no two sequences of parts are written alike.
-
-    Parameters
-    ----------
-    *parts : bytes
-        What to join.
-
-    Returns
-    -------
-    bytes
-        Each part after its length.
-    """
-    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
 def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:

@@ -109,8 +109,8 @@ class UnaryEncodingTransformer(ReportColumns):
     >>> encoder.estimate_counts(bits).loc[["Sales", "Armed-Forces"]].round(0)
                    count  std_error   lower   upper
     occupation
-    Sales         3523.0      152.0  3226.0  3820.0
-    Armed-Forces    23.0      152.0  -274.0   320.0
+    Sales         3577.0      152.0  3280.0  3874.0
+    Armed-Forces    29.0      152.0  -268.0   326.0
     """
 
     _mechanism = "unary encoding"

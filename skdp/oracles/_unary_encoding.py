@@ -158,17 +158,18 @@ class UnaryEncoding(FrequencyOracle):
         """
         own, other = self._heads
         together = 8 // self.k
-        padded = np.zeros((-(-codes.size // together), together), np.uint8)
-        padded.reshape(-1)[: codes.size] = codes
-        # The codes of the records of a byte, as the digits of one number to the base k: the last one counts the most.
-        joined = padded.view(f"<u{together}")[:, 0]
-        width = 8 - (self.k - 1).bit_length()
-        turns = sum((joined >> place * width for place in range(1, together)), joined).astype(np.uint16)
-        turns &= 15
-        turns <<= 8
-        turns |= eight_coins((own, *[other] * (self.k - 1)) * together).draw(source, turns.size)
-        bits = _turned(self.k).take(turns, axis=0, mode="wrap")
-        return bits.reshape(-1, self.k)[: codes.size]
+        drawn = eight_coins((own, *[other] * (self.k - 1)) * together).draw(source, -(-codes.size // together))
+        padded = np.zeros(drawn.size * together, np.uint8)
+        padded[: codes.size] = codes
+        # The codes of the records of a byte become one number, the first one its lowest digit to the base k. What is
+        # left of them above leaves with the shift: there are no more than 8 bits.
+        groups = padded.view(f"<u{together}")
+        joined = groups
+        for place in range(1, together):
+            joined = joined | groups >> place * (8 - (self.k - 1).bit_length())
+        turns = joined.astype(np.uint16) << 8
+        turns |= drawn
+        return _turned(self.k).take(turns, axis=0, mode="wrap").reshape(-1, self.k)[: codes.size]
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports: those whose bit is 1.

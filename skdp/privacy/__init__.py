@@ -1,14 +1,22 @@
 """Stating and accounting for privacy guarantees."""
 
+from skdp.privacy._composition import compose
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._ledger import BudgetExceeded, PrivacyLedger
+from skdp.privacy._ledger import Amount, BudgetExceeded, PrivacyLedger
 from skdp.privacy._parameters import PrivacyLeakWarning, check_delta, check_epsilon
+from skdp.privacy._statement import PrivacyStatement, privacy_statement
+from skdp.privacy._zcdp import zcdp_epsilon
 
 __all__ = [
+    "Amount",
     "BudgetExceeded",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",
+    "PrivacyStatement",
     "check_delta",
     "check_epsilon",
+    "compose",
+    "privacy_statement",
+    "zcdp_epsilon",
 ]

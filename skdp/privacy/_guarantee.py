@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 from skdp.exact import exp_bounds, round_up
@@ -40,6 +42,10 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
     secure : bool, default=True
         False if the coins came from an int seed: then whoever knows the seed can undo the noise, and there is no
         promise towards them.
+    rho : float, optional
+        If given, the release is also rho-zero-concentrated differentially private ([1]_), as Gaussian noise makes it:
+        the Rényi divergence of each order alpha is at most ``rho * alpha``. Epsilon and delta are then one conversion
+        of it (see `zcdp_epsilon`), and `compose` finds a better one for several releases together.
 
     Raises
     ------
@@ -50,7 +56,14 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
     -----
     **Privacy.** Plain arithmetic on promises: ``g1 + g2`` for two releases about the same person (sequential
     composition, epsilons and deltas add), ``g1 | g2`` for releases about persons who are split by something public
-    (parallel composition, the larger of each). Sums are rounded up.
+    (parallel composition, the larger of each). Sums, and fractions that are given, are rounded up to floats. Rhos add
+    too; a release with ``delta = 0`` and no rho of its own counts as epsilon**2 / 2 among those that have one, and an
+    (epsilon, delta) release has none ([1]_).
+
+    References
+    ----------
+    .. [1] M. Bun, T. Steinke (2016). Concentrated differential privacy: simplifications, extensions, and lower bounds.
+       arXiv:1605.02065, propositions 1.4 and 1.9, lemma 1.7.
 
     Examples
     --------
@@ -69,10 +82,16 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
     scope: tuple[Any, ...] = ()
     mechanism: str = ""
     secure: bool = True
+    rho: float | None = None
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon, zero=True)
-        check_delta(self.delta)
+        numbers = {
+            "epsilon": _float_above(partial(check_epsilon, zero=True), self.epsilon),
+            "delta": _float_above(check_delta, self.delta),
+            "rho": None if self.rho is None else _float_above(partial(check_epsilon, name="rho", zero=True), self.rho),
+        }
+        for name, number in numbers.items():
+            object.__setattr__(self, name, number)
         if self.relation not in ("replace", "add_remove"):
             raise ValueError(f"relation must be 'replace' or 'add_remove', got {self.relation!r}")
         if self.trust not in ("local", "central"):
@@ -86,19 +105,20 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
             right,
             round_up(Fraction(left.epsilon) + Fraction(right.epsilon)),
             round_up(Fraction(left.delta) + Fraction(right.delta)),
+            operator.add,
         )
 
     def __or__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
             return NotImplemented
         left, right = self._in_one_relation(other)
-        return left._merged(right, max(left.epsilon, right.epsilon), max(left.delta, right.delta))
+        return left._merged(right, max(left.epsilon, right.epsilon), max(left.delta, right.delta), max)
 
     def to(self, relation: Relation) -> PrivacyGuarantee:
         """Express the promise for another neighbouring relation.
 
         To replace a record is to remove one and to add one: (epsilon, delta) becomes
-        (2 epsilon, (1 + e**epsilon) delta).
+        (2 epsilon, (1 + e**epsilon) delta), and rho becomes 4 rho.
 
         Parameters
         ----------
@@ -122,35 +142,54 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
             return self
         if relation == "add_remove":
             raise ValueError("a guarantee for replacing a record says nothing about adding or removing one")
+        rho = None if self.rho is None else 4 * self.rho
         if self.delta == 0:
-            return replace(self, epsilon=2 * self.epsilon, relation="replace")
+            return replace(self, epsilon=2 * self.epsilon, relation="replace", rho=rho)
         # Beyond e^800 every delta of a float is 1 or more.
         delta = (1 + exp_bounds(min(self.epsilon, 800.0))[1]) * Fraction(self.delta)
         if delta >= 1:
             raise ValueError("the implied delta for replacing a record is 1 or more: nothing is promised")
-        return replace(self, epsilon=2 * self.epsilon, delta=round_up(delta), relation="replace")
+        return replace(self, epsilon=2 * self.epsilon, delta=round_up(delta), relation="replace", rho=rho)
 
     def _in_one_relation(self, other: PrivacyGuarantee) -> tuple[PrivacyGuarantee, PrivacyGuarantee]:
         if self.relation == other.relation:
             return self, other
         return self.to("replace"), other.to("replace")
 
-    def _merged(self, other: PrivacyGuarantee, epsilon: float, delta: float) -> PrivacyGuarantee:
-        mechanisms = dict.fromkeys(name for name in (self.mechanism, other.mechanism) if name)
+    @property
+    def _any_rho(self) -> Fraction | None:
+        """Its rho, or the one that follows from delta = 0."""
+        if self.rho is not None:
+            return Fraction(self.rho)
+        return Fraction(self.epsilon) ** 2 / 2 if self.delta == 0 and self.epsilon < 1e150 else None
+
+    def _merged(
+        self,
+        other: PrivacyGuarantee,
+        epsilon: float,
+        delta: float,
+        merge: Callable[[Fraction, Fraction], Fraction],
+    ) -> PrivacyGuarantee:
+        ours, theirs = self._any_rho, other._any_rho
+        stated = self.rho is not None or other.rho is not None
+        rho = round_up(merge(ours, theirs)) if stated and ours is not None and theirs is not None else None
         return PrivacyGuarantee(
             epsilon,
             delta,
             relation=self.relation,
             trust="local" if self.trust == other.trust == "local" else "central",
             scope=tuple(dict.fromkeys((*self.scope, *other.scope))),
-            mechanism=", ".join(mechanisms),
+            mechanism=_listed(self.mechanism, other.mechanism),
             secure=self.secure and other.secure,
+            rho=rho,
         )
 
     def __str__(self) -> str:
-        parts = [f"epsilon = {_shown(self.epsilon)}"]
+        parts = [f"epsilon = {shown(self.epsilon)}"]
         if self.delta:
-            parts.append(f"delta = {_shown(self.delta)}")
+            parts.append(f"delta = {shown(self.delta)}")
+        if self.rho is not None:
+            parts.append(f"rho = {shown(self.rho)}")
         parts.append(f"{self.trust} model")
         verb = "replacing" if self.relation == "replace" else "adding or removing"
         columns = ", ".join(map(str, self.scope))
@@ -160,7 +199,30 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         return ", ".join(parts)
 
 
-def _shown(number: float) -> str:
-    """Write a number with six digits, never smaller than it is, unless the excess is a rounding error of a float."""
-    tolerant = Decimal(math.nextafter(number, 0.0))
+def _float_above(check: Callable[[Any], Fraction], number: Any) -> float:
+    """Check a number of any kind, and the smallest float that is no less: of a large fraction, it may be infinity."""
+    return float(check(round_up(check(number))))
+
+
+def _listed(mechanisms: str, further: str) -> str:
+    """Add mechanisms to a list, unless they are in it: the names may have commas of their own."""
+    if not further or f", {further}, " in f", {mechanisms}, ":
+        return mechanisms
+    return f"{mechanisms}, {further}" if mechanisms else further
+
+
+def shown(number: float) -> str:
+    """Write a number with six digits, never smaller than it is, unless the excess is the rounding errors of floats.
+
+    Parameters
+    ----------
+    number : float
+        At least 0.
+
+    Returns
+    -------
+    str
+        Without an exponent.
+    """
+    tolerant = Decimal(float(number)) * (1 - Decimal("1e-12"))
     return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant).normalize():f}"

@@ -55,8 +55,9 @@ class WordTable:
         for row, counts in zip(table, kept, strict=True):
             row[: self._settled] = np.repeat(values, counts, axis=0)
         self._table = table.reshape(-1, *values.shape[1:])
-        # Each row's bounds lie beyond those of the row before: one search serves them all.
-        bounds = (self.digits(1) + (first - kept << 16)).cumsum(axis=1)
+        # Behind the words that are settled, two words have so many values for each outcome. The bounds of each row lie
+        # beyond those of the row before, so that one search serves them all.
+        bounds = (self.digits(1) + (first - kept << 16)).cumsum(axis=1) + (self._settled << 16)
         self._ends = bounds[:, -1]
         self._bounds = (bounds + (np.arange(len(weights)) << 32)[:, np.newaxis]).ravel()
         self._index = np.uint16 if len(self._table) <= 1 << 16 else np.uint32
@@ -111,20 +112,23 @@ class WordTable:
             self._table.take(index, axis=0, out=block, mode="wrap")  # none is out of range; "wrap" is the fastest
             tied = (words >= self._settled).nonzero()[0]
             if tied.size:
-                tied_rows = np.int64(0) if row is None else row[tied].astype(np.int64)
-                block[tied] = self._values[self._settle(source, tied_rows, words[tied])]
+                left = words[tied].astype(np.int64) << 16
+                left += source.bytes(2 * tied.size).view("<u2")
+                block[tied] = self._values[self._settle(source, left, None if row is None else row[tied])]
         return out
 
-    def _settle(self, source: ByteSource, rows: Any, words: NDArray[np.uint16]) -> NDArray[np.int64]:
-        """Draw those on that their first words have not settled, and return the numbers of the outcomes."""
-        left = words.astype(np.int64)
-        left -= self._settled
-        left <<= 16
-        left += source.bytes(2 * left.size).view("<u2")
-        outcomes: NDArray[np.int64] = self._bounds.searchsorted((rows << 32) + left, side="right")
-        outcomes -= rows * len(self._values)
-        for place in (left >= self._ends[rows]).nonzero()[0].tolist():
-            row = int(np.broadcast_to(rows, left.shape)[place])
+    def _settle(
+        self, source: ByteSource, left: NDArray[np.int64], rows: NDArray[np.integer] | None
+    ) -> NDArray[np.int64]:
+        """Return the numbers of the outcomes that pairs of words stand for, or that further words settle."""
+        if rows is None:
+            outcomes, ends = self._bounds.searchsorted(left, side="right"), self._ends[0]
+        else:
+            rows = rows.astype(np.int64)
+            outcomes, ends = self._bounds.searchsorted(left + (rows << 32), side="right"), self._ends[rows]
+            outcomes -= rows * len(self._values)
+        for place in (left >= ends).nonzero()[0].tolist():
+            row = 0 if rows is None else int(rows[place])
             outcomes[place] = self._follow(source, row, int(left[place] - self._ends[row]))
         return outcomes
 

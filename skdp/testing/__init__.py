@@ -1,5 +1,6 @@
-"""Checks of the contract that every transformer which privatises its rows should keep, ours or anybody's."""
+"""Checks of the contracts of estimators, ours or anybody's: of privatised rows, and of statistics of a table."""
 
+from skdp.testing._curator import check_curator, curator_checks
 from skdp.testing._privatizer import check_privatizer, privatizer_checks
 
-__all__ = ["check_privatizer", "privatizer_checks"]
+__all__ = ["check_curator", "check_privatizer", "curator_checks", "privatizer_checks"]

@@ -30,10 +30,10 @@ def _check_errors_hide_values(subject: Subject) -> None:
             if not worked:
                 require(ledger.spent == (0, 0), f"{method} with {label} charges the ledger, and releases nothing")
             elif method == "transform":
-                require(not _shows(repr(columns_of(output))), f"transform with {label} returns the value")
+                require(not shows(repr(columns_of(output))), f"transform with {label} returns the value")
             else:
                 stored = pickle.dumps(subject.unfitted().fit(X)).decode("latin-1")
-                require(not _shows(stored), f"fit with {label} stores the value")
+                require(not shows(stored), f"fit with {label} stores the value")
 
 
 def _check_report_errors_hide_values(subject: Subject) -> None:
@@ -54,23 +54,46 @@ def _call(fitted: Any, method: str, X: Any, label: str) -> tuple[bool, Any]:
             worked, output = True, getattr(fitted, method)(X)
         except Exception as error:
             worked, output = False, None
-            for shown in _texts(error):
-                require(not _shows(shown), f"{what} raises {type(error).__name__}, which shows the value")
+            for shown in texts_of(error):
+                require(not shows(shown), f"{what} raises {type(error).__name__}, which shows the value")
             require(
                 isinstance(error, TypeError | ValueError),
                 f"{what} raises {type(error).__name__}, not ValueError or TypeError",
             )
     for warning in caught:
-        require(not _shows(str(warning.message)), f"{what} warns, and shows the value")
+        require(not shows(str(warning.message)), f"{what} warns, and shows the value")
     return worked, output
 
 
-def _shows(text: str) -> bool:
+def shows(text: str) -> bool:
+    """Say whether a text shows one of the values that must not be shown.
+
+    Parameters
+    ----------
+    text : str
+        What a user sees.
+
+    Returns
+    -------
+    bool
+        True if it does.
+    """
     return any(sign in text for sign in _SIGNS)
 
 
-def _texts(error: BaseException | None) -> Iterator[str]:
-    """Everything that a traceback would show of an error, and of those that led to it."""
+def texts_of(error: BaseException | None) -> Iterator[str]:
+    """Collect everything that a traceback would show of an error, and of those that led to it.
+
+    Parameters
+    ----------
+    error : exception
+        What was raised.
+
+    Yields
+    ------
+    str
+        A text.
+    """
     while error is not None:
         yield from (str(error), repr(error), repr(error.args), *getattr(error, "__notes__", ()))
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

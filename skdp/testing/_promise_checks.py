@@ -41,7 +41,7 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
         f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns {tuple(subject.values)}",
     )
     require(guarantee.secure, "guarantee_ says secure=False without a seed")
-    if subject.accepts("random_state"):
+    if subject.accepts("random_state") and not subject.memoised:  # permanent coins come from the key
         require(
             not subject.fit(random_state=0).guarantee_.secure,
             "guarantee_ says secure=True although the coins come from a seed",
@@ -135,21 +135,42 @@ def _check_reports_keep_the_guarantee(subject: Subject) -> None:
     """Check that no event is more than e^epsilon times as frequent under one record as under another."""
     size = 10_000
     fitted = subject.fit(random_state=SEED, **subject.epsilon_at_most(1.0))
-    ratio = math.exp(min(fitted.guarantee_.epsilon, 700.0))
     for code in range(min(6, max(map(len, subject.values.values())))):
         frames = [subject.frame(subject.equal_rows(size, record)) for record in (code, code + 1)]
-        # The event is chosen by some reports, and tested on others.
         chosen_by, tested = ([_count_reports(fitted, frame) for frame in frames] for _ in range(2))
-        event = [report for report, count in chosen_by[0].items() if count > ratio * chosen_by[1][report]]
-        one, other = (sum(counts[report] for report in event) for counts in tested)
-        if one + other == 0:
-            continue
-        pvalue = binomtest(one, one + other, ratio / (1 + ratio), alternative="greater").pvalue
-        require(
-            pvalue > FALSE_ALARM,
-            f"some reports are {one / max(other, 1):.3g} times as frequent under one record as under another, but "
-            f"e^epsilon of guarantee_ is {ratio:.3g} (binomial test, p = {pvalue:.1g})",
-        )
+        require_ratio(chosen_by, tested, fitted.guarantee_.epsilon, "reports")
+
+
+def require_ratio(chosen_by: list[Counter[Any]], tested: list[Counter[Any]], epsilon: float, what: str) -> None:
+    """Fail if some outcomes are more than e^epsilon times as frequent under one truth as under another.
+
+    Parameters
+    ----------
+    chosen_by : list of two Counter
+        How often each outcome came under either truth, in samples that choose the event that is tested.
+    tested : list of two Counter
+        The same in other samples, of the same size.
+    epsilon : float
+        The promise.
+    what : str
+        What the outcomes are.
+
+    Raises
+    ------
+    AssertionError
+        If the event is too frequent, with a false alarm once in a million times.
+    """
+    ratio = math.exp(min(epsilon, 700.0))
+    event = [outcome for outcome, count in chosen_by[0].items() if count > ratio * chosen_by[1][outcome]]
+    one, other = (sum(counts[outcome] for outcome in event) for counts in tested)
+    if one + other == 0:
+        return
+    pvalue = binomtest(one, one + other, ratio / (1 + ratio), alternative="greater").pvalue
+    require(
+        pvalue > FALSE_ALARM,
+        f"some {what} are {one / max(other, 1):.3g} times as frequent under one record as under another, but e^epsilon "
+        f"is {ratio:.3g} by the guarantee (binomial test, p = {pvalue:.1g})",
+    )
 
 
 def _count_reports(fitted: Any, frame: Any) -> Counter[tuple[Any, ...]]:
@@ -173,11 +194,14 @@ def looks_like_the_original(fitted: Any, subject: Subject) -> bool:
     """
     if subject.numeric or subject.parameters.get("strategy") == "sample":
         return False
-    output = columns_of(fitted.transform(subject.frame(subject.rows(2))))
+    rows = subject.rows(20)
+    frame = subject.frame(rows)
     sizes = [len(values) for values in subject.values.values()]
     shapes = [(len(table), len(table[0])) for table in fitted.channel()] if hasattr(fitted, "channel") else []
     square = [[(size, size) for size in sizes], [(math.prod(sizes),) * 2]]
-    return list(output) == list(subject.values) and shapes in square
+    if list(columns_of(fitted.transform(frame))) != list(subject.values) or shapes not in square:
+        return False
+    return not hasattr(fitted, "encode") or columns_of(fitted.encode(frame)) == rows
 
 
 def codes_of(columns: Rows, subject: Subject) -> list[NDArray[np.intp]]:

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from skdp.coding import is_missing
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import is_frame
+from skdp.testing._fresh_records import give_fresh_records
 from skdp.testing._tools import Rows, columns_of, make_frame
 
 SEED = 20
@@ -62,15 +63,13 @@ class Subject:  # numpydoc ignore=PR02
         Raises
         ------
         TypeError, ValueError
-            If the estimator is no transformer, memoises its reports, or no rows can be made up for it.
+            If the estimator is no transformer, or no rows can be made up for it.
         """
         if isinstance(estimator, type) or not all(
             hasattr(estimator, name) for name in ("get_params", "fit", "transform")
         ):
             raise TypeError(f"estimator must be an instance with fit and transform, got {estimator!r}")
         parameters = estimator.get_params(deep=False)
-        if parameters.get("memoize"):
-            raise ValueError("memoised reports repeat each other by design; check the transformer with memoize=False")
         seen = None if X is None else _distinct_values(X)
         if "categories" in parameters:
             declared = _declared(parameters["categories"], seen)
@@ -90,6 +89,11 @@ class Subject:  # numpydoc ignore=PR02
     def numeric(self) -> bool:  # numpydoc ignore=RT01
         """Whether any number within bounds is a legal value."""
         return self.parameter == "bounds"
+
+    @property
+    def memoised(self) -> bool:  # numpydoc ignore=RT01
+        """Whether a record that reports again repeats itself: the parameters hold a secret key."""
+        return self.parameters.get("secret_key") is not None
 
     @property
     def parameters(self) -> dict[str, Any]:  # numpydoc ignore=RT01
@@ -127,13 +131,17 @@ class Subject:  # numpydoc ignore=PR02
         if not self.accepts(name):
             raise SkipTest(f"{type(self.estimator).__name__} has no parameter {name!r}")
 
-    def unfitted(self, *, kind: str = "pandas", **parameters: Any) -> Any:
+    def unfitted(self, *, kind: str = "pandas", ids: bool = True, **parameters: Any) -> Any:
         """Clone the estimator, with its columns declared.
+
+        One that memoises its reports is made to take every record for a new one unless it is told its id.
 
         Parameters
         ----------
         kind : str, default="pandas"
             The kind of frame it will be fitted on: an array has no names to declare by.
+        ids : bool, default=True
+            Whether to make up record ids where none are given, if the reports are memoised.
         **parameters : dict
             Parameters to set, where the estimator has them.
 
@@ -146,9 +154,10 @@ class Subject:  # numpydoc ignore=PR02
             given: Any = list(self.declared.values()) if kind == "array" else dict(self.declared)
             parameters = {self.parameter: given} | parameters
         known = {name: value for name, value in parameters.items() if self.accepts(name)}
-        return clone(self.estimator).set_params(**known)
+        made = give_fresh_records(self.estimator) if self.memoised and ids else clone(self.estimator)
+        return made.set_params(**known)
 
-    def fit(self, rows: Rows | None = None, *, kind: str = "pandas", **parameters: Any) -> Any:
+    def fit(self, rows: Rows | None = None, *, kind: str = "pandas", ids: bool = True, **parameters: Any) -> Any:
         """Fit a clone.
 
         Parameters
@@ -157,6 +166,8 @@ class Subject:  # numpydoc ignore=PR02
             The rows to fit on; a few legal ones by default.
         kind : str, default="pandas"
             The kind of frame.
+        ids : bool, default=True
+            As for `unfitted`.
         **parameters : dict
             Parameters to set, where the estimator has them.
 
@@ -166,7 +177,7 @@ class Subject:  # numpydoc ignore=PR02
             The fitted clone.
         """
         rows = self.rows(8) if rows is None else rows
-        return self.unfitted(kind=kind, **parameters).fit(self.frame(rows, kind))
+        return self.unfitted(kind=kind, ids=ids, **parameters).fit(self.frame(rows, kind))
 
     def fit_noisy(self, **parameters: Any) -> Any:
         """Fit a clone with so little epsilon that two releases are never equal by chance.
@@ -174,7 +185,7 @@ class Subject:  # numpydoc ignore=PR02
         Parameters
         ----------
         **parameters : dict
-            Further parameters to set.
+            As for `fit`.
 
         Returns
         -------
@@ -184,7 +195,7 @@ class Subject:  # numpydoc ignore=PR02
         return self.fit(**self.epsilon_at_most(0.01), **parameters)
 
     def epsilon_at_most(self, most: float) -> dict[str, Any]:
-        """Return the parameter that keeps epsilon small, if it is a number.
+        """Return the parameters that keep epsilon small, if it is a number.
 
         Parameters
         ----------
@@ -196,8 +207,12 @@ class Subject:  # numpydoc ignore=PR02
         dict
             For `fit`.
         """
-        epsilon = self.parameters.get("epsilon")
-        return {"epsilon": min(most, float(epsilon))} if isinstance(epsilon, Real) else {}
+        epsilon, single = (self.parameters.get(name) for name in ("epsilon", "instantaneous_epsilon"))
+        if not isinstance(epsilon, Real) or epsilon <= most:
+            return {}
+        # That of a single report shrinks along: it must stay below.
+        rest = {"instantaneous_epsilon": most * float(single) / float(epsilon)} if isinstance(single, Real) else {}
+        return {"epsilon": most} | rest
 
     def rows(self, size: int, seed: int = SEED) -> Rows:
         """Make up legal rows.

@@ -145,6 +145,30 @@ def counted_draws() -> Iterator[list[int]]:
             setattr(source, "bytes", original)  # noqa: B010
 
 
+@contextmanager
+def recorded_bytes() -> Iterator[bytearray]:
+    """Record the secure random bytes that are drawn in a block of code.
+
+    Yields
+    ------
+    bytearray
+        The bytes so far.
+    """
+    found = bytearray()
+    original = SecureSource.bytes
+
+    def draw(self: Any, size: int) -> Any:  # numpydoc ignore=GL08
+        drawn = original(self, size)
+        found.extend(drawn.tobytes())
+        return drawn
+
+    try:
+        setattr(SecureSource, "bytes", draw)  # noqa: B010 - mypy knows it as a method
+        yield found
+    finally:
+        setattr(SecureSource, "bytes", original)  # noqa: B010
+
+
 def _counting(original: Any, counter: list[int]) -> Any:
     @wraps(original)
     def draw(self: Any, size: int) -> Any:  # numpydoc ignore=GL08

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gc
 import math
 import pickle
 import string
+import weakref
 from fractions import Fraction
 from itertools import product
 
@@ -15,6 +17,7 @@ from scipy.stats import binom, chisquare, norm
 from sklearn.base import clone
 
 from skdp import BudgetExceeded, PrivacyLedger
+from skdp.base import coins
 from skdp.exact import exp_bounds
 from skdp.local import HeavyHitters
 from skdp.local._words import Start, WordCoder
@@ -319,7 +322,7 @@ class TestFrames:
         with pytest.raises(BudgetExceeded):
             finder.report(["a"])
         finder.fit(np.concatenate(reports))
-        assert ledger.remaining[0] < 1e-9
+        assert ledger.remaining().epsilon < 1e-9
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -339,6 +342,60 @@ class TestFrames:
         finder = HeavyHitters(max_length=6)
         with pytest.raises(ValueError, match=message):
             finder.fit(change(finder.report(pd.Series(["a"] * 200))))
+
+
+class TestSecrets:
+    def test_nothing_of_the_words_stays_on_the_finder(self):
+        finders = [HeavyHitters(max_length=6) for _ in range(2)]
+        for finder, words in zip(finders, (["secret"] * 1_237, ["a"] * 3), strict=True):
+            finder.report(pd.Series(words))
+        assert pickle.dumps(finders[0]) == pickle.dumps(finders[1])
+        assert set(vars(finders[0])) == {*finders[0].get_params(), "_calls"}
+        words = pd.Series(["secret"] * 200)
+        watched = weakref.ref(words)
+        finders[0].report(words)
+        del words
+        gc.collect()
+        assert watched() is None
+
+    def test_the_ledger_is_charged_before_a_coin_is_drawn(self, monkeypatch):
+        charged = []
+
+        class Noted(PrivacyLedger):
+            def charge(self, guarantee, what):
+                charged.append(guarantee)
+                super().charge(guarantee, what)
+
+        def counted(*key):
+            assert charged, "a coin is drawn before the charge"
+            return coins(*key)
+
+        monkeypatch.setattr("skdp.local._heavy_hitters.coins", counted)
+        finder = HeavyHitters(0.7, max_length=2, ledger=Noted(epsilon=1.0))
+        finder.report(["a", "b"])
+        assert charged == [finder.guarantee_]
+        monkeypatch.setattr("skdp.local._heavy_hitters.coins", lambda *key: pytest.fail("a coin was drawn"))
+        with pytest.raises(BudgetExceeded):
+            finder.report(["a"])
+        for words in (["a", None], [], ["a", 3]):
+            with pytest.raises((TypeError, ValueError)):
+                finder.report(words)
+        assert len(charged) == 2
+
+    @pytest.mark.parametrize("value", ["s3cr3t", 72_619.25, 72_619, [72_619], b"s3cr3t", None, math.nan, math.inf])
+    def test_reports_that_are_true_words_by_mistake_are_not_shown(self, value):
+        finder = HeavyHitters(max_length=6)
+        reports = finder.report(pd.Series(["a"] * 200))
+        column = pd.Series([value] * 200, dtype=object)
+        tables = [pd.DataFrame({"word": column}), pd.DataFrame(dict.fromkeys(reports, column))]
+        tables += [reports.assign(**{name: column}) for name in reports]
+        for table in [*tables, *(table.to_numpy() for table in tables)]:
+            with pytest.raises((TypeError, ValueError)) as caught:
+                finder.fit(table)
+            error = caught.value
+            while error is not None:
+                assert not any(sign in f"{error!r} {error.args}" for sign in ("s3cr3t", "72619", "72_619"))
+                error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 class TestParameters:

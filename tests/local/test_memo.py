@@ -25,6 +25,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
+    BudgetExceeded,
+    FrequencyOracleEncoder,
     HadamardResponseEncoder,
     Interval,
     LocalHashingEncoder,
@@ -48,8 +50,9 @@ ENCODERS = [
     LocalHashingEncoder,
     SubsetSelectionEncoder,
     HadamardResponseEncoder,
+    FrequencyOracleEncoder,
 ]
-TWO_ROUNDS = ENCODERS[:3]
+TWO_ROUNDS = [*ENCODERS[:3], FrequencyOracleEncoder]
 
 
 def make(kind=RandomizedResponseEncoder, epsilon=2.0, **parameters):
@@ -129,7 +132,11 @@ class TestPermanence:
     @pytest.mark.parametrize(
         ("kind", "expected"),
         list(
-            zip(ENCODERS, ["ee1a6b9406ba", "0ea520aca976", "7e4330e1e1cc", "d8007f950b8c", "6c63d86adc25"], strict=True)
+            zip(
+                ENCODERS,
+                ["889575504c53", "b71939433e02", "8d754f2f7646", "9aecf6ab81c7", "96c5dbb90d46", "0b57eaf7a10c"],
+                strict=True,
+            )
         ),
     )
     def test_over_versions(self, kind, expected):
@@ -428,6 +435,22 @@ class TestHashing:
             assert len(pairs) == len({bucket for bucket, _ in pairs}) <= oracle.n_buckets
         assert encoder.guarantee_for_changes(k).epsilon == pytest.approx(oracle.n_buckets * 1.0)
 
+    @pytest.mark.parametrize(("epsilon", "again"), [(4.0, 1.0), (2.0, 0.5), (3.0, 2.5), (8.0, 3.0), (1.0, 0.999)])
+    @pytest.mark.parametrize("k", [2, 5, 40, 1_000])
+    def test_no_other_number_of_buckets_has_a_smaller_error(self, k, epsilon, again):
+        """The error of both rounds, exactly, for every number of buckets; the rounding of coins is left to them."""
+        rows = pd.DataFrame({"x": [0]})
+        parameters = {"categories": {"x": range(k)}, "instantaneous_epsilon": again}
+        best = make(LocalHashingEncoder, epsilon, **parameters).fit(rows)
+        error = best.oracles_[0].mean_squared_error
+        for buckets in range(2, min(k, 50) + 1):
+            other = make(LocalHashingEncoder, epsilon, n_buckets=buckets, **parameters).fit(rows).oracles_[0]
+            assert error <= other.mean_squared_error * (1 + 1e-12)
+            assert (other.n_buckets == best.oracles_[0].n_buckets) == (other.mean_squared_error == error)
+        one_round = make(LocalHashingEncoder, epsilon, categories={"x": range(k)}).fit(rows)
+        assert best.permanent_oracles_[0].n_buckets <= one_round.permanent_oracles_[0].n_buckets
+        assert best.guarantee_for_changes(k).epsilon <= one_round.guarantee_for_changes(k).epsilon
+
 
 class TestPromises:
     def test_what_is_said(self):
@@ -477,6 +500,18 @@ class TestPromises:
                     shares.append(twice * once)
                 assert max(shares) <= bound * min(shares)
 
+    def test_values_and_buckets_are_told_apart(self):
+        rows = pd.DataFrame({"x": ["a"], "y": [0]})
+        categories = {"x": DOMAIN["x"], "y": range(9_000)}
+        encoder = make(FrequencyOracleEncoder, 2.0, categories=categories).fit(rows)
+        assert encoder.oracle_ == ["randomized_response", "local_hashing"]
+        buckets = encoder.permanent_oracles_[1].n_buckets
+        assert encoder.guarantee_.mechanism == (
+            "frequency oracle, memoised: epsilon per distinct value or bucket of a column, at most 5 of them"
+        )
+        assert buckets < 5
+        assert encoder.guarantee_for_changes(100).epsilon == pytest.approx(5 + buckets)
+
     def test_security(self):
         rows = table()
         assert make(random_state=0).fit(rows).guarantee_.secure
@@ -491,6 +526,12 @@ class TestPromises:
         for _ in range(3):
             encoder.transform(table(), record_id=range_of(60))
         assert ledger.spent[0] == pytest.approx(6.0)
+
+    def test_nothing_is_computed_before_the_charge(self, kind, monkeypatch):
+        encoder = make(kind, ledger=PrivacyLedger(epsilon=1.0)).fit(table())
+        monkeypatch.setattr("skdp.local._memo.keyed_digests", lambda *key: pytest.fail("a coin was computed"))
+        with pytest.raises(BudgetExceeded):
+            encoder.transform(table(), record_id=range_of(60))
 
     def test_a_new_fit_forgets_the_old_promises(self):
         encoder = make(instantaneous_epsilon=1.0).fit(table())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import pickle
 from fractions import Fraction
@@ -17,9 +18,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from skdp import BudgetExceeded, PrivacyLedger
+from skdp import BudgetExceeded, PrivacyLedger, RandomizedResponseEncoder
 from skdp.exact import exp_bounds
-from skdp.local import RapporEncoder
+from skdp.local import RapporEncoder, RapporTally, ReportTally
 from skdp.local._permanent import SecretKey, keyed_coins, keyed_digests, to_bytes
 from skdp.oracles._bloom import BloomRandomizer
 from skdp.randomness import ONE
@@ -408,6 +409,108 @@ class TestDecoding:
         table = encoder.decode(encoder.transform(rows), ["alpha"])
         assert table["count"].isna().all()
         assert np.isinf(table["std_error"]).all()
+
+
+class TestTally:
+    @pytest.fixture
+    def encoder(self):
+        return RapporEncoder(n_bits=8, n_cohorts=3, random_state=0).fit(self.rows())
+
+    def rows(self):
+        return pd.DataFrame({"x": ["a", "b", "a", "c"] * 10, "y": ["u", "v", "v", "v"] * 10})
+
+    def test_it_goes_to_text_and_file_and_back(self, encoder, tmp_path):
+        tally = encoder.tally(encoder.transform(self.rows()))
+        again = RapporTally.from_json(tally.to_json())
+        tally.to_parquet(tmp_path / "tally.parquet")
+        assert again == tally == RapporTally.from_parquet(tmp_path / "tally.parquet")
+        assert again.ones.dtype == again.cohort_sizes.dtype == np.int64
+        candidates = {"x": ["a", "b"], "y": ["u"]}
+        pd.testing.assert_frame_equal(encoder.decode(again, candidates), encoder.decode(tally, candidates))
+        assert (again + tally).n_reports == 80
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"epsilon": 1.5},
+            {"p": 0.25},
+            {"q": 0.8},
+            {"n_bits": 9},
+            {"n_hashes": 1},
+            {"n_cohorts": 4},
+        ],
+        ids=str,
+    )
+    def test_client_and_server_cannot_disagree(self, encoder, change):
+        other = clone(encoder).set_params(**change).fit(self.rows())
+        tallies = [each.tally(each.transform(self.rows())) for each in (encoder, other)]
+        read = RapporTally.from_json(tallies[1].to_json())
+        with pytest.raises(ValueError, match="cannot be added"):
+            _ = tallies[0] + read
+        with pytest.raises(ValueError, match="the tally comes from an encoder with different parameters or columns"):
+            encoder.decode(read, {"x": ["a"]})
+
+    def test_other_columns_and_other_kinds_do_not_add(self, encoder):
+        tally = encoder.tally(encoder.transform(self.rows()))
+        renamed = self.rows().rename(columns={"y": "z"})
+        other = clone(encoder).fit(renamed)
+        with pytest.raises(ValueError, match="cannot be added"):
+            _ = tally + other.tally(other.transform(renamed))
+        labels = RandomizedResponseEncoder(categories=[["a", "b", "c"], ["u", "v"]]).fit(self.rows())
+        counts = labels.tally(labels.transform(self.rows()))
+        for one, another in ((tally, counts), (counts, tally)):
+            with pytest.raises(TypeError):
+                _ = one + another
+        with pytest.raises(ValueError, match="no tally of this kind"):
+            RapporTally.from_json(counts.to_json())
+        with pytest.raises(ValueError, match="no tally of this kind"):
+            ReportTally.from_json(tally.to_json())
+
+    def test_what_is_no_tally(self, encoder, tmp_path):
+        content = json.loads(encoder.tally(encoder.transform(self.rows())).to_json())
+        whole = content["ones"]
+
+        def read(**changes):
+            return RapporTally.from_json(json.dumps(content | changes))
+
+        read()
+        for changes, match in (
+            ({"format": "skdp RAPPOR tally, version 9"}, "expected the format"),
+            ({"ones": 5}, "no tally of this kind"),
+            ({"ones": whole[:1]}, "do not fit its parameters"),
+            ({"ones": [whole[0][:-1], whole[1]]}, "do not fit its parameters"),
+            ({"ones": [[0.5] * 24, whole[1]]}, "do not fit each other"),
+            ({"ones": [[-1] * 24, whole[1]]}, "do not fit each other"),
+            ({"ones": [[99] * 24, whole[1]]}, "do not fit each other"),
+            ({"ones": [["x"] * 24, whole[1]]}, "do not fit each other"),
+            ({"cohort_sizes": [40, 0]}, "do not fit each other"),
+            ({"cohort_sizes": [20.0, 20, 0]}, "do not fit each other"),
+            ({"cohort_sizes": [50, -10, 0]}, "do not fit each other"),
+            ({"cohort_sizes": None}, "incomplete"),
+            ({"protocol": {}}, "incomplete"),
+            ({"protocol": content["protocol"] | {"n_bits": 7}}, "do not fit its parameters"),
+            ({"protocol": content["protocol"] | {"n_bits": "8"}}, "do not fit its parameters"),
+            ({"protocol": content["protocol"] | {"columns": ["x"]}}, "do not fit its parameters"),
+        ):
+            with pytest.raises(ValueError, match=match):
+                read(**changes)
+        with pytest.raises(ValueError, match="no tally of this kind"):
+            RapporTally.from_json("[]")
+        pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "other.parquet")
+        with pytest.raises(ValueError, match="no tally of this kind"):
+            RapporTally.from_parquet(tmp_path / "other.parquet")
+        labels = RandomizedResponseEncoder(categories=[["a", "b"]]).fit([["a"]])
+        labels.tally(labels.transform([["a"]])).to_parquet(tmp_path / "labels.parquet")
+        with pytest.raises(ValueError, match="no tally of this kind"):
+            RapporTally.from_parquet(tmp_path / "labels.parquet")
+
+    def test_columns_that_cannot_be_written(self):
+        rows = pd.DataFrame({("a", "b"): ["x"]})
+        encoder = RapporEncoder(n_bits=4).fit(rows)
+        tally = encoder.tally(encoder.transform(rows))
+        assert (tally + tally).n_reports == 2
+        with pytest.raises(TypeError, match="columns named by text or numbers, got tuple"):
+            tally.to_json()
 
 
 class TestFrames:

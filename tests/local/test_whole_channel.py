@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,18 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chisquare
 
-from skdp import Interval, RandomizedResponseEncoder
+from skdp import (
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    Interval,
+    LocalHashingEncoder,
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
 from skdp.base import coins
+from skdp.exact import exp_bounds
+from skdp.oracles import LocalHashing
 
 FALSE_ALARM = 1e-6
 ROWS = 8_000
@@ -37,6 +49,56 @@ def test_every_value_is_randomised_missing_too(make_frame, values_of, strategy, 
         assert sum(observed) == ROWS
         assert chisquare(observed, np.array(share, float) * ROWS).pvalue > FALSE_ALARM
     assert encoder.tally(reports).n_reports == ROWS
+
+
+def table_of(oracle):
+    """The channel, given the public seed that tells all values apart as well as any."""
+    return oracle._inner.channel() if isinstance(oracle, LocalHashing) else oracle.channel()
+
+
+def worst_ratio(oracles, strategy):
+    """Enumerate the whole record: every pair of records, every report of all columns."""
+    tables = [table_of(oracle) for oracle in oracles]
+    if strategy == "sample":  # which column is reported does not depend on the record
+        rows = [[share / len(tables) for row in rows for share in row] for rows in product(*tables)]
+    else:
+        rows = [[math.prod(shares) for shares in product(*rows)] for rows in product(*tables)]
+    assert all(sum(row) == 1 for row in rows)
+    return max(max(column) / min(column) for column in zip(*rows, strict=True))
+
+
+@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
+@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1, 40, 700])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        RandomizedResponseEncoder,
+        UnaryEncodingTransformer,
+        SubsetSelectionEncoder,
+        LocalHashingEncoder,
+        HadamardResponseEncoder,
+        FrequencyOracleEncoder,
+    ],
+)
+def test_the_tuple_of_all_columns_keeps_every_promise(kind, epsilon, strategy):
+    """Both rounds too: what all reports of unchanged values say, and what a single one says."""
+    parameters = {"memoize": True, "secret_key": bytes(32), "strategy": strategy, "categories": [[1, 2], [1, 2, 3]]}
+    two = "instantaneous_epsilon" in kind().get_params()
+    promises = [(kind(epsilon, **parameters).fit([[1, 1]]), "oracles_", "guarantee_", epsilon)]
+    if two:
+        both = kind(epsilon, instantaneous_epsilon=epsilon / 2, **parameters).fit([[1, 1]])
+        promises += [
+            (both, "permanent_oracles_", "guarantee_", epsilon),
+            (both, "oracles_", "instantaneous_guarantee_", epsilon / 2),
+        ]
+    for fitted, oracles, guarantee, wanted in promises:
+        ratio = worst_ratio(getattr(fitted, oracles), strategy)
+        stated = getattr(fitted, guarantee).epsilon
+        assert ratio <= exp_bounds(wanted)[0]
+        assert ratio <= exp_bounds(stated)[0]
+        assert stated <= wanted
+        if 0.1 <= epsilon <= 1:
+            assert stated == pytest.approx(wanted, rel=1e-6)
 
 
 COLUMNS = {

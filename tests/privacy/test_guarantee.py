@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 from fractions import Fraction
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdp import PrivacyGuarantee
@@ -15,6 +17,7 @@ EPSILONS = st.floats(0, 100)
 DELTAS = st.floats(0, 0.3)
 
 
+@settings(deadline=None)
 @given(EPSILONS, EPSILONS, DELTAS, DELTAS)
 def test_sequential_composition_adds_and_never_rounds_down(e1, e2, d1, d2):
     total = PrivacyGuarantee(e1, d1) + PrivacyGuarantee(e2, d2)
@@ -23,12 +26,14 @@ def test_sequential_composition_adds_and_never_rounds_down(e1, e2, d1, d2):
     assert total.epsilon == pytest.approx(e1 + e2)
 
 
+@settings(deadline=None)
 @given(EPSILONS, EPSILONS, DELTAS, DELTAS)
 def test_parallel_composition_takes_the_larger(e1, e2, d1, d2):
     either = PrivacyGuarantee(e1, d1) | PrivacyGuarantee(e2, d2)
     assert (either.epsilon, either.delta) == (max(e1, e2), max(d1, d2))
 
 
+@settings(deadline=None)
 @given(st.floats(0, 5), st.floats(0, 1e-3))
 def test_replacing_is_removing_and_adding(epsilon, delta):
     implied = PrivacyGuarantee(epsilon, delta, relation="add_remove", trust="central").to("replace")
@@ -50,6 +55,64 @@ def test_composition_keeps_what_weakens_the_promise():
         assert not total.secure
     assert (local + central).epsilon == 3
     assert (local | central).epsilon == 2
+
+
+GAUSSIAN = {"epsilon": 5.3, "delta": 1e-6, "rho": 0.5}
+
+
+def test_rhos_add_and_a_pure_release_has_one():
+    gaussian, pure, approximate = PrivacyGuarantee(**GAUSSIAN), PrivacyGuarantee(0.5), PrivacyGuarantee(0.5, 1e-9)
+    assert (gaussian + gaussian).rho == 1
+    assert (gaussian + pure).rho == (pure + gaussian).rho == 0.5 + 0.5**2 / 2
+    assert (gaussian | pure).rho == 0.5
+    assert (PrivacyGuarantee(1, 1e-6, rho=0.01) | pure).rho == 0.5**2 / 2
+    assert (pure + pure).rho is None
+    assert (gaussian + approximate).rho is None
+    assert (approximate | gaussian).rho is None
+    assert (gaussian + PrivacyGuarantee(1e200)).rho is None
+
+
+@settings(deadline=None)
+@given(st.floats(0, 100), st.floats(0, 100), EPSILONS)
+def test_rhos_are_never_rounded_down(rho, other, epsilon):
+    total = PrivacyGuarantee(1, 1e-6, rho=rho) + PrivacyGuarantee(1, 1e-6, rho=other)
+    assert Fraction(total.rho) >= Fraction(rho) + Fraction(other)
+    mixed = PrivacyGuarantee(1, 1e-6, rho=rho) + PrivacyGuarantee(epsilon)
+    assert Fraction(mixed.rho) >= Fraction(rho) + Fraction(epsilon) ** 2 / 2
+    assert mixed.rho == pytest.approx(rho + epsilon**2 / 2)
+
+
+def test_rho_of_a_replacement_is_that_of_a_group_of_two():
+    removed = PrivacyGuarantee(**GAUSSIAN, relation="add_remove", trust="central")
+    assert removed.to("replace").rho == 2
+    assert PrivacyGuarantee(1, rho=0.1, relation="add_remove").to("replace").rho == 0.4
+    # A pure release among them is converted first: 2 epsilon, so (2 epsilon)**2 / 2.
+    assert (removed + PrivacyGuarantee(1, relation="add_remove")).to("replace").rho == 4
+    assert (removed + PrivacyGuarantee(1)).rho == 2.5
+
+
+def test_a_mechanism_is_named_once():
+    coins, noise = PrivacyGuarantee(1, mechanism="coins, memoised"), PrivacyGuarantee(1, mechanism="noise")
+    total = coins + noise
+    for other in (coins, noise, coins + noise, PrivacyGuarantee(1)):
+        assert (total + other).mechanism == "coins, memoised, noise"
+    assert (PrivacyGuarantee(1) + noise).mechanism == "noise"
+
+
+@settings(deadline=None)
+@given(st.fractions(0, 100), st.fractions(0, Fraction(99, 100)))
+def test_fractions_become_floats_that_are_no_smaller(epsilon, delta):
+    guarantee = PrivacyGuarantee(epsilon, delta, rho=epsilon)
+    for kept, exact in ((guarantee.epsilon, epsilon), (guarantee.delta, delta), (guarantee.rho, epsilon)):
+        assert isinstance(kept, float)
+        assert exact <= Fraction(kept) <= exact * (1 + Fraction(1, 1 << 52))
+    third = Fraction(1, 3)
+    assert Fraction(1 / 3) < third < Fraction(PrivacyGuarantee(third).epsilon)
+
+
+def test_numbers_of_other_kinds_become_floats():
+    guarantee = PrivacyGuarantee(np.float32(0.1), np.float64(0.25), rho=2)
+    assert repr((guarantee.epsilon, guarantee.delta, guarantee.rho)) == repr((float(np.float32(0.1)), 0.25, 2.0))
 
 
 def test_replace_does_not_imply_add_remove():
@@ -75,6 +138,11 @@ def test_replace_does_not_imply_add_remove():
         ({"epsilon": 1, "delta": -0.1}, ValueError),
         ({"epsilon": 1, "delta": float("nan")}, ValueError),
         ({"epsilon": 1, "delta": None}, TypeError),
+        ({"epsilon": Fraction(sys.float_info.max) + 1}, ValueError),
+        ({"epsilon": 1, "delta": 1 - Fraction(1, 10**30)}, ValueError),
+        ({"epsilon": 1, "rho": -0.1}, ValueError),
+        ({"epsilon": 1, "rho": float("inf")}, ValueError),
+        ({"epsilon": 1, "rho": "1"}, TypeError),
         ({"epsilon": 1, "relation": "swap"}, ValueError),
         ({"epsilon": 1, "trust": "nobody"}, ValueError),
     ],
@@ -105,3 +173,8 @@ def test_the_text_says_everything():
         "NOT SECURE: the coins come from a seed"
     )
     assert pickle.loads(pickle.dumps(guarantee)) == guarantee
+    assert str(PrivacyGuarantee(**GAUSSIAN)).startswith("epsilon = 5.3, delta = 0.000001, rho = 0.5, local model")
+
+
+def test_many_sums_do_not_show_the_rounding_of_floats():
+    assert str(sum([PrivacyGuarantee(0.1)] * 99, PrivacyGuarantee(0.1))).startswith("epsilon = 10, ")

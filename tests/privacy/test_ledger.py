@@ -2,22 +2,44 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import pickle
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
-from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from skdp import BudgetExceeded, OnFitOnly, PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder
+from skdp.randomness import SecureSource
 
 
-def test_decimals_count_as_they_were_written():
-    ledger = PrivacyLedger(epsilon=0.3, delta=3e-7)
+@pytest.fixture(params=["memory", "file"])
+def make(request, tmp_path):
+    """Make ledgers of both kinds."""
+
+    def make_one(**budget):
+        if request.param == "memory":
+            return PrivacyLedger(**budget)
+        return PrivacyLedger(tmp_path / f"ledger-{len(list(tmp_path.iterdir()))}.sqlite", **budget)
+
+    return make_one
+
+
+def test_decimals_count_as_they_were_written(make):
+    ledger = make(epsilon=0.3, delta=3e-7)
     for _ in range(3):
         ledger.charge(PrivacyGuarantee(0.1, 1e-7), "release")
     assert ledger.spent == (0.3, 3e-7)
-    assert ledger.remaining == (0.0, 0.0)
+    assert ledger.remaining() == (0.0, 0.0)
+    assert (ledger.remaining().epsilon, ledger.spent.delta) == (0.0, 3e-7)
     with pytest.raises(BudgetExceeded):
         ledger.charge(PrivacyGuarantee(1e-300), "release")
 
@@ -25,8 +47,8 @@ def test_decimals_count_as_they_were_written():
 @pytest.mark.parametrize(
     ("charge", "what"), [(PrivacyGuarantee(0.5), "epsilon 0.5"), (PrivacyGuarantee(0.1, 1e-6), "delta 1e-06")]
 )
-def test_over_the_budget_nothing_is_charged(charge, what):
-    ledger = PrivacyLedger(epsilon=0.4, delta=1e-7)
+def test_over_the_budget_nothing_is_charged(make, charge, what):
+    ledger = make(epsilon=0.4, delta=1e-7)
     with pytest.raises(BudgetExceeded, match=rf"^DPMean asks for {what}; .* Nothing was released\.$"):
         ledger.charge(charge, "DPMean")
     assert ledger.spent == (0, 0)
@@ -34,62 +56,135 @@ def test_over_the_budget_nothing_is_charged(charge, what):
     assert len(ledger.report()) == 0
 
 
-def test_charges_convert_to_the_relation_of_the_first_one():
-    ledger = PrivacyLedger(epsilon=3)
+def test_charges_convert_to_the_relation_of_the_first_one(make):
+    ledger = make(epsilon=3)
     ledger.charge(PrivacyGuarantee(1), "local")
     ledger.charge(PrivacyGuarantee(1, relation="add_remove", trust="central"), "central")
     assert ledger.spent == (3, 0)
+    assert ledger.relation == "replace"
     assert ledger.report()["relation"].tolist() == ["replace", "replace"]
 
 
-def test_a_local_charge_cannot_enter_an_add_remove_ledger():
-    ledger = PrivacyLedger(epsilon=3, relation="add_remove")
+def test_a_local_charge_cannot_enter_an_add_remove_ledger(make):
+    ledger = make(epsilon=3, relation="add_remove")
     with pytest.raises(ValueError, match=r"encoder: a guarantee for replacing .*; the ledger is for 'add_remove'"):
         ledger.charge(PrivacyGuarantee(1), "encoder")
     assert ledger.spent == (0, 0)
 
 
-def test_the_report_lists_every_charge():
-    ledger = PrivacyLedger(epsilon=3)
-    ledger.charge(PrivacyGuarantee(1, scope=("sex", "age"), mechanism="coins"), "encoder")
-    assert ledger.report().to_dict("records") == [
+def test_the_report_lists_every_charge(make):
+    ledger = make(epsilon=3, delta=1e-5)
+    before = pd.Timestamp.now("UTC").floor("us")
+    ledger.charge(PrivacyGuarantee(1, scope=("sex", 3), mechanism="coins", secure=False), "encoder")
+    ledger.charge(PrivacyGuarantee(0.1, 1e-6, rho=0.25, trust="central"), "histogram")
+    report = ledger.report()
+    assert report.drop(columns=["time", "rho"]).to_dict("records") == [
         {
             "what": "encoder",
-            "epsilon": 1,
+            "epsilon": 1.0,
             "delta": 0.0,
             "relation": "replace",
             "trust": "local",
-            "scope": "sex, age",
+            "scope": "sex, 3",
             "mechanism": "coins",
+            "secure": False,
+        },
+        {
+            "what": "histogram",
+            "epsilon": 0.1,
+            "delta": 1e-6,
+            "relation": "replace",
+            "trust": "central",
+            "scope": "",
+            "mechanism": "",
             "secure": True,
-        }
+        },
     ]
+    assert report["rho"].isna().tolist() == [True, False]
+    assert report["rho"][1] == 0.25
+    assert before <= report["time"][0] <= report["time"][1] <= pd.Timestamp.now("UTC")
 
 
-def test_copies_and_clones_are_the_same_ledger():
-    ledger = PrivacyLedger(epsilon=1)
+def test_an_empty_report_has_the_same_columns(make):
+    ledger = make(epsilon=3)
+    empty = ledger.report()
+    ledger.charge(PrivacyGuarantee(1, rho=0.5), "release")
+    assert list(empty.columns) == list(ledger.report().columns)
+    for name in ("epsilon", "delta", "rho", "secure", "time"):
+        assert empty[name].dtype.kind == ledger.report()[name].dtype.kind
+
+
+def test_its_displays_say_what_is_spent_and_escape_what_they_show(make):
+    ledger = make(epsilon=3)
+    ledger.charge(PrivacyGuarantee(1, mechanism="<b>noise</b>"), "<script>")
+    assert repr(ledger).endswith("epsilon=3.0, delta=0.0, spent=(1.0, 0.0))")
+    html = ledger._repr_html_()
+    assert "&lt;script&gt;" in html
+    assert "&lt;b&gt;noise" in html
+    assert "<script>" not in html
+    assert "spent=(1.0, 0.0)" in html
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta", "relation", "path", "spent"])
+def test_the_budget_cannot_be_changed(make, name):
+    ledger = make(epsilon=3.0)
+    before = getattr(ledger, name)
+    with pytest.raises(AttributeError):
+        setattr(ledger, name, 100)
+    assert getattr(ledger, name) == before
+    assert "epsilon=3.0, delta=0.0" in repr(ledger)
+
+
+def test_copies_and_clones_are_the_same_ledger(make):
+    ledger = make(epsilon=1)
     assert copy.copy(ledger) is copy.deepcopy(ledger) is clone(ledger) is ledger
 
 
-def test_it_refuses_to_be_pickled():
-    with pytest.raises(pickle.PicklingError, match="lives in one process"):
+def test_in_memory_it_refuses_to_be_pickled():
+    with pytest.raises(pickle.PicklingError, match=r"lives in one process and cannot be pickled.*ledger\.sqlite"):
         pickle.dumps(PrivacyLedger(epsilon=1))
 
 
-def test_a_small_charge_leaves_a_large_budget_exactly():
-    ledger = PrivacyLedger(epsilon=1e16)
-    ledger.charge(PrivacyGuarantee(1e-16), "release")
-    with pytest.raises(BudgetExceeded):
-        ledger.charge(PrivacyGuarantee(1e16), "release")
-
-
-def test_a_charge_waits_for_the_one_before_it(monkeypatch):
-    """Both threads see an empty ledger unless the second waits until the first has charged."""
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_in_memory_it_refuses_to_be_charged_in_a_forked_process():
     ledger = PrivacyLedger(epsilon=1)
+    child = os.fork()
+    if child == 0:  # nothing of pytest may run here
+        try:
+            ledger.charge(PrivacyGuarantee(1), "child")
+        except RuntimeError as error:
+            os._exit(10 if "used in another" in str(error) and "unknown" in repr(ledger) else 11)
+        finally:
+            os._exit(12)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 10
+    ledger.charge(PrivacyGuarantee(1), "parent")
+
+
+@pytest.mark.parametrize(("budget", "small"), [(1e16, 1e-16), (1e308, 5e-324)])
+def test_a_small_charge_leaves_a_large_budget_exactly(make, budget, small):
+    ledger = make(epsilon=budget)
+    ledger.charge(PrivacyGuarantee(small), "release")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(PrivacyGuarantee(budget), "release")
+
+
+def test_sums_are_exact_to_the_last_digit(make):
+    ledger = make(epsilon=1e16)
+    for amount in (1e-16, 9999999999999998.0):
+        ledger.charge(PrivacyGuarantee(amount), "release")
+    with pytest.raises(BudgetExceeded):  # with 17 digits the first one would be lost
+        ledger.charge(PrivacyGuarantee(2), "release")
+    ledger.charge(PrivacyGuarantee(1.5), "release")
+
+
+def test_a_charge_waits_for_the_one_before_it(make, monkeypatch):
+    """Both threads see an empty ledger unless the second waits until the first has charged."""
+    ledger = make(epsilon=1)
     totals, meeting = ledger._totals, threading.Barrier(2)
 
-    def slow_totals():
-        result = totals()
+    def slow_totals(page):
+        result = totals(page)
         with contextlib.suppress(threading.BrokenBarrierError):
             meeting.wait(timeout=0.5)
         return result
@@ -102,21 +197,35 @@ def test_a_charge_waits_for_the_one_before_it(monkeypatch):
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(spend, range(2)))
+    monkeypatch.undo()
     assert len(ledger.report()) == 1
+
+
+def succeed(ledger):
+    try:
+        ledger.charge(PrivacyGuarantee(1), "thread")
+    except BudgetExceeded:
+        return 0
+    return 1
+
+
+def test_eight_threads_race_for_room_for_three(make):
+    for _ in range(10):
+        ledger, start = make(epsilon=3), threading.Barrier(8)
+
+        def spend(_, ledger=ledger, start=start):
+            start.wait()
+            return succeed(ledger)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(spend, range(8))) == 3
+        assert ledger.spent == (3, 0)
 
 
 def test_threads_cannot_overspend():
     ledger = PrivacyLedger(epsilon=50)
-
-    def spend(_):
-        try:
-            ledger.charge(PrivacyGuarantee(1), "thread")
-        except BudgetExceeded:
-            return 0
-        return 1
-
     with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(spend, range(200))) == 50
+        assert sum(pool.map(succeed, [ledger] * 200)) == 50
     assert ledger.spent == (50, 0)
 
 
@@ -127,8 +236,113 @@ def test_threads_cannot_overspend():
         ({"epsilon": "1"}, TypeError),
         ({"epsilon": 1, "delta": 1}, ValueError),
         ({"epsilon": 1, "relation": "swap"}, ValueError),
+        ({}, TypeError),
+        ({"delta": 1e-6}, ValueError),
+        ({"relation": "replace"}, ValueError),
     ],
 )
 def test_impossible_budgets_are_refused(arguments, error):
     with pytest.raises(error):
         PrivacyLedger(**arguments)
+
+
+FRAME = pd.DataFrame({"smokes": ["yes", "no"] * 50})
+ILL = np.array([1, 0] * 50)
+
+
+class Fails(BaseEstimator):
+    """A model that takes the reports and then breaks."""
+
+    def fit(self, X, y=None):
+        raise ArithmeticError("later")
+
+    def predict(self, X):
+        raise ArithmeticError
+
+
+def model(ledger, *, last=None, on_fit_only=True):
+    encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, ledger=ledger)
+    first = OnFitOnly(encoder) if on_fit_only else encoder
+    return make_pipeline(first, OneHotEncoder(), last or LogisticRegression())
+
+
+def test_cross_validation_charges_every_fit(make):
+    ledger = make(epsilon=5)
+    scores = cross_val_score(model(ledger), FRAME, ILL, cv=5, error_score="raise")
+    assert not np.isnan(scores).any()
+    assert ledger.spent == (5, 0)
+    with pytest.raises(BudgetExceeded):
+        model(ledger).fit(FRAME, ILL)
+
+
+def test_cross_validation_charges_what_is_privatised_for_scoring_too(make):
+    ledger = make(epsilon=10)
+    cross_val_score(model(ledger, on_fit_only=False), FRAME, ILL, cv=5, error_score="raise")
+    assert ledger.spent == (10, 0)
+
+
+def test_cross_validation_over_processes_charges_every_fit(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger.sqlite", epsilon=7)
+    assert not np.isnan(cross_val_score(model(ledger), FRAME, ILL, cv=5, n_jobs=2, error_score="raise")).any()
+    assert ledger.spent == (5, 0)
+    with pytest.raises(BudgetExceeded, match=r"Encoder asks for epsilon 1\.0; the ledger has 0\.0 of 7"):
+        cross_val_score(model(ledger), FRAME, ILL, cv=5, n_jobs=2, error_score="raise")
+    assert ledger.spent == (7, 0)
+
+
+def test_in_memory_cross_validation_over_processes_is_refused():
+    ledger = PrivacyLedger(epsilon=7)
+    with pytest.raises(pickle.PicklingError) as caught:
+        cross_val_score(model(ledger), FRAME, ILL, cv=5, n_jobs=2)
+    assert "a PrivacyLedger in memory lives in one process" in str(caught.value.__cause__)
+    assert ledger.spent == (0, 0)
+
+
+def test_a_search_charges_every_candidate_on_every_fold_and_the_last_fit(make):
+    ledger = make(epsilon=7)
+    search = GridSearchCV(model(ledger), {"logisticregression__C": [0.1, 1]}, cv=3, error_score="raise")
+    search.fit(FRAME, ILL)
+    assert ledger.spent == (7, 0)
+    with pytest.raises(BudgetExceeded):
+        search.fit(FRAME, ILL)
+
+
+def test_over_the_budget_a_fold_has_no_score(make):
+    ledger = make(epsilon=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = cross_val_score(model(ledger), FRAME, ILL, cv=5)
+    assert np.isnan(scores).tolist() == [False, False, False, True, True]
+    assert ledger.spent == (3, 0)
+
+
+def test_over_the_budget_no_coin_is_drawn(make, monkeypatch):
+    encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, ledger=make(epsilon=0.5)).fit(FRAME)
+    drawn = []
+    monkeypatch.setattr(SecureSource, "bytes", lambda source, size: drawn.append(size))
+    with pytest.raises(BudgetExceeded):
+        encoder.transform(FRAME)
+    assert drawn == []
+
+
+def test_a_failure_after_the_charge_does_not_refund(make, monkeypatch):
+    ledger = make(epsilon=2)
+    encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, ledger=ledger).fit(FRAME)
+
+    def fail(source, size):
+        raise OSError("no coins")
+
+    monkeypatch.setattr(SecureSource, "bytes", fail)
+    with pytest.raises(OSError, match="no coins"):
+        encoder.transform(FRAME)
+    assert ledger.spent == (1, 0)
+
+
+def test_an_exception_in_a_later_step_does_not_refund(make):
+    ledger = make(epsilon=2)
+    for spent in (1, 2):
+        with pytest.raises(ArithmeticError):
+            model(ledger, last=Fails()).fit(FRAME, ILL)
+        assert ledger.spent == (spent, 0)
+    with pytest.raises(BudgetExceeded):
+        model(ledger).fit(FRAME, ILL)

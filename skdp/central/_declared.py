@@ -1,0 +1,94 @@
+"""Domains of central releases: always declared, never read from the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import read_domain
+from skdp.central._filling import find_missing
+from skdp.domain import Domain, Interval
+from skdp.frames import Table
+
+
+def declared_domain(table: Table, declared: Any, name: str) -> Domain:
+    """Build the domain of a table from what is declared.
+
+    Parameters
+    ----------
+    table : Table
+        The private table: names and dtypes are read.
+    declared : Domain, mapping of column name to values, list of values a column, Interval or None
+        An `Interval` stands for all columns. Columns of a categorical dtype (pandas categories, polars Enum) need not
+        be declared.
+    name : str
+        The parameter, for errors.
+
+    Returns
+    -------
+    Domain
+        In the order of the table's columns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is missing, or does not fit the table.
+    """
+    if isinstance(declared, Interval):
+        declared = dict.fromkeys(table.names, declared)
+    if declared is None:
+        declared = {}
+    if isinstance(declared, str):
+        raise ValueError(f"{name} must be declared; the values of the data would reveal somebody's")
+    try:
+        return read_domain(table, declared)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def read_codes(
+    table: Table, domain: Domain, handle_unknown: Any, name: str, *, missing: bool = False
+) -> list[NDArray[np.unsignedinteger]]:
+    """Code the columns of a table.
+
+    Parameters
+    ----------
+    table : Table
+        The private table.
+    domain : Domain
+        Its domain.
+    handle_unknown : {"error", "ignore"}
+        What to do with a value that is not declared.
+    name : str
+        The parameter that declares values, for the error.
+    missing : bool, default=False
+        Whether a missing value is always legal.
+
+    Returns
+    -------
+    list of ndarray of unsigned integers
+        A code a value; the number of values of the column marks what is not declared.
+
+    Raises
+    ------
+    ValueError
+        If a value is not declared and has to be; the error names the column and shows no value.
+    """
+    if not isinstance(handle_unknown, str) or handle_unknown not in ("error", "ignore"):
+        raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {handle_unknown!r}")
+    codes = domain.encode(table.columns)
+    if handle_unknown == "ignore":
+        return codes
+    for column, size, found, values in zip(domain.columns, domain.sizes, codes, table.columns, strict=True):
+        outside = found == size
+        if missing:
+            outside &= ~find_missing(values)
+        if outside.any():
+            what = "a value" if missing else "a value, or a NaN or inf,"
+            raise ValueError(
+                f"column {column!r} holds {what} outside the declared {name}. Declare it, or set "
+                "handle_unknown='ignore'."
+            )
+    return codes

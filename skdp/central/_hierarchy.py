@@ -1,0 +1,237 @@
+"""Counts of nested groups of ordered cells, made consistent; how far off their ranges are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.central._count_estimate import LARGEST
+
+Floats = NDArray[np.float64]
+
+
+class Hierarchy:
+    """A tree over k ordered cells: groups of b cells each, groups of b groups each, and so on.
+
+    The top level is the first one of at most b groups; so a tree with b >= k is the cells alone. Each level holds all
+    cells: a record that is added changes one count on each. With equal, independent noise on all counts, those of the
+    groups improve those of the cells. The best linear unbiased estimates, for which every group is the sum of its
+    parts, are found in one pass up and one down ([1]_, section 4). Variances here are in units of that of one noisy
+    count.
+
+    Parameters
+    ----------
+    size : int
+        The number k of cells, at least 1.
+    branching : int
+        The number b of parts of a group, at least 2; the last group of a level may have fewer.
+
+    Attributes
+    ----------
+    sizes : list of int
+        The number of counts on each level, from the cells upwards.
+
+    References
+    ----------
+    .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of differentially private histograms
+       through consistency. PVLDB 3(1).
+
+    Examples
+    --------
+    >>> tree = Hierarchy(6, 2)
+    >>> [level.tolist() for level in tree.totals(np.array([3, 1, 0, 2, 5, 1]))]
+    [[3, 1, 0, 2, 5, 1], [4, 2, 6], [6, 6]]
+    >>> tree.estimate([np.array([3, 1, 0, 2, 5, 1]), np.array([4, 2, 6]), np.array([9, 6])]).round(1).tolist()
+    [3.4, 1.4, 0.4, 2.4, 5.0, 1.0]
+    """
+
+    def __init__(self, size: int, branching: int) -> None:
+        self.branching = branching
+        self.sizes = [size]
+        while self.sizes[-1] > branching:
+            self.sizes.append(-(-self.sizes[-1] // branching))
+        # From the counts of a group and of all within: the variance of its best estimate, and of the sum of its parts.
+        self._own: list[Floats] = [np.ones(size)]
+        self._parts: list[Floats] = []
+        for _ in self.sizes[1:]:
+            self._parts.append(self._gather(self._own[-1]))
+            self._own.append(self._parts[-1] / (self._parts[-1] + 1))
+
+    def _gather(self, values: NDArray) -> NDArray:
+        """Sum up the parts of each group."""
+        return np.add.reduceat(values, np.arange(0, values.size, self.branching))
+
+    def _spread(self, values: NDArray, size: int) -> NDArray:
+        """Give each part what its group has."""
+        return np.repeat(values, self.branching)[:size]
+
+    def totals(self, counts: NDArray) -> list[NDArray]:
+        """Sum up the counts of the cells on each level.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (k,)
+            A number a cell.
+
+        Returns
+        -------
+        list of ndarray
+            The sums on each level, from the cells upwards.
+        """
+        levels = [counts]
+        for _ in self.sizes[1:]:
+            levels.append(self._gather(levels[-1]))
+        return levels
+
+    def estimate(self, noisy: Sequence[NDArray]) -> Floats:
+        """Return the least-squares estimates of the cells.
+
+        Parameters
+        ----------
+        noisy : sequence of ndarray
+            What `totals` gives, with noise.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The estimates; that of a group is the sum of those of its cells.
+        """
+        best = [np.asarray(noisy[0], float)]
+        for counts, parts in zip(noisy[1:], self._parts, strict=True):
+            best.append((counts * parts + self._gather(best[-1])) / (parts + 1))
+        final = best.pop()
+        for below, own, parts in zip(best[::-1], self._own[-2::-1], self._parts[::-1], strict=True):
+            gap = (final - self._gather(below)) / parts
+            final = below + own * self._spread(gap, below.size)
+        return final
+
+    @cached_property
+    def cell_variances(self) -> Floats:  # numpydoc ignore=RT01
+        """The variance of the estimate of each cell."""
+        final = self._own[-1]
+        for own, parts in zip(self._own[-2::-1], self._parts[::-1], strict=True):
+            # Given its group's count, an estimate has the slope own / parts and the variance own - own**2 / parts.
+            final = own + (own / self._spread(parts, own.size)) ** 2 * self._spread(final - parts, own.size)
+        return final
+
+    def variance(self, weights: NDArray) -> float:
+        """Return the variance of a weighted sum of the estimates of the cells.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (k,)
+            The weights; 1 in a range and 0 elsewhere for its count.
+
+        Returns
+        -------
+        float
+            The variance.
+        """
+        # Given the count of a group, the weighted sum within has a slope in it, and a variance around that.
+        slopes, around = np.asarray(weights, float), 0.0
+        for own, parts in zip(self._own, self._parts, strict=False):
+            above = self._gather(slopes * own) / parts
+            around += float((own * (slopes - self._spread(above, own.size)) ** 2).sum())
+            slopes = above
+        return around + float((self._own[-1] * slopes**2).sum())
+
+    def mean_range_variance(self) -> float:
+        """Return the mean of the variances of all ``k (k + 1) / 2`` ranges of cells.
+
+        With V(j) the variance of the first j cells together, and W that of the sum of these sums over j, the variances
+        of all ranges add up to ``(k + 1) (V(0) + … + V(k)) - W``.
+
+        Returns
+        -------
+        float
+            The mean, exact up to rounding.
+        """
+        size = self.sizes[0]
+        # Of each group: the ends j of prefixes that fall into it, before its last cell; the sums over them of the slope
+        # of the prefix in its count, of the square of that, and of the variance around it, as in `variance`.
+        ends, slopes, squares, around = np.ones(size), np.zeros(size), np.zeros(size), np.zeros(size)
+        for own, parts in zip(self._own, self._parts, strict=False):
+            before = self._before(own)
+            around = self._gather(around + ends * before + own * squares)
+            squares = self._gather(ends * before**2 + 2 * before * own * slopes + own**2 * squares) / parts**2
+            slopes = self._gather(ends * before + own * slopes) / parts
+            around -= parts * squares
+            ends = self._gather(ends)
+        own = self._own[-1]
+        of_prefixes = float((around + ends * self._before(own) + own * squares + own).sum())
+        of_their_sum = self.variance(np.arange(size, 0, -1))
+        return ((size + 1) * of_prefixes - of_their_sum) / (size * (size + 1) / 2)
+
+    def _before(self, values: Floats) -> Floats:
+        """Sum up the earlier parts of the same group."""
+        sums = np.cumsum(values) - values
+        return sums - self._spread(sums[:: self.branching], values.size)
+
+
+def count_std(epsilon: Fraction, n_levels: int) -> float:
+    """Return the standard deviation of the noise of one count.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        Privacy loss of all levels together.
+    n_levels : int
+        How many share it equally.
+
+    Returns
+    -------
+    float
+        The root of ``2 a / (1 - a)**2`` for ``a = e**(-epsilon / n_levels)``, that of discrete Laplace noise; at most
+        `LARGEST`, where counts are cut.
+    """
+    share = max(float(epsilon / n_levels), 1e-300)
+    return min(math.sqrt(2) * math.exp(-share / 2) / -math.expm1(-share), LARGEST)
+
+
+def plan_hierarchy(size: int, epsilon: Fraction, method: str, branching: int | None) -> Hierarchy:
+    """Choose the tree with the least expected squared error of a range, all ranges being equally likely.
+
+    It depends on what is public only.
+
+    Parameters
+    ----------
+    size : int
+        The number of cells.
+    epsilon : Fraction
+        Privacy loss of all levels together.
+    method : {"auto", "flat", "hierarchical"}
+        ``"flat"`` allows the cells alone, ``"hierarchical"`` trees of several levels (unless there are only two cells),
+        and ``"auto"`` both.
+    branching : int or None
+        Of a tree of several levels; None allows the smallest one for each number of levels.
+
+    Returns
+    -------
+    Hierarchy
+        The tree.
+
+    Examples
+    --------
+    >>> plan_hierarchy(32, Fraction(1), "auto", None).sizes, plan_hierarchy(1024, Fraction(1), "auto", None).sizes
+    ([32], [1024, 94, 9])
+    """
+    flat = Hierarchy(size, max(size, 2))
+    if method == "flat":
+        return flat
+    depths = range(2, (size - 1).bit_length() + 1)
+    branchings = {_smallest_branching(size, depth) for depth in depths} if branching is None else {branching}
+    trees = [Hierarchy(size, parts) for parts in sorted(branchings)]
+    if method == "auto" or not trees:
+        trees.insert(0, flat)
+    return min(trees, key=lambda tree: count_std(epsilon, len(tree.sizes)) * math.sqrt(tree.mean_range_variance()))
+
+
+def _smallest_branching(size: int, n_levels: int) -> int:
+    guess = max(2, math.floor(size ** (1 / n_levels)) - 1)
+    return next(branching for branching in count(guess) if branching**n_levels >= size)

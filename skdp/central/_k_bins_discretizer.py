@@ -1,0 +1,213 @@
+"""Columns cut into bins, of equal width or of equal size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+
+from skdp.base import read_bounds, read_numbers
+from skdp.central._candidates import equal_steps, read_candidates
+from skdp.central._quantiles import quantiles
+from skdp.central._transformer import CentralTransformer, Columns, keep_missing
+from skdp.oracles import check_size
+from skdp.privacy import PrivacyLedger
+
+STRATEGIES = ("quantile", "uniform")
+ENCODINGS = ("ordinal", "onehot-dense")
+_MOST_BINS = 10_000
+
+
+class DPKBinsDiscretizer(CentralTransformer):
+    """Put each number into a bin, between public edges or quantiles that are released with differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss of all columns together, finite and > 0; ``strategy="uniform"`` spends nothing of it.
+    n_bins : int, default=5
+        How many bins of each column, from 2 to 10,000.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        ``"quantile"``: about as many values in each bin. ``"uniform"``: bins of equal width, without any cost.
+    encode : {"ordinal", "onehot-dense"}, default="ordinal"
+        ``"ordinal"``: the number of the bin, from 0, in the columns of the input. ``"onehot-dense"``: a column of 0 and
+        1 for each bin, named ``<column>_<bin>``.
+    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+        The lowest and the highest value of all columns, or of each, from what is publicly known: the outer edges.
+        Values outside belong to the outer bins.
+    candidates : int, array-like of float, or mapping of column name to one of these, optional
+        What an inner edge may be: an int is a number of equal steps between the bounds, from 1 to a million. By default
+        all integers between whole bounds that are at most 100,000 apart, in a column of an integer dtype; and 10,000
+        steps in others. Fewer candidates make a more accurate choice.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure coins; an int for reproducible experiments, and no promise to who knows it.
+
+    Attributes
+    ----------
+    bin_edges_ : list of ndarray of float
+        The edges of each column, ascending, the bounds among them. A bin holds its left edge, the last one also its
+        right edge. Quantiles that fall together are one edge.
+    n_bins_ : ndarray of int, shape (n_features,)
+        How many bins that makes.
+    guarantee_ : PrivacyGuarantee
+        What was promised for this `fit`, about the edges; epsilon is 0 for uniform bins, for which no value is used and
+        nobody needs to be trusted.
+    n_features_in_ : int
+        The number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, if all of them are strings.
+
+    See Also
+    --------
+    DPQuantileBinarizer : For two bins.
+    sklearn.preprocessing.KBinsDiscretizer : Its edges are the data.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the law of
+    `bin_edges_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values of all columns,
+    and how many there are is protected too: a missing value adds nothing, and a table without rows is answered. The
+    dtypes are taken to be public; pandas makes floats of NumPy's integers where one is missing, so declare `candidates`
+    if that may not show. **The edges are private, the output of** `transform` **is not**: each row of it is a function
+    of the row that came in, without noise.
+
+    Each of the k - 1 inner edges of d columns is chosen by permute-and-flip [1]_ with epsilon / (d (k - 1)). To halve
+    the data again and again, so that only the levels add up ([2]_), needs values that are all distinct; to choose all
+    edges at once ([3]_) needs sums of exponentials over the gaps between the values, in any precision a coin may ask
+    for.
+
+    A missing value stays missing (nan); it is in none of the columns of ``"onehot-dense"``.
+
+    References
+    ----------
+    .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for differentially private selection.
+       NeurIPS.
+    .. [2] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate quantiles. ICML.
+    .. [3] J. Gillenwater, M. Joseph, A. Kulesza (2021). Differentially private quantiles. ICML.
+
+    Examples
+    --------
+    >>> from skdp import DPKBinsDiscretizer
+    >>> from skdp.datasets import load_adult
+    >>> ages = load_adult().frame[["age"]]
+    >>> bins = DPKBinsDiscretizer(epsilon=1.0, n_bins=4, bounds=(0, 100), random_state=0).fit(ages)
+    >>> bins.bin_edges_
+    [array([  0.,  28.,  37.,  48., 100.])]
+    >>> bins.transform(ages.head(4))["age"].tolist(), ages["age"].head(4).tolist()
+    ([2, 3, 2, 3], [39, 50, 38, 53])
+    >>> uniform = DPKBinsDiscretizer(n_bins=4, strategy="uniform", bounds=(0, 100)).fit(ages)
+    >>> uniform.bin_edges_, uniform.guarantee_.epsilon
+    ([array([  0.,  25.,  50.,  75., 100.])], 0.0)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        n_bins: int = 5,
+        strategy: str = "quantile",
+        encode: str = "ordinal",
+        bounds: Any = None,
+        candidates: Any = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.n_bins = n_bins
+        self.strategy = strategy
+        self.encode = encode
+        self.bounds = bounds
+        self.candidates = candidates
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the edges of the bins.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Numbers; values may be missing, or infinite, which is clipped.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, bounds or candidates do not fit the columns, or X is 1-D, sparse, lazy or
+            not numeric.
+        BudgetExceeded
+            If the ledger does not cover it.
+        """
+        epsilon = self._check_promise()
+        n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
+        _check_choice("strategy", self.strategy, STRATEGIES)
+        _check_choice("encode", self.encode, ENCODINGS)
+        table = self._read_table(X)
+        bounds = read_bounds(self.bounds, table.names)
+        candidates = read_candidates(self.candidates, table, bounds)
+        numbers = read_numbers(table, missing=True)
+        if self.strategy == "uniform":
+            self._spend_nothing(table.names, "uniform bins")
+            edges = [equal_steps(low, high, n_bins) for low, high in bounds]
+        else:
+            source = self._spend(table.names, "permute-and-flip")
+            inner = quantiles(numbers, [Fraction(i, n_bins) for i in range(1, n_bins)], candidates, epsilon, source)
+            edges = list(np.column_stack([bounds[:, :1], inner, bounds[:, 1:]]))
+        self.bin_edges_ = [np.unique(column) for column in edges]
+        self.n_bins_ = np.array([column.size - 1 for column in self.bin_edges_])
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Name the columns of the output.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            The names of the columns of X, by default those that `fit` saw.
+
+        Returns
+        -------
+        ndarray of str objects
+            Them, or ``<column>_<bin>`` for each bin.
+        """
+        names = super().get_feature_names_out(input_features)
+        return names if self.encode == "ordinal" else np.array(self._bin_names(names), object)
+
+    def _output_names(self) -> Sequence[Any]:
+        names = super()._output_names()
+        return names if self.encode == "ordinal" else self._bin_names(names)
+
+    def _bin_names(self, names: Sequence[Any]) -> list[str]:
+        return [f"{name}_{bin}" for name, size in zip(names, self.n_bins_, strict=True) for bin in range(size)]
+
+    def _transform_columns(self, columns: Columns) -> Columns:
+        placed = []
+        for column, edges in zip(columns, self.bin_edges_, strict=True):
+            bins = keep_missing(np.searchsorted(edges[1:-1], column, side="right"), column)
+            if self.encode == "ordinal":
+                placed.append(bins)
+            else:
+                placed += [(bins == bin).astype(np.int8) for bin in range(edges.size - 1)]
+        return placed
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}")

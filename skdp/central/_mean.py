@@ -1,0 +1,237 @@
+"""The means of numeric columns, by one of five mechanisms."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+
+from skdp.base import check_confidence_level
+from skdp.central._base import CentralEstimator, bounded_columns
+from skdp.central._framework_means import adaptive_mean, chunk_means, proposed_mean, smooth_beta, smooth_mean
+from skdp.central._propose_test_release import TEST_SHARE, read_positive_delta
+from skdp.central._release import read_number
+from skdp.central._sample_and_aggregate import MOST_CHUNKS
+from skdp.central._smooth_sensitivity import SmoothNoise
+from skdp.central._sums import GRID, BoundedColumn
+from skdp.central._two_sums import Estimate, noisy_sum_count, two_sums
+from skdp.oracles import check_size
+from skdp.privacy import PrivacyLedger, check_delta
+from skdp.randomness import ByteSource
+
+Draw = Callable[[ByteSource], list[Estimate]]
+
+
+class DPMean(CentralEstimator):
+    """The means of numeric columns, under differential privacy for the whole record.
+
+    ``mechanism="two_sums"`` is the one to use: it has a pure guarantee, needs to know nothing but bounds, and is the
+    most accurate. The others are here because they are taught and asked for, in forms that keep what they claim.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss of all columns together, finite and > 0.
+    delta : float, default=0.0
+        Failure probability, in [0, 1). ``"propose_test_release"`` needs one above 0; ``"smooth_sensitivity"`` draws
+        Laplace noise with it and Student's t without; the others do not use it, and `guarantee_` then says 0.
+    mechanism : str, default="two_sums"
+        How:
+
+        - ``"two_sums"``: noisy sums of the distances to both bounds, jointly for all columns [1]_.
+        - ``"noisy_sum_count"``: a noisy sum over a noisy count, each with half of epsilon.
+        - ``"propose_test_release"``: noise for a proposed sensitivity or for `min_n` values, after a private test that
+          there are enough; without either the noise is for a private lower bound of their number, and nothing is ever
+          refused [2]_.
+        - ``"smooth_sensitivity"``: noise in proportion to the smooth sensitivity [3]_.
+        - ``"sample_and_aggregate"``: the noisy mean of the means of `n_chunks` random chunks [3]_.
+    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
+        The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
+        clipped to them, on both sides.
+    min_n : int, optional
+        How many values each column is publicly expected to have, at least 1. ``"propose_test_release"`` proposes it;
+        ``"smooth_sensitivity"`` is tuned to it, and private whether or not it is right.
+    proposed_sensitivity : float, optional
+        Of ``"propose_test_release"``, instead of `min_n`: how far one record is proposed to move the mean at most, in
+        the unit of the columns, > 0. That is ``min_n = ceil((high - low) / proposed_sensitivity)`` for each.
+    n_chunks : int, default=1000
+        Of ``"sample_and_aggregate"``.
+    confidence_level : float, default=0.95
+        The coverage of `interval_`, between 0 and 1.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure coins; an int for reproducible experiments, and no promise to who knows it.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        The noisy means, between the bounds; nan where the test refused.
+    std_error_ : ndarray of shape (n_features,)
+        The standard deviation of the noise. It is about the mean of the clipped values of this very table, not about
+        that of a population. With ``"smooth_sensitivity"`` it is private: given is that for `min_n` values, or nan.
+        With ``"sample_and_aggregate"`` it leaves out that the mean of the chunks is not the mean.
+    interval_ : ndarray of shape (n_features, 2)
+        An interval of the given coverage for each mean, cut to the bounds; it is what `std_error_` is.
+    released_ : bool
+        False if a mean was refused, which is warned of.
+    guarantee_ : PrivacyGuarantee
+        What was promised for this `fit`.
+    n_features_in_ : int
+        The number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, if all of them are strings.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the law of
+    all that is released by at most ``(epsilon, delta)``; replacing one by ``(2 epsilon, (1 + e**epsilon) delta)``.
+    `fit` reads the values of all columns, and how many there are is protected too: a missing value adds nothing, and a
+    table without rows is answered. Delta is 0 for ``"two_sums"``, ``"noisy_sum_count"`` and
+    ``"sample_and_aggregate"``, and for ``"smooth_sensitivity"`` without one. ``"two_sums"`` and
+    ``"sample_and_aggregate"`` release all columns together; the others draw for each of d columns with epsilon / d and
+    delta / d. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is drawn
+    exactly.
+
+    References
+    ----------
+    .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
+    .. [2] C. Dwork, J. Lei (2009). Differential privacy and robust statistics. STOC.
+    .. [3] K. Nissim, S. Raskhodnikova, A. Smith (2007). Smooth sensitivity and sampling in private data analysis. STOC.
+
+    Examples
+    --------
+    >>> from skdp.datasets import load_adult
+    >>> ages = load_adult().frame[["age"]]
+    >>> mean = DPMean(epsilon=0.1, bounds=(0, 100), random_state=0).fit(ages)
+    >>> mean.mean_.round(2), ages.to_numpy().mean().round(2)
+    (array([38.59]), np.float64(38.58))
+    >>> print(mean.guarantee_)
+    epsilon = 0.1, central model, adding or removing one record's values of: age, NOT SECURE: the coins come from a seed
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 0.0,
+        mechanism: str = "two_sums",
+        bounds: Any = None,
+        min_n: int | None = None,
+        proposed_sensitivity: float | None = None,
+        n_chunks: int = 1000,
+        confidence_level: float = 0.95,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.mechanism = mechanism
+        self.bounds = bounds
+        self.min_n = min_n
+        self.proposed_sensitivity = proposed_sensitivity
+        self.n_chunks = n_chunks
+        self.confidence_level = confidence_level
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the means of a table.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Numbers; values may be missing, or infinite, which is clipped.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, the bounds do not fit the columns, or X is 1-D, sparse, lazy or not numeric.
+        BudgetExceeded
+            If the ledger does not cover it.
+
+        Warns
+        -----
+        UserWarning
+            If a mean was refused.
+        """
+        epsilon = self._check_promise()
+        level = check_confidence_level(self.confidence_level)
+        table = self._read_table(X)
+        columns = bounded_columns(table, self.bounds)
+        draw, delta = self._prepare(columns, epsilon, level)
+        source = self._spend(table.names, self.mechanism.replace("_", " "), delta=delta)
+        estimates = draw(source)
+
+        def in_units(field: str) -> list[float]:  # numpydoc ignore=GL08
+            return [column.value(getattr(one, field)) for column, one in zip(columns, estimates, strict=True)]
+
+        self.mean_ = np.array(in_units("mean"))
+        widths = np.array([column.high - column.low for column in columns])
+        # An error beyond half the width means that nothing is known.
+        self.std_error_ = (
+            np.array([float(min(one.std_error, Fraction(GRID))) for one in estimates]) * widths / (2 * GRID)
+        )
+        self.interval_ = np.column_stack([in_units("lower"), in_units("upper")])
+        refused = [name for name, mean in zip(table.names, self.mean_, strict=True) if np.isnan(mean)]
+        self.released_ = not refused
+        if refused:
+            warnings.warn(
+                f"the private test refused to release the mean of {refused}: there may be fewer values than proposed "
+                f"(min_n={self.min_n}, proposed_sensitivity={self.proposed_sensitivity}). What it cost is spent. "
+                "Without a proposal, nothing is refused",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _prepare(self, columns: list[BoundedColumn], epsilon: Fraction, level: float) -> tuple[Draw, Fraction]:
+        """Check the parameters of the mechanism; return how it draws, and the delta that it spends."""
+        delta = check_delta(self.delta)
+        min_n = None if self.min_n is None else check_size(self.min_n, least=1, most=1 << 62, name="min_n")
+        chunks = check_size(self.n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
+        share, share_delta = epsilon / len(columns), delta / len(columns)
+        if self.mechanism == "two_sums":
+            return (lambda source: two_sums(columns, epsilon, level, source)), Fraction(0)
+        if self.mechanism == "noisy_sum_count":
+            return (lambda source: noisy_sum_count(columns, epsilon, level, source)), Fraction(0)
+        if self.mechanism == "sample_and_aggregate":
+            return (lambda source: chunk_means(columns, epsilon, chunks, level, source)), Fraction(0)
+        if self.mechanism == "propose_test_release":
+            read_positive_delta(self.delta)
+            parts = TEST_SHARE * share, (1 - TEST_SHARE) * share, share_delta
+            proposals = self._read_proposals(columns, min_n)
+            if proposals is None:
+                return (lambda source: [adaptive_mean(one, *parts, level, source) for one in columns]), delta
+            pairs = list(zip(columns, proposals, strict=True))
+            return (lambda source: [proposed_mean(one, *parts, n, level, source) for one, n in pairs]), delta
+        if self.mechanism == "smooth_sensitivity":
+            beta = smooth_beta(share, share_delta, min_n)
+            noise = SmoothNoise.calibrated(share, share_delta, beta)
+            return (lambda source: [smooth_mean(one, noise, beta, min_n, level, source) for one in columns]), delta
+        raise ValueError(f"mechanism must be one of {MECHANISMS}, got {self.mechanism!r}")
+
+    def _read_proposals(self, columns: list[BoundedColumn], min_n: int | None) -> list[int] | None:
+        """Return for each column the number of values that is proposed, None if there is no proposal."""
+        if self.proposed_sensitivity is None:
+            return None if min_n is None else [min_n] * len(columns)
+        if min_n is not None:
+            raise ValueError("min_n and proposed_sensitivity are two forms of one proposal: give one of them")
+        bound = read_number(self.proposed_sensitivity, "proposed_sensitivity")
+        if bound <= 0:
+            raise ValueError(f"proposed_sensitivity must be a finite number > 0, got {self.proposed_sensitivity}")
+        return [math.ceil((Fraction(one.high) - Fraction(one.low)) / bound) for one in columns]
+
+
+MECHANISMS = ("two_sums", "noisy_sum_count", "propose_test_release", "smooth_sensitivity", "sample_and_aggregate")

@@ -1,0 +1,148 @@
+"""Quantiles of columns: a private choice among public candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.randomness import ByteSource, permute_and_flip
+
+FINEST = 1_000_000
+"""The largest denominator of a probability: scores are then integers of 64 bits for up to 9 * 10**12 values."""
+
+
+def quantiles(
+    columns: Sequence[NDArray[np.float64]],
+    probabilities: Sequence[Fraction],
+    candidates: Sequence[NDArray[np.float64]],
+    epsilon: Fraction,
+    source: ByteSource,
+) -> NDArray[np.float64]:
+    """Release quantiles of columns by permute-and-flip, each with an equal share of epsilon.
+
+    Of n values, a candidate c is a q-quantile if at most q n are below it, and at least q n are not above it. Its score
+    is minus the number of values by which it fails to be one::
+
+        score(c) = -max(0, #{x < c} - q n, q n - #{x <= c})
+
+    Adding or removing one value moves a score by at most max(q, 1 - q): each difference moves by q or by 1 - q. A score
+    may rise while another one falls, by as much. So the rate of `permute_and_flip` is epsilon / (2 max(q, 1 - q)), and
+    no larger one is private whatever the candidates are: the privacy loss tends to epsilon as they become many.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of float64
+        The private values, nan where missing: such a one counts for nothing. They are clipped to the range of the
+        candidates.
+    probabilities : sequence of Fraction
+        The wanted quantiles of each column, as of `read_probability`, ascending.
+    candidates : sequence of ndarray of float64
+        What may be released for each column, ascending; they are public.
+    epsilon : Fraction
+        Of all quantiles together, adding or removing a record.
+    source : ByteSource
+        Where the coins come from.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_probabilities)
+        The quantiles, ascending in each row.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> ages, grid = np.array([31.0, 44.0, np.nan, 27.0] * 100), np.arange(101.0)
+    >>> quantiles([ages], [Fraction(1, 4), Fraction(1, 2)], [grid], Fraction(1), SeededSource(0))
+    array([[27., 31.]])
+    """
+    share = epsilon / (len(columns) * len(probabilities))
+    released = np.empty((len(columns), len(probabilities)))
+    for row, column, values in zip(released, columns, candidates, strict=True):
+        counts = count_below(column, values)
+        for index, q in enumerate(probabilities):
+            # In parts of a record, 1 / q.denominator each: whole numbers.
+            sensitivity = max(q.numerator, q.denominator - q.numerator)
+            row[index] = values[permute_and_flip(source, scores(*counts, q), share / (2 * sensitivity))]
+    released.sort(axis=1)
+    return released
+
+
+def count_below(
+    column: NDArray[np.float64], candidates: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Count the values below each candidate.
+
+    Parameters
+    ----------
+    column : ndarray of float64
+        The private values, nan where missing.
+    candidates : ndarray of float64
+        Ascending. Values outside of their range count as the nearer end.
+
+    Returns
+    -------
+    tuple
+        How many values are less than each candidate, how many are not greater, and how many there are.
+    """
+    values = np.sort(np.clip(column[~np.isnan(column)], candidates[0], candidates[-1]))
+    return np.searchsorted(values, candidates, "left"), np.searchsorted(values, candidates, "right"), values.size
+
+
+def scores(below: NDArray[np.int64], up_to: NDArray[np.int64], n: int, q: Fraction) -> NDArray[np.int64]:
+    """Score candidates for a quantile.
+
+    Parameters
+    ----------
+    below, up_to : ndarray of int
+        How many values are less than each candidate, and how many are not greater.
+    n : int
+        How many there are.
+    q : Fraction
+        The probability of the quantile.
+
+    Returns
+    -------
+    ndarray of int
+        Minus the records by which each candidate fails to be the quantile, times the denominator of q.
+    """
+    rank = q.numerator * n
+    return -np.maximum(0, np.maximum(q.denominator * below - rank, rank - q.denominator * up_to))
+
+
+def read_probability(value: Any, name: str) -> Fraction:
+    """Check the probability of a quantile, and take it as the nearest fraction of a denominator up to `FINEST`.
+
+    Parameters
+    ----------
+    value : float
+        Between 0 and 1, both excluded.
+    name : str
+        What to call it in an error.
+
+    Returns
+    -------
+    Fraction
+        The probability.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no number, or out of range.
+
+    Examples
+    --------
+    >>> read_probability(0.1, "quantile")
+    Fraction(1, 10)
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number between 0 and 1, got {type(value).__name__}")
+    number = float(value)
+    exact = Fraction(number).limit_denominator(FINEST) if 0 < number < 1 else Fraction(0)
+    if not 0 < exact < 1:
+        raise ValueError(f"{name} must be between 0 and 1, at least a millionth away from both, got {value}")
+    return exact

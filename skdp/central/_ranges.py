@@ -1,0 +1,121 @@
+"""Ranges of the cells of one column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.coding import is_missing, kind_of, plain
+from skdp.domain import Categories, Interval
+
+_ORDERED = ("number", "datetime")
+
+
+def is_ordered(attribute: Categories | Interval) -> bool:
+    """Say whether neighbouring cells of a column are neighbours by value.
+
+    Parameters
+    ----------
+    attribute : Categories or Interval
+        The column's values.
+
+    Returns
+    -------
+    bool
+        True for an interval, and for ascending numbers or dates.
+
+    Examples
+    --------
+    >>> is_ordered(Categories([1, 2, 5, None])), is_ordered(Categories([1, 5, 2])), is_ordered(Categories(["a", "b"]))
+    (True, False, False)
+    """
+    if isinstance(attribute, Interval):
+        return True
+    known = [value for value in attribute.values if value is not None]
+    return all(kind_of(value) in _ORDERED for value in known) and all(a < b for a, b in pairwise(known))
+
+
+def find_range(name: Any, attribute: Categories | Interval, low: Any, high: Any) -> NDArray[np.bool_]:
+    """Say which cells of a column lie in a half-open range.
+
+    Parameters
+    ----------
+    name : object
+        The column, for errors.
+    attribute : Categories or Interval
+        Its values.
+    low, high : value or None
+        The ends, the upper one left out; None leaves an end open.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_cells,)
+        True for the cells in the range. Missing is in none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an end is of another kind than the values, or not one of those that it may be, or `low` is above `high`.
+
+    Examples
+    --------
+    >>> find_range("age", Interval(edges=[0, 18, 65, 120]), 18, None).tolist()
+    [False, True, True]
+    >>> find_range("size", Categories(["small", "medium", "large", None]), "small", "large").tolist()
+    [True, True, False, False]
+    """
+    known = [value for value in attribute.values if value is not None]
+    ends = [_read_end(name, known, label, end) for label, end in (("low", low), ("high", high))]
+    if isinstance(attribute, Interval):
+        places = [_find_edge(name, attribute.edges, end) for end in ends]
+    elif known and kind_of(known[0]) not in _ORDERED:
+        places = [_find_value(name, attribute.values, end) for end in ends]
+    else:
+        start, stop = ends
+        _check_order(start, stop)
+        return np.array(
+            [
+                value is not None and (start is None or start <= value) and (stop is None or value < stop)
+                for value in attribute.values
+            ]
+        )
+    _check_order(*places)
+    start, stop, _ = slice(*places).indices(len(attribute))
+    return np.array([start <= place < stop and value is not None for place, value in enumerate(attribute.values)])
+
+
+def _read_end(name: Any, known: Sequence[Any], label: str, end: Any) -> Any:
+    if end is None:
+        return None
+    if is_missing(end) or (known and kind_of(end) != kind_of(known[0])):
+        kinds = "a missing value" if is_missing(end) else f"a {kind_of(end)}"
+        raise TypeError(f"{label} must be None or a {kind_of(known[0])}, as column {name!r} has them, got {kinds}")
+    return plain(end)
+
+
+def _find_edge(name: Any, edges: Sequence[float], end: Any) -> int | None:
+    """Return how many bins are below an end, which may also be outside of all."""
+    if end is None:
+        return None
+    place = int(np.searchsorted(edges, end))
+    if 0 < place < len(edges) and edges[place] != end:
+        raise ValueError(
+            f"the ends of a range must be edges of the bins of column {name!r}, got {end!r}; the next ones are "
+            f"{edges[place - 1]:g} and {edges[place]:g}"
+        )
+    return min(place, len(edges) - 1)
+
+
+def _find_value(name: Any, values: Sequence[Any], end: Any) -> int | None:
+    if end is not None and end not in values:
+        raise ValueError(f"the ends of a range must be declared values of column {name!r}, got {end!r}")
+    return None if end is None else values.index(end)
+
+
+def _check_order(low: Any, high: Any) -> None:
+    if low is not None and high is not None and low > high:
+        raise ValueError("low must not be above high")

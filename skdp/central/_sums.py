@@ -1,0 +1,142 @@
+"""Integer sums of columns whose values are placed on a grid between public bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+GRID = 1 << 29
+"""Steps from the middle between the bounds to either of them: a value moves by at most a billionth of the width."""
+
+Bound = float | NDArray[np.float64]
+
+_BLOCK = 1 << 16
+"""Rows at a time: they stay in the cache, and floats add the integers of a block exactly (2**45 < 2**53)."""
+
+
+class Sums(NamedTuple):
+    """The exact sums of a column.
+
+    One record adds 1 to the number n of values, a number from -`GRID` to `GRID` to the sum of places, and one from 0 to
+    `GRID` to the sum of squares; a missing value adds nothing.
+    """
+
+    n: int
+    places: int
+    squares: int
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedColumn:  # numpydoc ignore=PR02
+    """A private column between public bounds; it lives inside `fit` only.
+
+    Every value is clipped to the bounds and placed on the integers from -`GRID` (the lower bound) to `GRID` (the
+    upper). So sums are sums of integers: neither their order nor the rounding of floats shows in them, and how far one
+    record moves them is exact. Blocks are added up by Python's integers, which do not overflow.
+
+    Parameters
+    ----------
+    numbers : ndarray of float64, shape (n,)
+        The values, nan where missing.
+    low, high : float
+        The bounds.
+    """
+
+    numbers: NDArray[np.float64]
+    low: float
+    high: float
+
+    def places(self) -> Iterator[NDArray[np.float64]]:
+        """Place the values on the grid, block by block.
+
+        Yields
+        ------
+        ndarray of float64
+            Whole numbers from -`GRID` to `GRID`, nan where a value is missing.
+        """
+        for start in range(0, self.numbers.size, _BLOCK):
+            yield to_places(self.numbers[start : start + _BLOCK], self.low, self.high)
+
+    @cached_property
+    def sums(self) -> Sums:  # numpydoc ignore=RT01
+        """The number of values, the sum of their places, and that of the squares of their places over `GRID`."""
+        n = total = squares = 0
+        for places in self.places():
+            missing = np.isnan(places)
+            n += missing.size - int(np.count_nonzero(missing))
+            np.copyto(places, 0.0, where=missing)
+            total += int(places.sum())
+            places *= places
+            places /= GRID
+            squares += int(np.rint(places, out=places).sum())
+        return Sums(n, total, squares)
+
+    @property
+    def mean(self) -> Fraction:  # numpydoc ignore=RT01
+        """The exact mean place, the middle if there is no value."""
+        return Fraction(self.sums.places, max(self.sums.n, 1))
+
+    def value(self, place: float | Fraction) -> float:
+        """Turn a place on the grid into a value.
+
+        Parameters
+        ----------
+        place : float or Fraction
+            In steps from the middle.
+
+        Returns
+        -------
+        float
+            The value, as of `to_value`.
+        """
+        return to_value(place, self.low, self.high)
+
+
+def to_places(values: NDArray[np.float64], low: Bound, high: Bound) -> NDArray[np.float64]:
+    """Place values on the grid between bounds.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        The values; they are clipped to the bounds.
+    low, high : float or ndarray
+        The bounds.
+
+    Returns
+    -------
+    ndarray of float64
+        Whole numbers from -`GRID` to `GRID`, nan where a value is.
+    """
+    places = np.clip(values, low, high)
+    # Rounding is monotone, so the share of the width is at most 1, whatever the bounds.
+    places -= low
+    places /= np.subtract(high, low)
+    places *= 2 * GRID
+    np.rint(places, out=places)
+    places -= GRID
+    return places
+
+
+def to_value(place: float | Fraction, low: float, high: float) -> float:
+    """Turn a place on the grid into a value between the bounds.
+
+    Parameters
+    ----------
+    place : float or Fraction
+        In steps from the middle; nan stays nan, and what lies outside goes to the nearer bound.
+    low, high : float
+        The bounds.
+
+    Returns
+    -------
+    float
+        The value.
+    """
+    inside = place if isinstance(place, float) else float(min(max(place, Fraction(-GRID)), Fraction(GRID)))
+    return float(np.clip(low + (high - low) * ((inside / GRID + 1) / 2), low, high))

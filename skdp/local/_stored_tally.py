@@ -1,0 +1,173 @@
+"""Writing sums of reports, and what is needed to read them, as JSON and Parquet."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class StoredTally(ABC):
+    """Base of the tallies: sums for each attribute of a record, with a header that says what they are sums of."""
+
+    _format: ClassVar[str]
+    _sums: ClassVar[str]
+    """What the sums are called."""
+
+    @abstractmethod
+    def _header(self) -> dict[str, Any]:
+        """Return all but the sums, as plain text, numbers, lists and mappings."""
+
+    @abstractmethod
+    def _parts(self) -> Sequence[NDArray[np.int64]]:
+        """Return the sums of each attribute, 1-D."""
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
+        """Make a tally of a header and sums; everything is checked, with KeyError or TypeError for what is missing."""
+
+    def to_json(self) -> str:
+        """Write the tally, and what is needed to read it, as JSON.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        TypeError
+            If columns are named, or values declared, by other things than text, numbers, booleans and missing.
+        """
+        return json.dumps(self._content() | {self._sums: [part.tolist() for part in self._parts()]}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a tally.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` gave.
+
+        Returns
+        -------
+        tally
+            The tally.
+
+        Raises
+        ------
+        ValueError
+            If the text is no tally of this kind and version, or does not fit itself.
+        """
+        content = json.loads(text)
+        if not isinstance(content, dict) or not isinstance(content.get(cls._sums), list):
+            raise ValueError("the text is no tally of this kind")
+        return cls._checked(content, content[cls._sums])
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the tally as a Parquet file: a row a sum, what is needed to read them in the metadata.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. Needs pyarrow.
+
+        Raises
+        ------
+        TypeError
+            If columns are named, or values declared, by other things than text, numbers, booleans and missing.
+        """
+        import pyarrow
+        from pyarrow import parquet
+
+        parts = self._parts()
+        attribute = np.repeat(np.arange(len(parts)), list(map(len, parts)))
+        table = pyarrow.table({"attribute": attribute, self._sums: np.concatenate(parts)})
+        header = json.dumps(self._content(), allow_nan=False)
+        parquet.write_table(table.replace_schema_metadata({"skdp": header}), path)
+
+    @classmethod
+    def from_parquet(cls, path: str | Path) -> Self:
+        """Read a tally.
+
+        Parameters
+        ----------
+        path : str or Path
+            What `to_parquet` wrote.
+
+        Returns
+        -------
+        tally
+            The tally.
+
+        Raises
+        ------
+        ValueError
+            If the file is no tally of this kind and version, or does not fit itself.
+        """
+        from pyarrow import parquet
+
+        table = parquet.read_table(path)
+        header = (table.schema.metadata or {}).get(b"skdp")
+        if header is None or table.column_names != ["attribute", cls._sums]:
+            raise ValueError("the file is no tally of this kind")
+        attribute, sums = table["attribute"].to_numpy(), table[cls._sums].to_numpy()
+        return cls._checked(json.loads(header), [sums[attribute == number] for number in np.unique(attribute)])
+
+    def _content(self) -> dict[str, Any]:
+        return {"format": self._format} | self._header()
+
+    @classmethod
+    def _checked(cls, content: dict[str, Any], parts: list[Any]) -> Self:
+        if content.get("format") != cls._format:
+            raise ValueError(f"expected the format {cls._format!r}, got {content.get('format')!r}")
+        try:
+            return cls._read(content, [np.asarray(part) for part in parts])
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError("the tally is incomplete") from None
+
+
+def are_counts(numbers: Sequence[Any]) -> bool:
+    """Say whether numbers that were read are whole and not negative.
+
+    Parameters
+    ----------
+    numbers : sequence
+        What JSON gave.
+
+    Returns
+    -------
+    bool
+        True if all are such.
+    """
+    return all(type(number) is int and number >= 0 for number in numbers)
+
+
+def plain_name(name: Any) -> str | int:
+    """Check that the name of a column can be written.
+
+    Parameters
+    ----------
+    name : object
+        The name.
+
+    Returns
+    -------
+    str or int
+        The same.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
+    if not isinstance(name, str | int):
+        raise TypeError(f"a tally is written for columns named by text or numbers, got {type(name).__name__}")
+    return name

@@ -1,0 +1,287 @@
+"""Which columns of a table are still to be seen after a step of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+EVERYTHING = "(all columns)"
+"""Stands for the columns where their names are not known."""
+
+TARGET = "(target)"
+"""Stands for what is predicted, where something is promised about it."""
+
+
+@dataclass(frozen=True)
+class Column:  # numpydoc ignore=PR02
+    """A column somewhere in a pipeline.
+
+    Parameters
+    ----------
+    origins : frozenset
+        The columns of the user's table that it was made of.
+    raw : frozenset
+        Those of them whose true values it may still show.
+    late : frozenset
+        Those whose true values it may show in rows that come after `fit`, to transform or predict: some steps protect
+        the rows of `fit` only.
+    """
+
+    origins: frozenset[Any]
+    raw: frozenset[Any]
+    late: frozenset[Any]
+
+    @classmethod
+    def merged(cls, columns: Iterable[Column]) -> Self:
+        """Make one column that stands for several.
+
+        Parameters
+        ----------
+        columns : iterable of Column
+            Any number.
+
+        Returns
+        -------
+        Column
+            With the origins of all, and all that any of them shows.
+        """
+        nothing, several = frozenset[Any](), list(columns)
+        return cls(
+            nothing.union(*(column.origins for column in several)),
+            nothing.union(*(column.raw for column in several)),
+            nothing.union(*(column.late for column in several)),
+        )
+
+
+@dataclass(frozen=True)
+class Flow:  # numpydoc ignore=PR02
+    """The table that one step hands to the next.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        In their order; where their number is unknown, one that stands for all.
+    names : tuple or None
+        What they are called here, if that is known.
+    exact : bool
+        Whether the number of the columns is known.
+    curated : bool
+        Whether some step has learnt from true values, so that whoever ran it had to be trusted with them.
+    """
+
+    columns: tuple[Column, ...]
+    names: tuple[Any, ...] | None
+    exact: bool
+    curated: bool = False
+
+    @classmethod
+    def start(cls, names: Sequence[Any] | None) -> Self:
+        """Begin with the user's table.
+
+        Parameters
+        ----------
+        names : sequence or None
+            Its columns, if known.
+
+        Returns
+        -------
+        Flow
+            Nothing is protected yet.
+        """
+        columns = tuple(Column(*[frozenset([name])] * 3) for name in names or [EVERYTHING])
+        return cls(columns, None if names is None else tuple(names), exact=names is not None)
+
+    @property
+    def merged(self) -> Column:  # numpydoc ignore=RT01
+        """One column that stands for all."""
+        return Column.merged(self.columns)
+
+    def spread(self, column: Column, estimator: Any, *, curated: bool = False) -> Flow:
+        """Go on with what a step makes of all columns together.
+
+        Parameters
+        ----------
+        column : Column
+            What each column of the output may show.
+        estimator : object
+            Asked how many columns it returns, and what they are called.
+        curated : bool, default=False
+            Whether it learnt from true values.
+
+        Returns
+        -------
+        Flow
+            The output.
+        """
+        curated = self.curated or curated
+        names = names_out(estimator)
+        if names is None:
+            return Flow((column,), None, exact=False, curated=curated)
+        return Flow((column,) * len(names), names, exact=True, curated=curated)
+
+    def repeated(self, rows: Flow) -> Flow:
+        """Go on with what a fitted step makes of the rows of `fit` when it is given them again.
+
+        Parameters
+        ----------
+        rows : Flow
+            What the step was fitted on.
+
+        Returns
+        -------
+        Flow
+            What was protected at fit only shows the true values, if they were in these rows.
+        """
+        shown = rows.merged.raw
+        columns = tuple(replace(column, raw=column.raw | (column.late & shown)) for column in self.columns)
+        return replace(self, columns=columns)
+
+    def predicted(self) -> Flow:
+        """Go on with what a model says, in which no column is left.
+
+        Returns
+        -------
+        Flow
+            Nothing of the rows of `fit`; but what it says of later rows comes from their values.
+        """
+        said = replace(self.merged, raw=frozenset())
+        return replace(self, columns=(said,), names=None, exact=False)
+
+    def select(self, chosen: Any) -> Flow:
+        """Take the columns that a `ColumnTransformer` names; all of them where that cannot be told.
+
+        Parameters
+        ----------
+        chosen : str, int, slice, list of str, int or bool
+            As scikit-learn has it.
+
+        Returns
+        -------
+        Flow
+            The part of the table.
+        """
+        places = self._places(chosen) if self.exact else None
+        if places is None:
+            nothing = isinstance(chosen, list | tuple) and not chosen
+            return replace(self, columns=() if nothing else (self.merged,), names=None, exact=nothing)
+        names = None if self.names is None else tuple(self.names[place] for place in places)
+        return replace(self, columns=tuple(self.columns[place] for place in places), names=names)
+
+    def _places(self, chosen: Any) -> list[int] | None:
+        width = range(len(self.columns))
+        try:
+            if isinstance(chosen, slice):
+                start, stop = self._place(chosen.start), self._place(chosen.stop)
+                # A slice of names has its last one in it.
+                return list(width[start : stop + 1 if isinstance(chosen.stop, str) else stop : chosen.step])
+            if isinstance(chosen, str) or not hasattr(chosen, "__iter__"):
+                return [width[self._place(chosen)]]
+            items = list(chosen.tolist() if hasattr(chosen, "tolist") else chosen)
+            if items and all(isinstance(item, bool) for item in items):
+                return [place for place, taken in zip(width, items, strict=True) if taken]
+            return [width[self._place(item)] for item in items]
+        except (IndexError, TypeError, ValueError):
+            return None
+
+    def _place(self, item: Any) -> Any:
+        """Return the place of a name; places, and the open end of a slice, are left as they are."""
+        return (self.names or ()).index(item) if isinstance(item, str) else item
+
+    @classmethod
+    def side_by_side(cls, parts: Sequence[Flow], names: tuple[Any, ...] | None) -> Self:
+        """Put tables next to each other.
+
+        Parameters
+        ----------
+        parts : sequence of Flow
+            Left to right.
+        names : tuple or None
+            What the columns are called then.
+
+        Returns
+        -------
+        Flow
+            All columns.
+        """
+        columns = tuple(column for part in parts for column in part.columns)
+        curated = any(part.curated for part in parts)
+        if all(part.exact for part in parts):
+            fitting = names if names is not None and len(names) == len(columns) else None
+            return cls(columns, fitting, exact=True, curated=curated)
+        return cls((Column.merged(columns),), None, exact=False, curated=curated)
+
+
+def names_in(estimator: Any) -> tuple[Any, ...] | None:
+    """Return the columns that an estimator was fitted on.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not.
+
+    Returns
+    -------
+    tuple or None
+        The names, ``x0, x1, …`` for an array; None if it does not say.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None:
+        return tuple(names)
+    number = getattr(estimator, "n_features_in_", None)
+    scope = getattr(getattr(estimator, "guarantee_", None), "scope", ())
+    # scikit-learn keeps names only where they are strings; a guarantee for all columns has the others.
+    if scope and len(scope) == number and not any(isinstance(name, str) for name in scope):
+        return tuple(scope)
+    return None if number is None else tuple(f"x{index}" for index in range(number))
+
+
+def names_out(estimator: Any) -> tuple[Any, ...] | None:
+    """Return the columns that an estimator makes.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not.
+
+    Returns
+    -------
+    tuple or None
+        The names; None if it does not say.
+    """
+    try:
+        return tuple(estimator.get_feature_names_out())
+    except Exception:  # of any estimator's own kind: then it is simply not known
+        return None
+
+
+def read_names(X: Any) -> tuple[Any, ...] | None:
+    """Return the column names of a table and nothing else of it; ``x0, x1, …`` for an array.
+
+    Parameters
+    ----------
+    X : dataframe, array or None
+        The table.
+
+    Returns
+    -------
+    tuple or None
+        The names; None for None.
+
+    Raises
+    ------
+    TypeError
+        If it has no columns.
+    """
+    if X is None:
+        return None
+    kind = type(X)  # not X itself, where pandas would take a column of that name
+    if hasattr(kind, "collect_schema"):  # polars, where asking a lazy frame for its columns warns
+        return tuple(X.collect_schema().names())
+    if hasattr(kind, "column_names"):  # pyarrow, which has values in its `columns`
+        return tuple(X.column_names)
+    if hasattr(kind, "columns"):
+        return tuple(X.columns)
+    if len(getattr(X, "shape", ())) == 2:
+        return tuple(f"x{index}" for index in range(X.shape[1]))
+    raise TypeError(f"X must be a dataframe or a 2-D array, got {type(X).__name__}")

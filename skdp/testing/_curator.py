@@ -1,0 +1,329 @@
+"""Checks of the contract of estimators that release statistics of a table in `fit`, ours or anybody's."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from unittest import SkipTest
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.testing._tools import columns_of, counted_draws, recorded_bytes, require
+
+_SECRET = "hunter2"
+
+
+def curator_checks(estimator: Any, X: Any) -> Iterator[tuple[str, Callable[[], None]]]:
+    """List the checks of `check_curator`, for a test runner to run one by one.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator to check; it is cloned and never fitted itself.
+    X : pandas.DataFrame
+        Public rows to try it on, at least 20; see `check_curator`.
+
+    Yields
+    ------
+    name : str
+        The name of the check.
+    check : callable
+        Takes nothing. Raises AssertionError with the reason if the contract is broken, and `unittest.SkipTest` where
+        the check does not apply.
+
+    See Also
+    --------
+    check_curator : Runs them all.
+
+    Examples
+    --------
+    >>> from skdp import DPMean
+    >>> checks = dict(curator_checks(DPMean(bounds=(0, 1)), pd.DataFrame({"a": np.linspace(0, 1, 30)})))
+    >>> checks["check_guarantee_is_stated"]()
+    """
+    for check in CHECKS:
+        yield check.__name__.removeprefix("_"), partial(check, estimator, X)
+
+
+def check_curator(estimator: Any, X: Any) -> None:
+    """Check that an estimator which releases statistics of a table keeps the contract of this library.
+
+    What `check_privatizer` is for transformers that randomise each row, this is for estimators whose `fit` releases
+    statistics of a table: the guarantee is stated; `fit` charges the ledger once, before it draws, and again when it is
+    fitted again; over the budget nothing is released; mistakes cost nothing and show no value; tables of no rows and of
+    one are answered; every copy and every fit draws coins of its own, a seed repeats; nothing of the table stays on the
+    fitted estimator; all kinds of frames give the same; and lazy frames are refused.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An object with `fit` and, after it, `guarantee_`; with the parameters ``ledger`` and ``random_state``. It is
+        cloned and never fitted itself.
+    X : pandas.DataFrame
+        Public rows to try it on, at least 20.
+
+    Raises
+    ------
+    AssertionError
+        If a check fails, with its name and the reason.
+
+    See Also
+    --------
+    curator_checks : The checks one by one, for a test runner.
+    check_privatizer : For transformers that randomise each row.
+
+    Notes
+    -----
+    **Privacy.** X is not protected, so it must be public. The checks look for the usual mistakes; an estimator that
+    passes them is not thereby proven private.
+
+    Examples
+    --------
+    >>> from skdp import DPMean
+    >>> check_curator(DPMean(bounds=(0, 1)), pd.DataFrame({"a": np.linspace(0, 1, 30)}))
+    """
+    for name, check in curator_checks(estimator, X):
+        try:
+            with suppress(SkipTest):
+                check()
+        except AssertionError as failed:
+            raise AssertionError(f"{type(estimator).__name__}: {name}: {failed}") from failed.__cause__
+        except Exception as error:
+            raise AssertionError(f"{type(estimator).__name__}: {name}: {type(error).__name__}: {error}") from error
+
+
+def _fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a release may say that it refused, or drowned
+        return clone(estimator).set_params(**parameters).fit(X)
+
+
+def _released(fitted: Any) -> dict[str, Any]:
+    parameters = fitted.get_params(deep=False)
+    return {name: value for name, value in vars(fitted).items() if name not in parameters}
+
+
+def _text(fitted: Any) -> str:
+    """Write all that was released as text, to compare releases."""
+    with np.printoptions(threshold=10**6, floatmode="unique"):
+        return repr({name: value for name, value in _released(fitted).items() if name != "guarantee_"})
+
+
+def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:
+    """Check that `guarantee_` says what is promised, about which columns, and if the coins are secure."""
+    guarantee = getattr(_fitted(estimator, X, random_state=None), "guarantee_", None)
+    require(isinstance(guarantee, PrivacyGuarantee), "after fit, guarantee_ must be a PrivacyGuarantee")
+    assert isinstance(guarantee, PrivacyGuarantee)
+    require(guarantee.mechanism, "guarantee_ must name the mechanism")
+    require(guarantee.scope == tuple(X.columns), f"the scope of guarantee_ is {guarantee.scope}, not the columns of X")
+    require(guarantee.secure, "guarantee_ says secure=False without a seed")
+    wanted = check_epsilon(estimator.epsilon)
+    require(guarantee.epsilon <= wanted, f"guarantee_ has epsilon {guarantee.epsilon}, more than {float(wanted)}")
+    if guarantee.epsilon > 0:
+        require(guarantee.trust == "central", "a statistic of the table needs a trusted curator: trust='central'")
+        seeded = _fitted(estimator, X, random_state=0).guarantee_
+        require(not seeded.secure, "guarantee_ says secure=True although the coins come from a seed")
+
+
+def _spends(estimator: Any, X: Any) -> PrivacyGuarantee:
+    guarantee = _fitted(estimator, X).guarantee_
+    if guarantee.epsilon == 0:
+        raise SkipTest("it releases nothing that depends on the table")
+    return guarantee
+
+
+def _check_each_fit_is_charged_once_and_first(estimator: Any, X: Any) -> None:
+    """Check that `fit` charges its guarantee before it draws, and that clones and copies share the ledger."""
+    guarantee = _spends(estimator, X)
+    drawn_at_charge: list[int] = []
+
+    class Watching(PrivacyLedger):
+        def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+            drawn_at_charge.append(counter[0])
+            super().charge(guarantee, what)
+
+    ledger = Watching(epsilon=10 * guarantee.epsilon, delta=min(0.5, 10 * guarantee.delta))
+    with counted_draws() as counter:
+        one = clone(estimator).set_params(ledger=ledger)
+        for time, fitting in enumerate((one, clone(one), copy.deepcopy(one), one), start=1):
+            before = counter[0]
+            _fitted(fitting, X)
+            require(len(drawn_at_charge) == time, f"fit charged the ledger {len(drawn_at_charge)} times in {time} fits")
+            require(drawn_at_charge[-1] == before, "fit drew coins before it charged the ledger")
+            require(counter[0] > before, "fit released something without drawing a coin")
+    spent = 4 * guarantee.epsilon, 4 * guarantee.delta
+    require(
+        all(math.isclose(got, wanted) for got, wanted in zip(ledger.spent, spent, strict=True)),
+        f"four fits were charged {ledger.spent}, not {spent}",
+    )
+
+
+def _check_over_the_budget_nothing_is_released(estimator: Any, X: Any) -> None:
+    """Check that `fit` raises `BudgetExceeded`, draws nothing, and leaves nothing on the estimator."""
+    guarantee = _spends(estimator, X)
+    ledger = PrivacyLedger(epsilon=guarantee.epsilon / 2, delta=guarantee.delta)
+    refused = clone(estimator).set_params(ledger=ledger)
+    with counted_draws() as counter:
+        try:
+            refused.fit(X)
+        except BudgetExceeded:
+            pass
+        else:
+            raise AssertionError("fit released more than the ledger covers")
+    require(counter[0] == 0, "fit drew coins although the ledger did not cover it")
+    left = {name for name in _released(refused) if name not in ("n_features_in_", "feature_names_in_")}
+    require(not any(name.endswith("_") for name in left), f"a refused fit set {sorted(left)}")
+
+
+def _check_mistakes_cost_nothing_and_show_nothing(estimator: Any, X: Any) -> None:
+    """Check that bad rows and bad parameters raise TypeError or ValueError, without a charge, a draw or a value."""
+    ledger = PrivacyLedger(epsilon=1e6, delta=0.5)
+    bad_rows = X.astype(object)
+    bad_rows.iloc[0, 0] = type(_SECRET, (), {"__repr__": lambda self: _SECRET})()
+    cases: list[tuple[dict[str, Any], Any]] = [({}, bad_rows), ({}, X.to_numpy()[:, 0]), ({"epsilon": -1}, X)]
+    cases += [({"epsilon": math.nan}, X), ({"epsilon": True}, X), ({"random_state": np.random.default_rng(0)}, X)]
+    with counted_draws() as counter:
+        for parameters, rows in cases:
+            try:
+                _fitted(estimator, rows, ledger=ledger, **parameters)
+            except (TypeError, ValueError) as error:
+                require(_SECRET not in str(error), "an error shows a value of the table")
+            else:
+                raise AssertionError(f"fit accepts {parameters or 'rows that it should not'}")
+    require(counter[0] == 0, "a fit that failed drew coins")
+    require(ledger.spent == (0, 0), "a fit that failed was charged")
+
+
+def _check_tables_of_no_rows_and_of_one_are_answered(estimator: Any, X: Any) -> None:
+    """Check that how many rows there are does not show in an error."""
+    for rows in (0, 1):
+        fitted = _fitted(estimator, X.iloc[:rows])
+        if hasattr(fitted, "transform"):
+            fitted.transform(X)
+
+
+def _check_every_fit_draws_coins_of_its_own(estimator: Any, X: Any) -> None:
+    """Check that fits, copies and pickles draw other bytes without a seed, whatever NumPy's seed is."""
+    _spends(estimator, X)
+    original = clone(estimator).set_params(random_state=None, ledger=None)
+    copies = [original, original, clone(original), pickle.loads(pickle.dumps(original)), copy.deepcopy(original)]
+    drawn = []
+    for one in copies:
+        np.random.seed(0)  # noqa: NPY002
+        with recorded_bytes() as found:
+            _fitted(one, X)
+        require(len(found) >= 8, "fit draws hardly any secure bytes")
+        drawn.append(bytes(found[:64]))
+    require(len(set(drawn)) == len(drawn), "fits draw the same bytes")
+
+
+def _check_a_seed_repeats(estimator: Any, X: Any) -> None:
+    """Check that an int seed gives the same release, from a copy and from a second fit."""
+    first = _fitted(estimator, X, random_state=3)
+    once = _text(first)
+    require(once == _text(_fitted(estimator, X, random_state=3)), "two fits with one seed differ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        require(once == _text(first.fit(X)), "a second fit with one seed differs")
+    require(once == _text(pickle.loads(pickle.dumps(first))), "a pickle releases something else")
+
+
+def _check_nothing_of_the_table_stays(estimator: Any, X: Any) -> None:
+    """Check that the fitted estimator holds no rows, no row numbers, and not how many rows there are."""
+    rows = max(len(X) - 7, 13)
+    rows += rows % 2 == 0  # a number that nothing else is likely to be
+    fitted = _fitted(estimator, X.iloc[:rows])
+    for name, value in _released(fitted).items():
+        for part in _parts(value):
+            require(not isinstance(part, pd.DataFrame | pd.Series), f"{name} holds a dataframe")
+            shape = np.shape(part) if isinstance(part, np.ndarray) else ()
+            require(rows not in shape, f"{name} has an entry for each row")
+            number = isinstance(part, int | np.integer) and not isinstance(part, bool)
+            require(not (number and part == rows), f"{name} is the exact number of rows")
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    yield value
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _parts(part)
+
+
+def _lists(X: Any) -> dict[Any, list[Any]]:
+    return {name: X[name].astype(object).where(X[name].notna(), None).tolist() for name in X}
+
+
+def _check_frames_of_all_kinds_give_the_same(estimator: Any, X: Any) -> None:
+    """Check that polars and pyarrow tables with the same seed give the same release, and the same kind of frame."""
+    wanted = _fitted(estimator, X, random_state=5)
+    for library in ("polars", "pyarrow"):
+        try:
+            table = nw.from_dict(_lists(X), backend=library).to_native()
+        except ImportError:
+            continue
+        fitted = _fitted(estimator, table, random_state=5)
+        require(_text(fitted) == _text(wanted), f"{library} gives something else than pandas")
+        if hasattr(fitted, "transform"):
+            output = fitted.transform(table)
+            require(type(output) is type(table), f"transform makes a {type(output).__name__} of a {library} table")
+            same = columns_of(output) == columns_of(wanted.transform(X))
+            require(same, f"transform of a {library} table gives something else than of a pandas table")
+
+
+def _check_lazy_frames_are_refused(estimator: Any, X: Any) -> None:
+    """Check that a lazy frame is refused with a pointer to `skdp.engines`."""
+    try:
+        import polars as pl
+    except ImportError:
+        raise SkipTest("polars is not installed") from None
+    try:
+        _fitted(estimator, pl.DataFrame(_lists(X)).lazy())
+    except TypeError as error:
+        require("skdp.engines" in str(error), "the error for a lazy frame does not name skdp.engines")
+    else:
+        raise AssertionError("a lazy frame is accepted")
+
+
+def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
+    """Check that `transform` is a plain function of each row, costs nothing, and does not claim to protect rows."""
+    ledger = PrivacyLedger(epsilon=1e6, delta=0.5)
+    fitted = _fitted(estimator, X, ledger=ledger)
+    if not hasattr(fitted, "transform"):
+        raise SkipTest("there is no transform")
+    if getattr(fitted, "protects_rows", False):
+        raise SkipTest("its rows are private")
+    spent = ledger.spent
+    with counted_draws() as counter:
+        whole = columns_of(fitted.transform(X))
+        half = columns_of(fitted.transform(X.iloc[: len(X) // 2]))
+    require(counter[0] == 0, "transform draws coins")
+    require(ledger.spent == spent, "transform is charged")
+    halves = all(repr(column[: len(X) // 2]) == repr(half[name]) for name, column in whole.items())
+    require(halves, "a row becomes something else when other rows are left out")
+
+
+CHECKS = [
+    _check_guarantee_is_stated,
+    _check_each_fit_is_charged_once_and_first,
+    _check_over_the_budget_nothing_is_released,
+    _check_mistakes_cost_nothing_and_show_nothing,
+    _check_tables_of_no_rows_and_of_one_are_answered,
+    _check_every_fit_draws_coins_of_its_own,
+    _check_a_seed_repeats,
+    _check_nothing_of_the_table_stays,
+    _check_transform_draws_nothing,
+    _check_frames_of_all_kinds_give_the_same,
+    _check_lazy_frames_are_refused,
+]

@@ -1,0 +1,64 @@
+"""Our contract on every estimator of the curator's side."""
+
+from __future__ import annotations
+
+from unittest import SkipTest
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import (
+    DPHistogram,
+    DPKBinsDiscretizer,
+    DPMean,
+    DPMinMaxScaler,
+    DPQuantileBinarizer,
+    DPSimpleImputer,
+    DPStandardScaler,
+    Interval,
+)
+from skdp.testing import curator_checks
+
+rng = np.random.default_rng(0)
+NUMBERS = pd.DataFrame({"age": rng.integers(17, 90, 60).astype(float), "hours": rng.integers(1, 99, 60).astype(float)})
+GAPS = NUMBERS.mask(rng.random(NUMBERS.shape) < 0.2)
+WORDS = pd.DataFrame({"job": rng.choice(["clerk", "nurse", "smith"], 60), "sex": rng.choice(["f", "m"], 60)})
+GAPPY_WORDS = WORDS.mask(rng.random(WORDS.shape) < 0.2)
+BOUNDS = (0, 100)
+DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
+
+SUBJECTS = [
+    (DPMean(bounds=BOUNDS), NUMBERS),
+    (DPMean(bounds=BOUNDS, mechanism="noisy_sum_count"), GAPS),
+    (DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6), NUMBERS),
+    (DPMean(20.0, bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6, min_n=10), NUMBERS),
+    (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity", delta=1e-6), NUMBERS),
+    (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
+    (DPMean(bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=10), NUMBERS),
+    (DPStandardScaler(bounds=BOUNDS), NUMBERS),
+    (DPStandardScaler(bounds=BOUNDS, missing="ignore"), GAPS),
+    (DPMinMaxScaler(bounds=BOUNDS), NUMBERS),
+    (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)), GAPS),
+    (DPSimpleImputer(bounds=BOUNDS), GAPS),
+    (DPSimpleImputer(bounds=BOUNDS, strategy="median"), GAPS),
+    (DPSimpleImputer(0.05, strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
+    (DPQuantileBinarizer(bounds=BOUNDS), NUMBERS),
+    (DPKBinsDiscretizer(bounds=BOUNDS), NUMBERS),
+    (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile"), NUMBERS),
+    (DPHistogram(domain=DECLARED), WORDS),
+    (DPHistogram(domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
+]
+CASES = [
+    pytest.param(check, id=f"{type(estimator).__name__}-{place}-{name}")
+    for place, (estimator, X) in enumerate(SUBJECTS)
+    for name, check in curator_checks(estimator, X)
+]
+
+
+@pytest.mark.parametrize("check", CASES)
+def test_the_contract(check):
+    try:
+        check()
+    except SkipTest as skipped:
+        pytest.skip(str(skipped))

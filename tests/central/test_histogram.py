@@ -1,0 +1,552 @@
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+from datetime import datetime
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from sklearn.base import clone
+
+from skdp import BudgetExceeded, Domain, DPHistogram, Interval, PrivacyLedger
+from skdp.central import CountEstimate
+from skdp.central._count_estimate import interval_reach
+from skdp.central._hierarchy import Hierarchy, count_std, plan_hierarchy
+from skdp.central._histogram import _round_all_ranges
+
+FALSE_ALARM = 1e-6
+SHAPES = [(1, 2), (2, 2), (3, 2), (5, 2), (7, 3), (8, 2), (9, 3), (13, 4), (16, 4), (27, 3), (31, 5), (10, 40)]
+
+every_shape = pytest.mark.parametrize(("size", "branching"), SHAPES)
+
+
+def all_ranges(size):
+    """The rows of a matrix: 1 in a range of cells, 0 elsewhere."""
+    return np.array(
+        [[low <= i < high for i in range(size)] for low in range(size) for high in range(low + 1, size + 1)]
+    )
+
+
+def measured(tree):
+    """The matrix that makes the counts on all levels of those of the cells, and the covariance of its least squares."""
+    cells = np.eye(tree.sizes[0])
+    rows = np.concatenate(
+        [np.stack([tree.totals(cell)[level] for cell in cells], 1) for level in range(len(tree.sizes))]
+    )
+    return rows, np.linalg.inv(rows.T @ rows)
+
+
+class TestHierarchy:
+    @every_shape
+    def test_groups_are_of_neighbours_and_hold_every_cell_once(self, size, branching):
+        tree = Hierarchy(size, branching)
+        assert tree.sizes[-1] <= branching
+        assert all(above == -(-below // branching) for below, above in itertools.pairwise(tree.sizes))
+        counts = np.random.default_rng(0).integers(0, 100, size)
+        for level, groups in enumerate(tree.totals(counts)):
+            width = branching**level
+            assert groups.tolist() == [counts[start : start + width].sum() for start in range(0, size, width)]
+
+    @every_shape
+    def test_estimates_are_the_least_squares_ones(self, size, branching):
+        tree = Hierarchy(size, branching)
+        rows, covariance = measured(tree)
+        noisy = np.random.default_rng(1).normal(size=len(rows))
+        parts = np.split(noisy, np.cumsum(tree.sizes)[:-1])
+        assert tree.estimate(parts) == pytest.approx(covariance @ rows.T @ noisy)
+        assert tree.estimate(tree.totals(np.arange(size))) == pytest.approx(np.arange(size))
+
+    @every_shape
+    def test_variances_are_exact(self, size, branching):
+        tree = Hierarchy(size, branching)
+        _, covariance = measured(tree)
+        assert tree.cell_variances == pytest.approx(np.diag(covariance))
+        weights = np.random.default_rng(2).normal(size=size)
+        assert tree.variance(weights) == pytest.approx(weights @ covariance @ weights)
+        ranges = all_ranges(size)
+        variances = ((ranges @ covariance) * ranges).sum(axis=1)
+        assert [tree.variance(one) for one in ranges] == pytest.approx(variances)
+        assert tree.mean_range_variance() == pytest.approx(variances.mean())
+
+    def test_a_flat_range_is_a_sum_of_its_cells(self):
+        for size in (1, 2, 64, 1000):
+            assert Hierarchy(size, max(size, 2)).mean_range_variance() == pytest.approx((size + 2) / 3)
+
+    def test_the_standard_deviation_of_discrete_laplace_noise(self):
+        for epsilon, levels in [(Fraction(1), 1), (Fraction(3), 2), (Fraction(1, 50), 3)]:
+            a, z = math.exp(-epsilon / levels), np.arange(-20_000, 20_001)
+            weights = a ** np.abs(z)
+            assert count_std(epsilon, levels) == pytest.approx(math.sqrt((weights * z**2).sum() / weights.sum()))
+        assert count_std(Fraction(5e-324), 7) == 1 << 62
+        assert count_std(Fraction(1e300), 1) == 0
+
+    @pytest.mark.parametrize(
+        ("size", "epsilon"), [(1, 1), (2, 1), (3, 1), (32, 1), (64, 1), (1024, 1), (1024, 25), (64, 5)]
+    )
+    def test_the_plan_has_the_least_expected_error(self, size, epsilon):
+        def error(tree):
+            a = math.exp(-epsilon / len(tree.sizes))
+            return 2 * a / (1 - a) ** 2 * tree.mean_range_variance()
+
+        plan = plan_hierarchy(size, Fraction(epsilon), "auto", None)
+        best = min(error(Hierarchy(size, branching)) for branching in range(2, max(size, 2) + 1))
+        assert error(plan) <= 1.02 * best  # one branching is tried for each number of levels
+        assert len(plan_hierarchy(size, Fraction(epsilon), "flat", None).sizes) == 1
+        assert len(plan_hierarchy(size, Fraction(epsilon), "hierarchical", None).sizes) > (size > 2)
+        assert plan_hierarchy(size, Fraction(epsilon), "hierarchical", 2).branching == 2
+
+    def test_flat_for_few_cells_and_a_hierarchy_for_many(self):
+        sizes = {size: plan_hierarchy(size, Fraction(1), "auto", None).sizes for size in (2, 32, 64, 1024)}
+        assert sizes == {2: [2], 32: [32], 64: [64, 8], 1024: [1024, 94, 9]}
+
+    @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40))
+    @settings(deadline=None)
+    def test_rounding_moves_every_range_by_less_than_one(self, estimates):
+        estimates = np.array(estimates)
+        rounded = _round_all_ranges(estimates)
+        assert rounded.dtype == np.int64
+        for low, high in itertools.combinations(range(len(estimates) + 1), 2):
+            assert abs(rounded[low:high].sum() - estimates[low:high].sum()) < 1 + 1e-5
+
+
+class TestSensitivity:
+    """Every table of few rows, every record that may be added: one count on each level moves, by one."""
+
+    @pytest.mark.parametrize(("size", "branching"), [(1, 2), (3, 3), (5, 2), (3, 2)])
+    def test_of_all_counts(self, size, branching):
+        tree = Hierarchy(size, branching)
+
+        def counts(rows):
+            return np.concatenate(tree.totals(np.bincount(rows, minlength=size)))
+
+        for n in range(4):
+            for rows in itertools.combinations_with_replacement(range(size), n):
+                after = [counts(np.array([*rows, record], int)) for record in range(size)]
+                before = counts(np.array(rows, int))
+                assert all(np.abs(then - before).sum() == len(tree.sizes) for then in after)
+                assert all(np.abs(a - b).sum() <= 2 * len(tree.sizes) for a, b in itertools.combinations(after, 2))
+
+    @pytest.mark.parametrize(
+        ("parameters", "sizes"),
+        [
+            ({"method": "flat"}, [9]),
+            ({"method": "hierarchical", "branching": 2}, [9, 5, 3, 2]),
+            ({"method": "hierarchical", "branching": 3}, [9, 3]),
+        ],
+    )
+    def test_the_levels_share_epsilon_and_every_count_gets_noise(self, monkeypatch, parameters, sizes):
+        asked = []
+
+        def record(source, scale, size):
+            asked.append((scale, size))
+            return np.zeros(size, int)
+
+        monkeypatch.setattr("skdp.central._histogram.discrete_laplace", record)
+        DPHistogram(0.7, domain={"a": range(9)}, **parameters).fit(pd.DataFrame({"a": [1, 1, 8]}))
+        assert [size for _, size in asked] == sizes
+        assert sum(1 / scale for scale, _ in asked) == Fraction(0.7)
+
+    def test_cells_that_nobody_is_in_get_the_same_noise(self):
+        """The law of the count of every cell of a table without rows; one false alarm in a million."""
+        noise = np.concatenate(
+            [
+                DPHistogram(1.0, domain={"a": range(400)}, method="flat", random_state=seed).fit(empty("a")).counts_
+                for seed in range(100)
+            ]
+        )
+        ends = np.arange(-6, 7)
+        a = math.exp(-1)
+        weights = a ** np.abs(ends) * (1 - a) / (1 + a)
+        weights[[0, -1]] = a**6 / (1 + a)
+        found = np.bincount(np.clip(noise, -6, 6) + 6, minlength=13)
+        assert chisquare(found, noise.size * weights).pvalue > FALSE_ALARM
+
+
+def empty(*names):
+    return pd.DataFrame({name: np.empty(0) for name in names})
+
+
+class TestAccuracy:
+    @pytest.mark.parametrize(("size", "branching", "gain"), [(64, 8, 0.9), (1024, 11, 0.27)])
+    def test_all_ranges_err_as_computed(self, size, branching, gain):
+        """Over 200 runs; the standard error of a mean squared error is taken from the runs."""
+        rng = np.random.default_rng(0)
+        values = rng.integers(0, size, 5000)
+        truth = np.concatenate([[0], np.bincount(values, minlength=size).cumsum()])
+        X, domain = values[:, np.newaxis], Interval(0, size, bins=size)
+        expected = {}
+        for method, parts in (("flat", None), ("hierarchical", branching)):
+            errors = []
+            for seed in range(200):
+                histogram = DPHistogram(1.0, domain=domain, method=method, branching=parts, random_state=seed).fit(X)
+                noise = np.concatenate([[0], histogram.counts_.cumsum()]) - truth
+                # The mean over all pairs of ends of the squared difference of their errors.
+                pairs = size * (size + 1) / 2
+                errors.append(((size + 1) * (noise**2.0).sum() - float(noise.sum()) ** 2) / pairs)
+            tree = Hierarchy(size, histogram.branching_)
+            expected[method] = count_std(Fraction(1), len(tree.sizes)) ** 2 * tree.mean_range_variance()
+            rounding = 0 if method == "flat" else 1 / 6
+            assert abs(np.mean(errors) - expected[method] - rounding) < 5 * np.std(errors) / math.sqrt(200)
+        assert expected["hierarchical"] < gain * expected["flat"]
+        assert DPHistogram(1.0, domain=domain).fit(X).branching_ == branching
+
+    @pytest.mark.parametrize(
+        "parameters", [{"method": "flat"}, {"method": "hierarchical"}, {"method": "hierarchical", "branching": 2}]
+    )
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0])
+    def test_intervals_cover(self, parameters, epsilon):
+        """800 intervals of 95 % for each of five ranges, from a cell to all."""
+        values = np.random.default_rng(0).integers(0, 50, 2000)
+        frame = pd.DataFrame({"a": values})
+        ends = [(0, 1), (3, 8), (10, 37), (1, 50), (None, None)]
+        inside, errors, stated = dict.fromkeys(ends, 0), {pair: [] for pair in ends}, {}
+        for seed in range(800):
+            histogram = DPHistogram(epsilon, domain={"a": range(50)}, random_state=seed, **parameters).fit(frame)
+            for low, high in ends:
+                one = histogram.range_estimate(low, high)
+                true = ((values >= (low or 0)) & (values < (high or 50))).sum()
+                inside[low, high] += one.lower <= true <= one.upper
+                errors[low, high].append(one.count - true)
+                stated[low, high] = one.std_error
+        for pair in ends:
+            # The standard error of such a share is 0.7 %. Rounding outwards matters where the noise is small.
+            assert 0.93 <= inside[pair] / 800 <= (0.985 if epsilon == 0.1 else 1)
+            assert np.std(errors[pair]) == pytest.approx(math.hypot(stated[pair], 0.3), rel=0.12)
+
+    @pytest.mark.parametrize("level", [0.5, 0.8, 0.905, 0.95, 0.99, 0.999])
+    def test_no_sum_of_flat_cells_is_covered_too_rarely(self, level):
+        """The exact law of the sum of m counts' noise, from its characteristic function."""
+        for epsilon, m in itertools.product(np.geomspace(0.05, 20, 40), (1, 2, 3, 5, 16, 300)):
+            a = math.exp(-epsilon)
+            std = math.sqrt(m * 2 * a) / (1 - a)
+            n = 1 << max(6, math.ceil(math.log2(60 * std + 40)))
+            turns = 2 * np.pi * np.arange(n // 2 + 1) / n
+            law = np.fft.irfft(((1 - a) ** 2 / (1 - 2 * a * np.cos(turns) + a**2)) ** m, n)
+            reach = int(interval_reach(std, level))
+            assert law[: reach + 1].sum() + law[n - reach :].sum() >= level - 1e-9
+
+    def test_a_large_epsilon_gives_the_counts(self):
+        values = np.random.default_rng(0).integers(0, 100, 5000)
+        for method in ("flat", "hierarchical"):
+            histogram = DPHistogram(500.0, domain=Interval(0, 100, bins=100), method=method).fit(values[:, np.newaxis])
+            assert histogram.counts_.tolist() == np.bincount(values, minlength=100).tolist()
+            estimate = histogram.range_estimate(20, 30)
+            assert estimate.count == ((values >= 20) & (values < 30)).sum()
+            assert estimate.std_error < 1e-20
+            assert estimate.upper - estimate.lower == 2
+
+    def test_tiny_epsilons(self):
+        for method, epsilon in itertools.product(("auto", "flat", "hierarchical"), (5e-324, 1e-300, 1e-15)):
+            histogram = DPHistogram(epsilon, domain=Interval(0, 8, bins=100), method=method).fit([[1.0]] * 50)
+            assert histogram.counts_.dtype == np.int64
+            estimate = histogram.range_estimate(None, None)
+            assert estimate.count == sum(histogram.counts_.tolist())
+            assert estimate.lower < 50 < estimate.upper
+            cells = histogram.to_frame()
+            assert ((cells["lower"] < 0) & (cells["upper"] > 0)).mean() > 0.8
+            assert histogram.frequencies_.sum() == pytest.approx(1)
+
+
+class TestCells:
+    def test_frames_of_every_kind(self, make_frame):
+        frame = make_frame(
+            {"sex": ["f", "m", "f", None] * 50, "age": [17, 38, 90, 41] * 50},
+            {"sex": ["f", "m", None], "age": [17, 38, 41, 90]},
+        )
+        domain = {"sex": ["f", "m", None], "age": Interval(edges=[0, 40, 120])}
+        histogram = DPHistogram(100.0, domain=domain).fit(frame)
+        table = histogram.to_frame()
+        assert table.index.names == ["sex", "age"]
+        assert table["count"].to_dict() == {
+            ("f", "[0, 40)"): 50,
+            ("f", "[40, 120]"): 50,
+            ("m", "[0, 40)"): 50,
+            ("m", "[40, 120]"): 0,
+            (np.nan, "[0, 40)"): 0,
+            (np.nan, "[40, 120]"): 50,
+        } or table["count"].tolist() == [50, 50, 50, 0, 0, 50]
+        assert histogram.frequencies_ == pytest.approx([0.25, 0.25, 0.25, 0, 0, 0.25])
+        assert histogram.method_ == "flat"
+        assert histogram.guarantee_.scope == ("sex", "age")
+
+    def test_the_order_of_cells_is_that_of_the_columns(self):
+        domain = Domain({"b": [0, 1], "a": ["x", "y", "z"]})
+        frame = pd.DataFrame({"a": ["x", "z", "z"], "b": [1, 0, 0]})
+        histogram = DPHistogram(100.0, domain=domain).fit(frame)
+        assert histogram.domain_ == Domain({"a": ["x", "y", "z"], "b": [0, 1]})
+        assert histogram.counts_.tolist() == [0, 1, 0, 0, 2, 0]
+
+    def test_dtypes_that_declare_need_no_domain(self):
+        frame = pd.DataFrame({"a": pd.Categorical(["x"] * 9, ["x", "y"])})
+        assert DPHistogram(100.0).fit(frame).counts_.tolist() == [9, 0]
+        frame = pl.DataFrame({"a": ["x"] * 9}, schema={"a": pl.Enum(["x", "y"])})
+        assert DPHistogram(100.0).fit(frame).counts_.tolist() == [9, 0]
+
+    def test_one_interval_is_for_all_columns(self):
+        histogram = DPHistogram(100.0, domain=Interval(0, 2, bins=2)).fit([[0, 1], [1, 2], [0.5, 0.1]])
+        assert histogram.counts_.tolist() == [1, 1, 0, 1]
+
+    @pytest.mark.parametrize("method", ["flat", "hierarchical"])
+    @pytest.mark.parametrize("rows", [0, 1])
+    def test_tables_of_no_rows_and_of_one_are_answered(self, rows, method):
+        histogram = DPHistogram(domain=Interval(0, 10, bins=20), method=method, random_state=0).fit(
+            np.full((rows, 1), 3.0)
+        )
+        assert histogram.counts_.shape == histogram.std_error_.shape == histogram.frequencies_.shape == (20,)
+        assert np.abs(histogram.counts_).sum() > 0
+        assert histogram.frequencies_.min() >= 0
+        assert histogram.frequencies_.sum() == pytest.approx(1)
+
+    def test_a_total_below_one_says_nothing_of_the_shares(self):
+        for seed in range(50):
+            histogram = DPHistogram(domain={"a": ["x", "y", "z"]}, random_state=seed).fit(empty("a").astype(str))
+            if histogram.counts_.sum() <= 0:
+                assert histogram.frequencies_ == pytest.approx([1 / 3] * 3)
+                return
+        raise AssertionError("no seed gave a negative total")
+
+    @pytest.mark.parametrize("value", ["z", None, 5])
+    def test_undeclared_values(self, value):
+        frame = pd.DataFrame({"a": pd.Series(["x", value, "y", "x"], dtype=object), "b": [1, 1, 2, 2]})
+        ledger = PrivacyLedger(epsilon=1000)
+        histogram = DPHistogram(100.0, domain={"a": ["x", "y"], "b": [1, 2]}, ledger=ledger)
+        with pytest.raises(ValueError, match="column 'a' holds a value, or a NaN or inf, outside the declared domain"):
+            histogram.fit(frame)
+        assert ledger.spent == (0, 0)
+        histogram.set_params(handle_unknown="ignore").fit(frame)
+        assert histogram.counts_.tolist() == [1, 1, 0, 1]
+
+    def test_auto_is_flat_for_cells_without_an_order(self):
+        names = [f"v{i}" for i in range(200)]
+        assert DPHistogram(domain={"a": names}).fit(pd.DataFrame({"a": ["v1"]})).method_ == "flat"
+        assert DPHistogram(domain={"a": range(200)}).fit(pd.DataFrame({"a": [1]})).method_ == "hierarchical"
+        mixed = [3, *range(4, 200), 1]
+        assert DPHistogram(domain={"a": mixed}).fit(pd.DataFrame({"a": [1]})).method_ == "flat"
+        both = DPHistogram(domain=Interval(0, 1, bins=20)).fit([[0, 1]])
+        assert (both.method_, both.branching_) == ("flat", 400)
+        asked = DPHistogram(domain={"a": names}, method="hierarchical", branching=5).fit(pd.DataFrame({"a": ["v1"]}))
+        assert (asked.method_, asked.branching_) == ("hierarchical", 5)
+
+    def test_a_large_joint_domain(self):
+        X = np.random.default_rng(0).integers(0, 100, (10_000, 3))
+        histogram = DPHistogram(20.0, domain=Interval(0, 100, bins=100)).fit(X)
+        assert histogram.counts_.shape == (1_000_000,)
+        assert histogram.counts_.sum() == pytest.approx(10_000, abs=10)
+
+
+class TestRanges:
+    AGES = pd.DataFrame({"age": [5] * 10 + [30] * 20 + [50] * 40 + [100] * 80})
+    EDGES = Interval(edges=[0, 18, 40, 65, 100])
+
+    @pytest.mark.parametrize(
+        ("low", "high", "count"),
+        [
+            (None, None, 150),
+            (0, 100, 150),
+            (0, 18, 10),
+            (18, 65, 60),
+            (18.0, np.int64(65), 60),
+            (65, None, 80),
+            (-5, 1000, 150),
+            (-math.inf, math.inf, 150),
+            (200, None, 0),
+            (40, 40, 0),
+            (None, -1, 0),
+        ],
+    )
+    @pytest.mark.parametrize("method", ["flat", "hierarchical"])
+    def test_of_an_interval(self, method, low, high, count):
+        histogram = DPHistogram(100.0, domain=self.EDGES, method=method).fit(self.AGES)
+        assert histogram.range_count(low, high) == count
+        estimate = histogram.range_estimate(low, high)
+        assert estimate == CountEstimate(count, estimate.std_error, estimate.lower, estimate.upper)
+        assert (estimate.std_error == 0) == (count == 0)
+
+    @pytest.mark.parametrize(
+        ("values", "low", "high", "count"),
+        [
+            ([1, 2, 3, None], 1.5, 3, 2),
+            ([1, 2, 3, None], None, None, 6),
+            ([3, None, 1, 2], 2, None, 5),  # whatever the order
+            ([1, 2, 3, None], 4, 9, 0),
+        ],
+    )
+    def test_of_numbers(self, values, low, high, count):
+        frame = pd.DataFrame({"a": [1, 2, 2, 3, 3, 3, None, None]})
+        assert DPHistogram(100.0, domain={"a": values}).fit(frame).range_count(low, high) == count
+
+    def test_of_dates(self):
+        days = [datetime(2020, 1, day) for day in (1, 2, 3)]
+        histogram = DPHistogram(100.0, domain={"a": days}).fit(
+            pd.DataFrame({"a": [days[0], days[1], days[1], days[2]]})
+        )
+        assert histogram.range_count(datetime(2020, 1, 2), None) == 3
+        assert histogram.range_count(None, pd.Timestamp("2020-01-01 12:00")) == 1
+
+    def test_of_other_values_in_the_order_of_the_declaration(self):
+        frame = pd.DataFrame({"size": ["small", "large", "large", "medium", None]})
+        domain = {"size": ["small", None, "medium", "large"]}
+        histogram = DPHistogram(100.0, domain=domain).fit(frame)
+        assert histogram.range_count("small", "large") == 2
+        assert histogram.range_count("medium") == 3
+        assert histogram.range_count() == 4
+
+    def test_the_error_grows_with_the_level(self):
+        histogram = DPHistogram(0.5, domain=self.EDGES, random_state=0).fit(self.AGES)
+        narrow, wide = (histogram.range_estimate(18, 65, confidence_level=level) for level in (0.5, 0.99))
+        assert wide.lower < narrow.lower < narrow.count == histogram.range_count(18, 65) < narrow.upper < wide.upper
+        assert narrow.std_error == pytest.approx(histogram.std_error_[0] * math.sqrt(2))
+        frame = histogram.to_frame(confidence_level=0.99)
+        assert (frame["lower"] < histogram.to_frame()["lower"]).all()
+        assert frame["std_error"].tolist() == histogram.std_error_.tolist()
+
+    @pytest.mark.parametrize(
+        ("domain", "ends", "error", "message"),
+        [
+            (
+                EDGES,
+                (20, 65),
+                ValueError,
+                "must be edges of the bins of column 'age', got 20; the next ones are 18 and 40",
+            ),
+            (EDGES, (65, 18), ValueError, "low must not be above high"),
+            (EDGES, ("18", 65), TypeError, "low must be None or a number, as column 'age' has them, got a string"),
+            (EDGES, (0, math.nan), TypeError, "high must be None or a number.*got a missing value"),
+            (EDGES, (True, None), TypeError, "low must be None or a number.*got a boolean"),
+            ({"age": [5, 30, 50, 100]}, (50, 30), ValueError, "low must not be above high"),
+            ({"age": [5, 30, 50, 100]}, ("5", None), TypeError, "low must be None or a number"),
+        ],
+    )
+    def test_ends_that_are_none(self, domain, ends, error, message):
+        histogram = DPHistogram(domain=domain).fit(self.AGES)
+        for method in (histogram.range_count, histogram.range_estimate):
+            with pytest.raises(error, match=message):
+                method(*ends)
+
+    def test_values_that_are_not_declared(self):
+        histogram = DPHistogram(domain={"a": ["x", "y"]}).fit(pd.DataFrame({"a": ["x"]}))
+        with pytest.raises(ValueError, match="must be declared values of column 'a', got 'z'"):
+            histogram.range_count("z", None)
+        with pytest.raises(ValueError, match="low must not be above high"):
+            histogram.range_count("y", "x")
+
+    def test_several_columns_have_none(self):
+        histogram = DPHistogram(domain=self.EDGES).fit([[1, 2]])
+        with pytest.raises(ValueError, match="a range is one of a single column"):
+            histogram.range_count(0, 18)
+
+    @pytest.mark.parametrize("level", [0, 1, math.nan, "x", None])
+    def test_odd_confidence_levels(self, level):
+        histogram = DPHistogram(domain=self.EDGES).fit(self.AGES)
+        for method in (histogram.to_frame, histogram.range_estimate):
+            with pytest.raises(ValueError, match="confidence_level must be a number between 0 and 1"):
+                method(confidence_level=level)
+
+
+class TestPromise:
+    FRAME = pd.DataFrame({"a": list(range(100)) * 5})
+    DOMAIN = {"a": range(100)}  # noqa: RUF012
+
+    @pytest.mark.parametrize("method", ["flat", "hierarchical"])
+    def test_the_guarantee(self, method):
+        guarantee = DPHistogram(0.7, domain=self.DOMAIN, method=method).fit(self.FRAME).guarantee_
+        assert (guarantee.epsilon, guarantee.delta) == (0.7, 0)
+        assert (guarantee.relation, guarantee.trust, guarantee.scope) == ("add_remove", "central", ("a",))
+        assert guarantee.to("replace").epsilon == 1.4
+        assert guarantee.secure
+
+    def test_fit_spends_each_time_and_queries_never(self):
+        ledger = PrivacyLedger(epsilon=2.0)
+        for spent in (1.0, 2.0):
+            histogram = DPHistogram(domain=self.DOMAIN, ledger=ledger).fit(self.FRAME)
+            histogram.range_estimate(3, 5)
+            histogram.to_frame()
+            assert ledger.spent == (spent, 0)
+        last = clone(histogram)
+        with pytest.raises(BudgetExceeded):
+            last.fit(self.FRAME)
+        assert not hasattr(last, "counts_")
+        assert not hasattr(last, "guarantee_")
+
+    def test_seeds(self):
+        first, second, third = (
+            DPHistogram(domain=self.DOMAIN, random_state=seed).fit(self.FRAME).counts_.tolist() for seed in (4, 4, 5)
+        )
+        assert first == second != third
+        assert not DPHistogram(domain=self.DOMAIN, random_state=4).fit(self.FRAME).guarantee_.secure
+
+    def test_without_a_seed_every_fit_draws_anew(self):
+        np.random.seed(0)  # noqa: NPY002
+        histogram = DPHistogram(domain=self.DOMAIN)
+        copies = [histogram, clone(histogram), pickle.loads(pickle.dumps(histogram)), copy.deepcopy(histogram)]
+        assert len({tuple(one.fit(self.FRAME).counts_) for one in copies}) == 4
+
+    @pytest.mark.parametrize("method", ["flat", "hierarchical"])
+    def test_nothing_else_stays_on_it(self, method):
+        histogram = DPHistogram(domain=self.DOMAIN, method=method).fit(self.FRAME)
+        released = {"counts_", "std_error_"}
+        public = {"domain_", "method_", "branching_", "guarantee_", "n_features_in_", "feature_names_in_"}
+        assert set(vars(histogram)) - set(histogram.get_params()) == released | public
+        again = pickle.loads(pickle.dumps(histogram))
+        assert again.range_estimate(3, 50) == histogram.range_estimate(3, 50)
+        pd.testing.assert_frame_equal(again.to_frame(), histogram.to_frame())
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("parameters", "error", "message"),
+        [
+            ({"epsilon": 0}, ValueError, "epsilon"),
+            ({"epsilon": math.nan}, ValueError, "epsilon"),
+            ({"epsilon": "1"}, TypeError, "epsilon"),
+            ({"method": "tree"}, ValueError, "method must be one of"),
+            ({"method": None}, ValueError, "method must be one of"),
+            ({"method": "hierarchical"}, ValueError, "method='hierarchical' is for one column"),
+            ({"branching": 1}, ValueError, "branching must be between 2"),
+            ({"branching": 2.0}, TypeError, "branching must be an integer"),
+            ({"handle_unknown": "drop"}, ValueError, "handle_unknown must be 'error' or 'ignore'"),
+            ({"domain": None}, ValueError, "domain: .*declares nothing for the columns"),
+            ({"domain": "auto"}, ValueError, "domain must be declared"),
+            ({"domain": 5}, TypeError, "domain: "),
+            ({"domain": {"a": ["x"]}}, ValueError, r"domain: .*\['b'\]"),
+            ({"domain": {"a": ["x"], "b": [1], "c": [1]}}, ValueError, r"domain: .*\['c'\]"),
+            ({"domain": {"a": ["x", "x"], "b": [1]}}, ValueError, "domain: column 'a'"),
+            ({"domain": {"a": ["x", 1], "b": [1]}}, TypeError, "domain: column 'a'"),
+            ({"ledger": {}}, TypeError, "ledger"),
+            ({"random_state": -1}, ValueError, "random_state"),
+        ],
+    )
+    def test_parameters(self, parameters, error, message):
+        ledger = PrivacyLedger(epsilon=10)
+        frame = pd.DataFrame({"a": ["secret"], "b": [1]})
+        with pytest.raises(error, match=message) as caught:
+            DPHistogram(**{"domain": {"a": ["secret"], "b": [1]}, "ledger": ledger} | parameters).fit(frame)
+        assert "secret" not in str(caught.value)
+        assert ledger.spent == (0, 0)
+
+    def test_too_many_cells(self):
+        with pytest.raises(ValueError, match="the domain has 100,000,000 cells; at most 67,108,864 are counted"):
+            DPHistogram(domain=Interval(0, 1, bins=10_000)).fit([[0.5, 0.5]])
+
+    @pytest.mark.parametrize(
+        ("X", "error", "message"),
+        [
+            (np.zeros(3), ValueError, "Reshape your data"),
+            (pd.DataFrame({"a": ["secret"]}), ValueError, "column 'a'"),
+            (pl.DataFrame({"a": [1.0]}).lazy(), TypeError, "skdp.engines"),
+        ],
+    )
+    def test_data(self, X, error, message):
+        ledger = PrivacyLedger(epsilon=10)
+        with pytest.raises(error, match=message) as caught:
+            DPHistogram(domain=Interval(0, 1, bins=2), ledger=ledger).fit(X)
+        assert "secret" not in str(caught.value)
+        assert ledger.spent == (0, 0)

@@ -1,0 +1,485 @@
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.stats import kstest, laplace
+from sklearn.base import clone
+
+from skdp import BudgetExceeded, PrivacyLedger
+from skdp.central import DPMean
+from skdp.central import _framework_means as framework_means
+from skdp.central import _propose_test_release as propose_test_release
+from skdp.central import _sample_and_aggregate as sample_and_aggregate
+from skdp.central import _two_sums as two_sums
+from skdp.central._cube_law import cube_quantile, cube_std
+from skdp.central._smooth_sensitivity import SmoothNoise
+from skdp.central._sums import GRID
+
+ALL = [
+    {"mechanism": "two_sums"},
+    {"mechanism": "noisy_sum_count"},
+    {"mechanism": "propose_test_release", "delta": 1e-6},
+    {"mechanism": "propose_test_release", "delta": 1e-6, "min_n": 1500},
+    {"mechanism": "smooth_sensitivity"},
+    {"mechanism": "smooth_sensitivity", "delta": 1e-6},
+    {"mechanism": "smooth_sensitivity", "min_n": 2000},
+    {"mechanism": "smooth_sensitivity", "delta": 1e-6, "min_n": 2000},
+    {"mechanism": "sample_and_aggregate", "n_chunks": 500},
+]
+ids = [" ".join(map(str, kind.values())) for kind in ALL]
+every_mechanism = pytest.mark.parametrize("kind", ALL, ids=ids)
+
+
+def table(n, columns=1, seed=0):
+    return np.random.default_rng(seed).beta(2, 5, size=(n, columns)) * 80 + 10
+
+
+def fits(X, repeats, **parameters):
+    return [DPMean(random_state=seed, **parameters).fit(X) for seed in range(repeats)]
+
+
+class TestAccuracy:
+    @every_mechanism
+    def test_the_standard_error_is_right_and_the_intervals_cover(self, kind):
+        X = np.full((4000, 1), 31.25)  # all chunks then have the same mean, so the noise is all that there is
+        runs = fits(X, 800, epsilon=1.0, bounds=(0, 100), **kind)
+        errors = np.array([run.mean_[0] for run in runs]) - 31.25
+        if kind["mechanism"] == "smooth_sensitivity":
+            assert all(np.isnan(run.std_error_[0]) for run in runs) == ("min_n" not in kind)
+            if "min_n" not in kind:
+                return
+            # What is given is for min_n = 2000 values.
+            runs = fits(X[:2000], 800, epsilon=1.0, bounds=(0, 100), **kind)
+            errors = np.array([run.mean_[0] for run in runs]) - 31.25
+        stated = np.mean([run.std_error_[0] for run in runs])
+        assert np.sqrt(np.mean(errors**2)) == pytest.approx(stated, rel=0.1)  # 800 runs: 3 to 5 % a standard error
+        assert abs(errors.mean()) < 4 * stated / math.sqrt(800)
+        covered = np.mean([run.interval_[0, 0] <= 31.25 <= run.interval_[0, 1] for run in runs])
+        assert 0.93 <= covered <= 0.97
+
+    @pytest.mark.parametrize("columns", [1, 2, 5, 20])
+    @pytest.mark.parametrize("place", [0.0, 50.0, 97.0])
+    def test_two_sums_of_several_columns_share_one_epsilon(self, columns, place):
+        X = np.full((2000, columns), place)
+        runs = fits(X, 400, epsilon=1.0, bounds=(0, 100))
+        errors = np.array([run.mean_ for run in runs]) - place
+        t = place / 50 - 1
+        closed = 50 * cube_std(2 * columns) * math.sqrt(1 + t**2) / 2000
+        inside = np.mean([np.abs(run.mean_ - 50) < 50 for run in runs])
+        if inside == 1:  # nothing was cut to the bounds
+            assert np.sqrt(np.mean(errors**2)) == pytest.approx(closed, rel=0.12)
+        if place > 0:  # an interval around a bound is cut to one side
+            covered = np.mean([(run.interval_[:, 0] <= place) & (place <= run.interval_[:, 1]) for run in runs])
+            assert 0.93 <= covered <= 0.97
+
+    def test_one_column_is_two_independent_laplace_sums(self):
+        # A = (sum + count) / 2 and B = (count - sum) / 2 in steps; seen through the ratio of a large table.
+        n, epsilon = 10**6, 0.5
+        runs = fits(np.full((n, 1), 0.5), 500, epsilon=epsilon, bounds=(0, 1))
+        noise = (np.array([run.mean_[0] for run in runs]) - 0.5) * 2 * n * epsilon * 2
+        first, second = laplace.rvs(size=(2, 200_000), random_state=0) * 1.0
+        assert kstest(noise / np.std(noise), (first - second) / np.std(first - second)).pvalue > 1e-6
+
+    def test_quantiles_of_cube_noise(self):
+        # In two dimensions z_1 + z_2 and z_1 - z_2 are independent Laplace numbers of scale 2.
+        for level in (0.5, 0.9, 0.99):
+            reach = cube_quantile(level, 2, 0.0)
+            assert 1 - math.exp(-reach) * (1 + reach / 2) == pytest.approx(level)
+            assert cube_quantile(level, 2, 1.0) == pytest.approx(-2 * math.log(1 - level))
+        assert cube_std(2) == pytest.approx(2.0)
+        rng = np.random.default_rng(0)
+        for dimension, slope in [(2, 0.3), (5, 0.0), (11, 0.5), (40, 0.999)]:
+            drawn = rng.gamma(dimension + 1, size=200_000) * (
+                rng.uniform(-1, 1, 200_000) - slope * rng.uniform(-1, 1, 200_000)
+            )
+            within = np.mean(np.abs(drawn) <= cube_quantile(0.95, dimension, slope))
+            assert within == pytest.approx(0.95, abs=5 * math.sqrt(0.05 * 0.95 / 200_000))
+
+    def test_the_textbook_figures_on_adult(self):
+        from skdp.datasets import load_adult
+
+        ages = load_adult().frame[["age"]].to_numpy(float)
+        true = ages.mean()
+        for kind, rmse in [
+            ({}, 0.0316),
+            ({"mechanism": "propose_test_release", "delta": 1e-6}, 0.051),
+            ({"mechanism": "smooth_sensitivity", "delta": 1e-6}, 0.050),
+            ({"mechanism": "smooth_sensitivity"}, 0.0594),
+            ({"mechanism": "sample_and_aggregate", "n_chunks": 3000}, 0.48),
+        ]:
+            runs = fits(ages, 300, epsilon=0.1, bounds=(0, 100), **kind)
+            errors = np.array([run.mean_[0] for run in runs]) - true
+            # 300 runs: the standard error of a root mean square is up to 6.5 % here.
+            assert np.sqrt(np.mean(errors**2)) <= rmse * 1.2
+
+    @pytest.mark.long
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0])
+    def test_ten_thousand_runs_on_adult(self, epsilon):
+        from skdp.datasets import load_adult
+
+        frame = load_adult().frame
+        age = {
+            "two_sums": (0.0316, 0.0032),
+            "adaptive": (0.051, 0.0049),
+            "laplace": (0.050, 0.0041),
+            "t": (0.0594, 0.0056),
+            "sample_and_aggregate": (0.48, 0.05),
+        }
+        for column, high, wanted in [("age", 100, age), ("capital-gain", 100_000, {"two_sums": (43.0, 4.3)})]:
+            X = frame[[column]].to_numpy(float)
+            kinds = {
+                "two_sums": ({}, 1.05),
+                "adaptive": ({"mechanism": "propose_test_release", "delta": 1e-6}, 1.1),
+                "laplace": ({"mechanism": "smooth_sensitivity", "delta": 1e-6, "min_n": 20_000}, 1.1),
+                "t": ({"mechanism": "smooth_sensitivity"}, 1.1),
+                "sample_and_aggregate": ({"mechanism": "sample_and_aggregate", "n_chunks": 3000}, 1.1),
+            }
+            for name, figures in wanted.items():
+                kind, slack = kinds[name]
+                runs = fits(X, 10_000, epsilon=epsilon, bounds=(0, high), **kind)
+                errors = np.array([run.mean_[0] for run in runs]) - X.mean()
+                assert np.sqrt(np.mean(errors**2)) <= slack * figures[epsilon == 1.0], name
+
+
+class TestData:
+    @every_mechanism
+    @pytest.mark.parametrize("rows", [0, 1, 2])
+    def test_tables_of_no_rows_and_of_one_are_answered(self, kind, rows):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a test may refuse: there are fewer than min_n
+            mean = DPMean(bounds=(-5, 5), random_state=0, **kind).fit(np.full((rows, 2), 3.0))
+        assert mean.mean_.shape == mean.std_error_.shape == (2,)
+        assert mean.interval_.shape == (2, 2)
+        values = mean.mean_[~np.isnan(mean.mean_)]
+        assert ((values >= -5) & (values <= 5)).all()
+        assert len(values) == 2 or not mean.released_
+
+    @every_mechanism
+    def test_missing_values_add_nothing(self, kind):
+        X = np.full((3000, 1), 7.0)
+        padded = np.vstack([X, np.full((50_000, 1), np.nan)])
+        whole = DPMean(bounds=(0, 10), random_state=3, epsilon=5.0, **kind).fit(X).mean_
+        if kind["mechanism"] == "sample_and_aggregate":  # more rows draw more coins
+            whole = [7.0]
+        found = DPMean(bounds=(0, 10), random_state=3, epsilon=5.0, **kind).fit(padded).mean_
+        assert found == pytest.approx(whole, abs=0.05)
+
+    @every_mechanism
+    def test_both_sides_are_clipped(self, kind):
+        X = np.full((3000, 1), 30.0)
+        for outlier in (-1e9, 1e9, np.inf, -np.inf):
+            mean = DPMean(bounds=(0, 100), epsilon=20.0, random_state=0, **kind).fit(np.vstack([X, [[outlier]]]))
+            assert abs(mean.mean_[0] - 30) < 0.7
+
+    def test_the_sign_of_the_bounds_does_not_matter(self):
+        X = table(5000)
+        for shift in (0, -60, -1000, 1e6):
+            for mechanism in ("two_sums", "noisy_sum_count"):
+                mean = DPMean(bounds=(shift, 100 + shift), epsilon=5.0, mechanism=mechanism, random_state=1).fit(
+                    X + shift
+                )
+                error = abs(mean.mean_[0] - X.mean() - shift)
+                assert error < 6 * mean.std_error_[0]
+
+    @pytest.mark.parametrize("bounds", [(0, 100), {"age": (0, 100), "hours": (0, 100)}, [(0, 100), (0, 100)]])
+    def test_frames_of_every_kind(self, make_frame, bounds, frame_kind):
+        data = {"age": [17, 38, 90, 41] * 200, "hours": [40, 20, 60, 38] * 200}
+        frame = make_frame(data)
+        if frame_kind == "pandas-category":
+            frame = frame.astype("category")
+        mean = DPMean(epsilon=50.0, bounds=bounds, random_state=0).fit(frame)
+        assert mean.feature_names_in_.tolist() == ["age", "hours"]
+        assert mean.mean_ == pytest.approx([46.5, 39.5], abs=0.5)
+        assert mean.guarantee_.scope == ("age", "hours")
+
+    def test_nulls_of_every_kind(self, make_frame):
+        mean = DPMean(epsilon=50.0, bounds=(0, 100), random_state=0).fit(make_frame({"age": [17, None, 90, 40] * 200}))
+        assert mean.mean_ == pytest.approx([49.0], abs=0.5)
+
+    def test_tiny_epsilons_give_wide_answers_and_no_errors(self):
+        for kind in ALL:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                mean = DPMean(epsilon=1e-300, bounds=(0, 100), random_state=0, **kind).fit(table(50))
+            assert ((mean.mean_ >= 0) & (mean.mean_ <= 100) | np.isnan(mean.mean_)).all()
+        mean = DPMean(epsilon=1e-300, bounds=(0, 100), random_state=0).fit(table(50))
+        np.testing.assert_array_equal(mean.interval_, [[0, 100]])
+
+    @pytest.mark.parametrize("epsilon", [1e4, 1e9, 1e300])
+    @every_mechanism
+    def test_huge_epsilons(self, kind, epsilon):
+        mean = DPMean(epsilon, bounds=(0, 100), random_state=0, **kind).fit(np.full((5000, 2), 25.0))
+        assert mean.mean_ == pytest.approx([25, 25], abs=1)
+
+    def test_an_epsilon_that_is_no_float_is_stated_rounded_up(self):
+        mean = DPMean(Fraction(1, 3), bounds=(0, 1)).fit(np.zeros((5, 1)))
+        assert Fraction(mean.guarantee_.epsilon) >= Fraction(1, 3)
+
+    @pytest.mark.parametrize(
+        "X",
+        [
+            pl.DataFrame({"a": [None, None]}),
+            pl.DataFrame({"a": []}),
+            pa.table({"a": pa.nulls(2)}),
+            pd.DataFrame({"a": [None, None]}),
+            pd.DataFrame({"a": []}),
+        ],
+        ids=["polars", "polars empty", "pyarrow", "pandas", "pandas empty"],
+    )
+    def test_a_column_without_a_value_is_answered_whatever_its_dtype(self, X):
+        assert DPMean(bounds=(0, 100)).fit(X).mean_.shape == (1,)
+
+    def test_a_large_epsilon_gives_the_mean(self):
+        X = table(2000)
+        for kind in ({}, {"mechanism": "noisy_sum_count"}, {"mechanism": "smooth_sensitivity", "delta": 1e-6}):
+            mean = DPMean(epsilon=700.0, bounds=(0, 100), random_state=0, **kind).fit(X)
+            assert mean.mean_[0] == pytest.approx(X.mean(), abs=1e-3)
+
+
+class TestNoise:
+    """What one record can move, over the scale of the noise on it, adds up to at most epsilon."""
+
+    EPSILON = 0.7
+
+    def scales(self, monkeypatch, X, **parameters):
+        drawn = []
+        for module in (two_sums, framework_means, propose_test_release, sample_and_aggregate):
+            for name in ("cube_noise", "discrete_laplace", "rounded_laplace"):
+                if hasattr(module, name):
+                    original = getattr(module, name)
+
+                    def spy(source, *arguments, name=name, original=original):
+                        drawn.append((name, arguments[1] if name == "rounded_laplace" else arguments[0]))
+                        return original(source, *arguments)
+
+                    monkeypatch.setattr(module, name, spy)
+        DPMean(self.EPSILON, random_state=0, **parameters).fit(X)
+        return drawn
+
+    @pytest.mark.parametrize("bounds", [(0, 100), (-3, 1), (1e6, 1e6 + 1), (-0.5, 0.5)])
+    def test_a_sum_and_a_count_share_epsilon(self, monkeypatch, bounds):
+        low, high = map(Fraction, bounds)
+        step = (high - low) / (2 * GRID)
+        X = np.full((5, 2), float(low))
+        drawn = self.scales(monkeypatch, X, bounds=bounds, mechanism="noisy_sum_count")
+        assert [name for name, _ in drawn] == ["discrete_laplace"] * 4
+        # A record moves the sum by its value, in steps and rounded to one, and the count by 1; in both columns.
+        farthest = max(abs(low), abs(high)) / step - 1
+        loss = sum(farthest / drawn[place][1] + 1 / drawn[place + 1][1] for place in (0, 2))
+        assert self.EPSILON * (1 - 1e-6) < loss <= Fraction(self.EPSILON)
+
+    @pytest.mark.parametrize("columns", [1, 3])
+    def test_two_sums(self, monkeypatch, columns):
+        drawn = self.scales(monkeypatch, np.zeros((4, columns)), bounds=(0, 1))
+        assert drawn == [("cube_noise", GRID / Fraction(self.EPSILON))]
+
+    def test_propose_test_release(self, monkeypatch):
+        parameters = {"bounds": (0, 1), "mechanism": "propose_test_release", "delta": 1e-6, "min_n": 4000}
+        drawn = self.scales(monkeypatch, np.zeros((9000, 2)), **parameters)
+        assert [name for name, _ in drawn] == ["discrete_laplace", "rounded_laplace"] * 2
+        loss = sum(1 / (scale if name == "discrete_laplace" else scale * 4000 / (2 * GRID)) for name, scale in drawn)
+        assert loss == Fraction(self.EPSILON)
+
+    def test_the_adaptive_form(self, monkeypatch):
+        parameters = {"bounds": (0, 1), "mechanism": "propose_test_release", "delta": 1e-6}
+        (_, test), (_, release) = self.scales(monkeypatch, np.zeros((9000, 1)), **parameters)
+        at_least = 2 * GRID / (release * (Fraction(self.EPSILON) - 1 / test))
+        assert at_least.denominator == 1
+        assert 8000 < at_least < 9000
+
+    @pytest.mark.parametrize("columns", [1, 3])
+    @pytest.mark.parametrize("min_n", [None, 4000])
+    def test_columns_share_delta(self, monkeypatch, columns, min_n):
+        spent = []
+        original = framework_means.pass_threshold
+        monkeypatch.setattr(
+            framework_means, "pass_threshold", lambda *parts: spent.append(parts[1]) or original(*parts)
+        )
+        parameters = {"bounds": (0, 1), "mechanism": "propose_test_release", "delta": 1e-6, "min_n": min_n}
+        DPMean(self.EPSILON, random_state=0, **parameters).fit(np.zeros((9000, columns)))
+        assert len(spent) == columns
+        assert sum(spent) == Fraction(1e-6)
+
+    @pytest.mark.parametrize("columns", [1, 3])
+    @pytest.mark.parametrize("delta", [0.0, 1e-6])
+    def test_columns_share_both_for_smooth_sensitivity(self, monkeypatch, columns, delta):
+        noises = []
+        original = SmoothNoise.calibrated
+        monkeypatch.setattr(
+            SmoothNoise, "calibrated", lambda *parts: noises.append((parts, original(*parts))) or noises[-1][1]
+        )
+        factors = []
+        monkeypatch.setattr(
+            SmoothNoise,
+            "draw",
+            lambda noise, source, center, sensitivity: factors.append(noise.factor) or math.floor(center),
+        )
+        DPMean(self.EPSILON, bounds=(0, 1), mechanism="smooth_sensitivity", delta=delta).fit(np.zeros((50, columns)))
+        (((epsilon, part, _), noise),) = noises
+        assert (columns * epsilon, columns * part) == (Fraction(self.EPSILON), Fraction(delta))
+        assert factors == [noise.factor] * columns
+
+    def test_a_proposed_sensitivity_is_a_proposed_number(self, monkeypatch):
+        parameters = {"mechanism": "propose_test_release", "delta": 1e-6, "bounds": {"a": (0, 100), "b": (0, 1)}}
+        X = pd.DataFrame(np.zeros((9000, 2)), columns=["a", "b"])
+        drawn = self.scales(monkeypatch, X, proposed_sensitivity=0.03, **parameters)
+        releases = [scale for name, scale in drawn if name == "rounded_laplace"]
+        assert [2 * GRID / scale / (Fraction(9, 20) * Fraction(self.EPSILON)) for scale in releases] == [3334, 34]
+
+    def test_chunks(self, monkeypatch):
+        parameters = {"bounds": (0, 1), "mechanism": "sample_and_aggregate", "n_chunks": 10}
+        ((_, scale),) = self.scales(monkeypatch, np.zeros((50, 3)), **parameters)
+        assert 3 * 2 * GRID / scale == Fraction(self.EPSILON)
+
+
+class TestRefusal:
+    def test_a_refusal_is_nan_and_warned_of(self):
+        estimator = DPMean(mechanism="propose_test_release", delta=1e-6, min_n=1000, bounds=(0, 100), random_state=0)
+        with pytest.warns(UserWarning, match=r"refused to release the mean of \['x0'\].*min_n=1000"):
+            estimator.fit(table(100))
+        assert np.isnan(estimator.mean_).all()
+        assert estimator.released_ is False
+        assert np.isnan(estimator.interval_).all()
+
+    def test_it_costs_what_a_release_costs(self):
+        ledger = PrivacyLedger(epsilon=1.0, delta=1e-5)
+        estimator = DPMean(
+            mechanism="propose_test_release", delta=1e-6, min_n=1000, bounds=(0, 100), random_state=0, ledger=ledger
+        )
+        with pytest.warns(UserWarning, match="refused"):
+            estimator.fit(table(100))
+        assert ledger.spent == (1.0, 1e-6)
+
+
+class TestPromise:
+    @every_mechanism
+    def test_the_guarantee(self, kind):
+        mean = DPMean(epsilon=0.7, bounds=(0, 100), **kind).fit(pd.DataFrame(table(3000, 2), columns=["a", "b"]))
+        guarantee = mean.guarantee_
+        assert (guarantee.epsilon, guarantee.relation, guarantee.trust) == (0.7, "add_remove", "central")
+        pure = kind["mechanism"] in ("two_sums", "noisy_sum_count", "sample_and_aggregate")
+        assert guarantee.delta == (0 if pure else kind.get("delta", 0))
+        assert guarantee.scope == ("a", "b")
+        assert guarantee.secure
+
+    @every_mechanism
+    def test_fit_twice_spends_twice_and_the_third_time_is_refused(self, kind):
+        ledger = PrivacyLedger(epsilon=2.0, delta=1e-5)
+        estimator = DPMean(bounds=(0, 100), ledger=ledger, **kind)
+        for spent in (1.0, 2.0):
+            clone(estimator).fit(table(3000))
+            assert ledger.spent[0] == spent
+        last = clone(estimator)
+        with pytest.raises(BudgetExceeded):
+            last.fit(table(3000))
+        assert not hasattr(last, "mean_")
+        assert not hasattr(last, "guarantee_")
+
+    def test_a_seed_repeats_and_is_said_to_be_insecure(self):
+        X = table(500)
+        first, second = (DPMean(bounds=(0, 100), random_state=4).fit(X) for _ in range(2))
+        assert first.mean_ == second.mean_
+        assert not first.guarantee_.secure
+        assert DPMean(bounds=(0, 100), random_state=5).fit(X).mean_ != first.mean_
+
+    @every_mechanism
+    def test_without_a_seed_every_fit_draws_anew(self, kind):
+        np.random.seed(0)  # noqa: NPY002
+        X = table(2000)
+        estimator = DPMean(bounds=(0, 100), **kind)
+        copies = [estimator, clone(estimator), pickle.loads(pickle.dumps(estimator)), copy.deepcopy(estimator)]
+        assert len({one.fit(X).mean_[0] for one in copies}) == 4
+
+    @every_mechanism
+    def test_nothing_else_stays_on_it(self, kind):
+        mean = DPMean(bounds=(0, 100), random_state=0, **kind).fit(table(3000))
+        public = {"mean_", "std_error_", "interval_", "released_", "guarantee_", "n_features_in_"}
+        assert set(vars(mean)) - set(mean.get_params()) == public
+
+    def test_pickles(self):
+        mean = DPMean(bounds=(0, 100)).fit(table(100))
+        assert pickle.loads(pickle.dumps(mean)).mean_ == mean.mean_
+
+
+PROPOSE = {"mechanism": "propose_test_release", "delta": 1e-6}
+
+
+class TestMistakes:
+    SECRET = 8.512345
+
+    @pytest.mark.parametrize(
+        ("parameters", "error", "message"),
+        [
+            ({"epsilon": 0}, ValueError, "epsilon"),
+            ({"epsilon": -1}, ValueError, "epsilon"),
+            ({"epsilon": math.nan}, ValueError, "epsilon"),
+            ({"epsilon": math.inf}, ValueError, "epsilon"),
+            ({"epsilon": True}, TypeError, "epsilon"),
+            ({"epsilon": "1"}, TypeError, "epsilon"),
+            ({"delta": -1e-9}, ValueError, "delta"),
+            ({"delta": 1}, ValueError, "delta"),
+            ({"delta": math.nan}, ValueError, "delta"),
+            ({"mechanism": "propose_test_release"}, ValueError, "delta must be above 0"),
+            ({"mechanism": "mean"}, ValueError, "mechanism must be one of"),
+            ({"mechanism": None}, ValueError, "mechanism must be one of"),
+            ({"bounds": None}, ValueError, "bounds must be declared"),
+            ({"bounds": (5, 5)}, ValueError, "bounds of column 'a'"),
+            ({"bounds": (6, 5)}, ValueError, "bounds of column 'a'"),
+            ({"bounds": (0, math.inf)}, ValueError, "bounds of column 'a'"),
+            ({"bounds": (0, math.nan)}, ValueError, "bounds of column 'a'"),
+            ({"bounds": (False, True)}, TypeError, "bounds of column 'a'"),
+            ({"bounds": [(0, 1)] * 3}, ValueError, "bounds has 3 rows"),
+            ({"bounds": {"a": (0, 1)}}, ValueError, r"bounds declares nothing for the columns \['b'\]"),
+            ({"min_n": 0}, ValueError, "min_n"),
+            (PROPOSE | {"proposed_sensitivity": 0}, ValueError, "proposed_sensitivity"),
+            (PROPOSE | {"proposed_sensitivity": math.nan}, ValueError, "proposed_sensitivity"),
+            (PROPOSE | {"proposed_sensitivity": "1"}, TypeError, "proposed_sensitivity"),
+            (PROPOSE | {"proposed_sensitivity": 0.1, "min_n": 3}, ValueError, "give one of them"),
+            ({"min_n": 1.5}, TypeError, "min_n"),
+            ({"n_chunks": 0}, ValueError, "n_chunks"),
+            ({"n_chunks": True}, TypeError, "n_chunks"),
+            ({"confidence_level": 1}, ValueError, "confidence_level"),
+            ({"ledger": {}}, TypeError, "ledger"),
+            ({"random_state": np.random.default_rng(0)}, TypeError, "random_state"),
+            ({"random_state": -1}, ValueError, "random_state"),
+        ],
+    )
+    def test_parameters(self, parameters, error, message):
+        ledger = PrivacyLedger(epsilon=10, delta=0.1)
+        X = pd.DataFrame({"a": [self.SECRET, 1.0], "b": [2.0, 3.0]})
+        with pytest.raises(error, match=message) as caught:
+            DPMean(**{"bounds": (0, 100), "ledger": ledger} | parameters).fit(X)
+        assert str(self.SECRET) not in str(caught.value)
+        assert ledger.spent == (0, 0)
+
+    @pytest.mark.parametrize(
+        ("X", "error", "message"),
+        [
+            (np.zeros(3), ValueError, "Reshape your data"),
+            (np.zeros((2, 2), complex), ValueError, "Complex data"),
+            (np.array([["secret", "b"]]), TypeError, "column 'x0'"),
+            (np.array([["secret", 1.0]], dtype=object), TypeError, "column 'x0'"),
+            (pd.DataFrame({"a": ["secret"], "b": [1.0]}), TypeError, "column 'a'"),
+            (pd.DataFrame({"a": [True], "b": [1.0]}), TypeError, "column 'a'"),
+            (pd.DataFrame({"a": pd.to_datetime(["2020-02-02"]), "b": [1.0]}), TypeError, "column 'a'"),
+            (pl.DataFrame({"a": ["secret"], "b": [1.0]}), TypeError, "column 'a'"),
+            (pl.DataFrame({"a": [1.0], "b": [2.0]}).lazy(), TypeError, "skdp.engines"),
+            ([[1.0, "secret"]], TypeError, "column 'x1'"),
+        ],
+    )
+    def test_data(self, X, error, message):
+        ledger = PrivacyLedger(epsilon=10)
+        with pytest.raises(error, match=message) as caught:
+            DPMean(bounds=(0, 100), ledger=ledger).fit(X)
+        assert "secret" not in str(caught.value)
+        assert "2020" not in str(caught.value)
+        assert ledger.spent == (0, 0)

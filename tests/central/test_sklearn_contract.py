@@ -1,0 +1,67 @@
+"""scikit-learn's own checks on every estimator of the curator's side."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skdp import (
+    DPHistogram,
+    DPKBinsDiscretizer,
+    DPMinMaxScaler,
+    DPQuantileBinarizer,
+    DPSimpleImputer,
+    DPStandardScaler,
+    Interval,
+)
+
+# The only exceptions, and why.
+ROWS = "how many rows there are is private, so a table without rows is answered like any other"
+EXPECTED_FAILURES = {"check_estimators_empty_data_messages": ROWS}
+
+BOUNDS = (-100, 100)
+ESTIMATORS = [
+    DPKBinsDiscretizer(bounds=BOUNDS),
+    DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform", encode="onehot-dense"),
+    DPMinMaxScaler(bounds=BOUNDS),
+    DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.01, 0.99), clip=True),
+    DPQuantileBinarizer(bounds=BOUNDS),
+    DPStandardScaler(bounds=BOUNDS),
+    DPStandardScaler(bounds=BOUNDS, missing="ignore"),
+    DPSimpleImputer(bounds=BOUNDS),
+    DPSimpleImputer(bounds=BOUNDS, strategy="median"),
+    DPSimpleImputer(strategy="most_frequent", categories=Interval(-100, 100, bins=8), handle_unknown="ignore"),
+    DPHistogram(domain=Interval(-100, 100, bins=2), handle_unknown="ignore"),
+]
+
+# check_estimator leaves these out; they are public functions of the same module.
+DATAFRAME_CHECKS = [
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
+    "check_global_output_transform_pandas",
+    "check_global_set_output_transform_polars",
+    "check_dataframe_column_names_consistency",
+]
+
+pytestmark = [
+    # Some fit on a frame and transform an array on purpose; scikit-learn warns.
+    pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning"),
+    pytest.mark.filterwarnings("ignore:X has feature names:UserWarning"),
+    # The checks' tables are small.
+    pytest.mark.filterwarnings("ignore:the noise drowns the variance:UserWarning"),
+]
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", [one for one in ESTIMATORS if hasattr(one, "transform")], ids=repr)
+@pytest.mark.parametrize("check", DATAFRAME_CHECKS)
+def test_dataframe_checks(estimator, check):
+    getattr(estimator_checks, check)(type(estimator).__name__, estimator)

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from skdp.exact import exp_bounds
+from skdp.privacy import PrivacyGuarantee, compose, zcdp_epsilon
+from skdp.privacy import _privacy_loss as privacy_loss
+
+SETTINGS = settings(deadline=None, max_examples=60)
+
+
+def exp(exponent):
+    """E to a fraction, within 2**-300."""
+    exponent = Fraction(exponent)
+    return exp_bounds(exponent)[0] if exponent >= 0 else 1 / exp_bounds(-exponent)[1]
+
+
+def true_delta(pairs, epsilon):
+    """The least delta of (epsilon, delta) releases together, by enumerating who loses and who gains."""
+    spared = math.prod((1 - Fraction(delta) for _, delta in pairs), start=Fraction(1))
+    epsilon, rest = Fraction(epsilon), Fraction(0)
+    powers = [exp(part) for part, _ in pairs]
+    for signs in itertools.product((1, -1), repeat=len(pairs)):
+        loss = sum((sign * Fraction(part) for sign, (part, _) in zip(signs, pairs, strict=True)), Fraction(0))
+        if loss > epsilon:
+            chances = [
+                power / (1 + power) if sign > 0 else 1 / (1 + power) for sign, power in zip(signs, powers, strict=True)
+            ]
+            rest += math.prod(chances, start=Fraction(1)) * (1 - exp(epsilon - loss))
+    return 1 - spared + spared * rest
+
+
+def releases(pairs):
+    return [PrivacyGuarantee(epsilon, delta) for epsilon, delta in pairs]
+
+
+PAIRS = st.lists(
+    st.tuples(
+        st.one_of(st.floats(0, 3), st.sampled_from([0.1, 0.5, 1.0, 20.0])), st.sampled_from([0.0, 0.0, 1e-7, 0.01])
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@SETTINGS
+@example([(5e-324, 0.0)], 1e-12)
+@example([(1e-300, 0.0)] * 3 + [(5e-324, 0.0)], 0.3)
+@example([(1e-280, 0.0)] * 7, 1e-290)
+@example([(5e-324, 0.0), (1.0, 0.0)], 1e-6)
+@given(PAIRS, st.sampled_from([1e-12, 1e-6, 1e-3, 0.05, 0.3]))
+def test_never_smaller_than_the_truth_and_hardly_larger(pairs, extra):
+    delta = sum(part for _, part in pairs) + extra
+    total = compose(releases(pairs), delta=delta)
+    assert true_delta(pairs, total.epsilon) <= Fraction(delta)
+    assert total.delta <= delta
+    basic = sum(Fraction(epsilon) for epsilon, _ in pairs)
+    assert Fraction(total.epsilon) <= basic + Fraction(1, 10**12)
+    # A grid of 2**17 steps for the sum: each release is rounded up by at most one of them.
+    slack = float(basic) * (len(pairs) + 1) * 2.0**-16 + 1e-9
+    if total.epsilon > slack:
+        assert true_delta(pairs, total.epsilon - slack) >= Fraction(delta) * (1 - Fraction(1, 10**6))
+
+
+@SETTINGS
+@given(st.floats(0.01, 2), st.integers(1, 60), st.sampled_from([1e-9, 1e-6, 1e-2]), st.sampled_from([0.0, 1e-8]))
+def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsilon, k, delta, part):
+    """Theorem 3.3: k releases of (e, d) are together ((k - 2i) e, 1 - (1 - d)**k (1 - d_i)), for each i."""
+    if 1 - (1 - Fraction(part)) ** k > Fraction(delta):
+        with pytest.raises(ValueError, match="delta must be larger"):
+            compose([PrivacyGuarantee(epsilon, part)] * k, delta=delta)
+        return
+    total = compose([PrivacyGuarantee(epsilon, part)] * k, delta=delta)
+    power, smallest = exp(epsilon), k
+    for i in range(k // 2 + 1):
+        terms = (math.comb(k, j) * (power ** (k - j) - power ** (k - 2 * i + j)) for j in range(i))
+        d_i = sum(terms, Fraction(0)) / (1 + power) ** k
+        if 1 - (1 - Fraction(part)) ** k * (1 - d_i) > Fraction(delta):
+            break
+        smallest = k - 2 * i
+    # The smallest of their epsilons that delta allows; the truth may be lower, but not as low as the next one.
+    assert (smallest - 2) * epsilon - 1e-9 <= total.epsilon <= smallest * epsilon * (1 + 1e-11)
+
+
+# Computed with dp-accounting 0.6.0: `privacy_loss_distribution.from_privacy_parameters(..., 1e-5)`, `self_compose` and
+# `compose`, then `get_epsilon_for_delta`; pessimistic on its grid too. (Its randomised response event ignores `count`.)
+REFERENCE = [
+    ([(0.1, 0)] * 100, 1e-6, 4.7745675876522755),
+    ([(1, 0)] * 10, 1e-6, 9.999977065820756),
+    ([(0.1, 0), (0.3, 0), (0.5, 0), (1, 0), (2, 0), (5, 0), (1, 0)], 1e-6, 9.899988606975072),
+    ([(0.05, 0)] * 400, 1e-6, 4.861798098308492),
+    ([(0.5, 0)] * 20, 1e-6, 9.986797869653445),
+    ([(0.1, 1e-8)] * 50 + [(0.5, 0)] * 10, 1e-6, 7.569943486294886),
+    ([(0.01 * i, 0) for i in range(1, 41)], 1e-5, 6.300644817365425),
+    ([(1, 1e-9)] * 30, 1e-5, 29.871868410640047),
+    ([(0.25, 1e-7)] * 12 + [(2, 0)] * 3, 1e-4, 8.843233052333511),
+]
+
+
+@pytest.mark.parametrize(("pairs", "delta", "expected"), REFERENCE)
+def test_as_tight_as_dp_accounting(pairs, delta, expected):
+    assert compose(releases(pairs), delta=delta).epsilon == pytest.approx(expected, abs=5e-5)
+
+
+def test_ten_answers_are_ten_answers():
+    """A peer that ignores the count says 1."""
+    assert compose([PrivacyGuarantee(1)] * 10, delta=1e-6).epsilon > 9.99
+    assert compose([PrivacyGuarantee(1)] * 10).epsilon == 10
+
+
+def test_rounding_goes_up(monkeypatch):
+    """On a coarse grid a bound that rounds down, or to the nearest, would be far below the truth."""
+    for cells in (4, 10, 33):
+        monkeypatch.setattr(privacy_loss, "_CELLS", cells)
+        for seed in range(20):
+            drawn = random.Random(seed)
+            pairs = [(round(drawn.uniform(0.1, 2), 3), 0.0) for _ in range(drawn.randint(2, 6))]
+            total = compose(releases(pairs), delta=0.01)
+            assert true_delta(pairs, total.epsilon) <= Fraction(0.01)
+
+
+def test_without_room_it_is_the_sum():
+    total = compose(releases([(0.1, 1e-7), (0.2, 0)]))
+    assert total == PrivacyGuarantee(0.1, 1e-7) + PrivacyGuarantee(0.2)
+    single = PrivacyGuarantee(0.5, scope=("a",), mechanism="coins")
+    assert compose([single]) == single
+    assert compose([PrivacyGuarantee(0)] * 3, delta=1e-6).epsilon == 0
+    assert compose([PrivacyGuarantee(70000.0)] * 2, delta=1e-6).epsilon == 140000  # beyond what the margins cover
+
+
+def test_other_parts_are_merged_as_in_a_sum():
+    local = PrivacyGuarantee(0.1, scope=("sex",), mechanism="coins")
+    central = PrivacyGuarantee(
+        0.1, relation="add_remove", trust="central", scope=("age",), mechanism="noise", secure=False
+    )
+    total, plain = compose([local, central] * 40, delta=1e-6), sum([local, central] * 39, local + central)
+    assert (total.relation, total.trust, total.scope) == (plain.relation, "central", ("sex", "age"))
+    assert (total.mechanism, total.secure) == ("coins, noise", False)
+    # Replacing is removing and adding: the central ones count twice.
+    assert total.epsilon == compose([PrivacyGuarantee(0.1), PrivacyGuarantee(0.2)] * 40, delta=1e-6).epsilon
+    assert total.epsilon < plain.epsilon
+
+
+def gaussian(rho, delta=1e-6):
+    return PrivacyGuarantee(zcdp_epsilon(rho, delta), delta, rho=rho)
+
+
+def test_gaussian_releases_add_their_rhos():
+    total = compose([gaussian(0.01)] * 50, delta=1e-5)
+    assert total.epsilon == zcdp_epsilon(50 * Fraction(0.01), 1e-5)
+    assert total.delta == 1e-5
+    assert total.rho == pytest.approx(0.5)
+    assert total.epsilon < compose([PrivacyGuarantee(g.epsilon, g.delta) for g in [gaussian(0.01)] * 50]).epsilon
+
+
+def test_pure_releases_join_the_rhos_where_that_is_better():
+    mixed = [gaussian(0.01)] * 20 + [PrivacyGuarantee(0.01)] * 20
+    assert compose(mixed, delta=1e-6).epsilon == zcdp_epsilon(20 * Fraction(0.01) + 10 * Fraction(0.01) ** 2, 1e-6)
+    # One large pure release is better left out of it, and its own bound is no worse than its epsilon.
+    large = compose([gaussian(0.01), PrivacyGuarantee(20.0)], delta=1e-6).epsilon
+    assert large <= 20 + zcdp_epsilon(Fraction(0.01), 5e-7)
+    assert large < zcdp_epsilon(Fraction(0.01) + 200, 1e-6)
+
+
+def test_a_failing_release_takes_its_part_of_delta():
+    parts = [gaussian(0.01)] * 20 + [PrivacyGuarantee(0.5, 4e-7)]
+    total = compose(parts, delta=1e-6)
+    # What Gaussian noise has left, exactly, and then half of it.
+    room = (Fraction(1e-6) - Fraction(4e-7)) / (1 - Fraction(4e-7))
+    assert total.epsilon <= zcdp_epsilon(20 * Fraction(0.01), room / 2) + 0.5
+    assert total.epsilon > zcdp_epsilon(20 * Fraction(0.01), 1e-6)
+    assert total.rho is None
+    with pytest.raises(ValueError, match="delta must be larger than 3e-07"):
+        compose(parts, delta=3e-7)
+
+
+def test_what_is_spent_on_the_rhos_is_not_spent_on_the_others():
+    """The bound must be the truth for a release of (epsilon, part) in the place of the noise, for one of the parts."""
+    answers, rho, delta = [(0.3, 0.0)] * 7 + [(0.3, 1e-4)], 0.02, 1e-2
+    total = compose([*releases(answers), gaussian(rho, 1e-5)], delta=delta)
+    room = (Fraction(delta) - Fraction(1e-4)) / (1 - Fraction(1e-4))
+    parts = [room / 2, room * Fraction(9, 10), room]
+    truths = [true_delta([*answers, (zcdp_epsilon(rho, part), part)], total.epsilon) for part in parts]
+    assert min(truths) <= Fraction(delta)
+    assert min(truths) > Fraction(delta) * Fraction(99, 100)
+    assert total.epsilon < sum(epsilon for epsilon, _ in answers) + zcdp_epsilon(rho, room) - 0.1
+
+
+def test_a_mixture_holds_for_gaussian_noise_and_randomised_response():
+    """The exact delta of continuous Gaussian noise (Balle and Wang 2018), given each outcome of three answers."""
+    answers, rho, delta = [0.3, 0.5, 1.0], 0.02, 1e-3
+    total = compose([*releases([(epsilon, 0) for epsilon in answers]), gaussian(rho, 1e-4)], delta=delta)
+    mu, truth = math.sqrt(2 * rho), 0.0
+    for signs in itertools.product((1, -1), repeat=3):
+        losses = [sign * epsilon for sign, epsilon in zip(signs, answers, strict=True)]
+        chance = math.prod(1 / (1 + math.exp(-loss)) for loss in losses)
+        gap = total.epsilon - sum(losses)
+        truth += chance * (norm.cdf(mu / 2 - gap / mu) - math.exp(gap) * norm.cdf(-mu / 2 - gap / mu))
+    assert delta / 1000 < truth <= delta
+    assert total.epsilon <= sum(answers) + zcdp_epsilon(rho, delta) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("guarantees", "delta", "error", "message"),
+    [
+        ([], None, ValueError, "at least one"),
+        ([1.0], None, TypeError, "must be PrivacyGuarantees, got float"),
+        ([PrivacyGuarantee(1)], 1.0, ValueError, "delta must be a number"),
+        ([PrivacyGuarantee(1, 1e-6)] * 2, 1e-6, ValueError, "delta must be larger than 1e-06"),
+    ],
+)
+def test_impossible_requests_are_refused(guarantees, delta, error, message):
+    with pytest.raises(error, match=message):
+        compose(guarantees, delta=delta)

@@ -1,0 +1,713 @@
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.ensemble import (
+    BaggingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+)
+from sklearn.feature_selection import (
+    RFE,
+    GenericUnivariateSelect,
+    SelectFromModel,
+    SequentialFeatureSelector,
+    VarianceThreshold,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, RANSACRegressor
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from skdp import (
+    DPStandardScaler,
+    HeavyHitters,
+    NumericPerturber,
+    OnFitOnly,
+    PrivacyGuarantee,
+    RandomizedResponseEncoder,
+)
+from skdp.privacy import privacy_statement
+from skdp.privacy._flow import Column, Flow
+from skdp.privacy._walk import Walk
+
+SEXES, JOBS = ["F", "M"], ["clerk", "cook"]
+X = pd.DataFrame({"sex": SEXES * 20, "job": JOBS * 20, "age": np.arange(40.0), "pay": np.arange(40.0)})
+Y = np.array([0, 1] * 20)
+AS_IS, ROWS, DROPPED, STATISTICS = "released as is", "rows", "not released", "statistics only: rows released as is"
+FIT_ONLY = "rows at fit; rows given to transform or predict: released as is"
+
+
+def sex(epsilon=1.0, **options):
+    return RandomizedResponseEncoder(epsilon, categories={"sex": SEXES}, **options)
+
+
+def both(epsilon=1.0):
+    return RandomizedResponseEncoder(epsilon, categories={"sex": SEXES, "job": JOBS})
+
+
+def numbers(epsilon=1.0):
+    return NumericPerturber(epsilon, bounds=(0, 40))
+
+
+class Central(TransformerMixin, BaseEstimator):
+    """A scaler of a curator: private statistics, plain rows."""
+
+    protects_rows = False
+
+    def __init__(self, epsilon=0.5, scope=None):
+        self.epsilon = epsilon
+        self.scope = scope
+
+    def fit(self, X, y=None):
+        self.feature_names_in_ = np.array(list(X.columns), object)
+        scope = tuple(self.feature_names_in_) if self.scope is None else self.scope
+        self.guarantee_ = PrivacyGuarantee(
+            self.epsilon, relation="add_remove", trust="central", scope=scope, mechanism="noise"
+        )
+        return self
+
+    def transform(self, X):
+        return X
+
+    def get_feature_names_out(self, input_features=None):
+        return self.feature_names_in_
+
+
+class Synthesizer(Central):
+    """The same, but its rows are made up."""
+
+    protects_rows = True
+
+
+class Resampler(BaseEstimator):
+    """Made-up rows at fit, as imbalanced-learn has it."""
+
+    def fit(self, X, y=None):
+        self.guarantee_ = PrivacyGuarantee(2, trust="central", scope=tuple(X.columns))
+        self.feature_names_in_ = np.array(X.columns, object)
+        return self
+
+    def fit_resample(self, X, y):
+        return X, y
+
+
+class Statistic(BaseEstimator):
+    """A mean: it has no rows to give."""
+
+    def __init__(self, scope=None):
+        self.scope = scope
+
+    def fit(self, X, y=None):
+        self.feature_names_in_ = np.array(X.columns, object)
+        self.guarantee_ = PrivacyGuarantee(0.5, trust="central", scope=self.scope or tuple(X.columns))
+        return self
+
+
+def said(statement):
+    """What is said of each column, without what is covered together."""
+    result = {}
+    for column, text in zip(statement.rows["column"], statement.rows["protection"], strict=True):
+        result.setdefault(column, []).append(re.sub(r" \(together.*", "", text))
+    return result
+
+
+def test_a_column_transformer_that_forgets_a_column_says_so():
+    columns = ColumnTransformer([("sex", sex(), ["sex"]), ("scale", StandardScaler(), ["age"])])
+    forgotten = privacy_statement(columns.fit(X))
+    assert said(forgotten) == {"sex": [ROWS], "job": [DROPPED], "age": [AS_IS], "pay": [DROPPED]}
+    passed = privacy_statement(columns.set_params(remainder="passthrough").fit(X))
+    assert said(passed) == {"sex": [ROWS], "job": [AS_IS], "age": [AS_IS], "pay": [AS_IS]}
+    rest = ColumnTransformer([("scale", StandardScaler(), ["age"])], remainder=sex()).fit(X[["sex", "age"]])
+    assert said(privacy_statement(rest)) == {"sex": [ROWS], "age": [AS_IS]}
+    for statement in (forgotten, passed):
+        assert str(statement.total) == "epsilon = 1, local model, replacing one record's values of: sex"
+    assert forgotten.rows["step"].tolist() == ["sex: RandomizedResponseEncoder", "", "scale: StandardScaler", ""]
+
+
+def test_the_rows_hold_the_whole_promise():
+    rows = privacy_statement(sex(0.5).fit(X[["sex"]])).rows
+    assert rows.to_dict("records") == [
+        {
+            "column": "sex",
+            "step": "RandomizedResponseEncoder",
+            "mechanism": "k-ary randomised response",
+            "epsilon": 0.5,
+            "delta": 0.0,
+            "relation": "replace",
+            "trust": "local",
+            "protection": "rows",
+        }
+    ]
+
+
+def test_ten_answers_about_the_same_persons_add_up():
+    """Equal guarantees are ten releases, not one."""
+    union = FeatureUnion([(f"answer {i}", sex()) for i in range(10)]).fit(X[["sex"]])
+    statement = privacy_statement(union)
+    assert statement.total.epsilon == 10
+    assert len(statement.rows) == 10
+    assert "epsilon = 10, " in str(statement)
+    assert privacy_statement([sex().fit(X[["sex"]])] * 10).total.epsilon == 10
+    assert privacy_statement(make_pipeline(*[sex() for _ in range(10)]).fit(X[["sex"]])).total.epsilon == 10
+
+
+def test_columns_that_share_a_guarantee_are_named_together_and_counted_once():
+    statement = privacy_statement(both().fit(X[["sex", "job"]]))
+    assert statement.rows["protection"].tolist() == ["rows (together with job)", "rows (together with sex)"]
+    assert statement.total.epsilon == pytest.approx(1)
+    assert statement.total.scope == ("sex", "job")
+
+
+def test_many_columns_are_counted_and_not_listed_again_and_again():
+    names = [f"column_{i}" for i in range(100)]
+    encoder = RandomizedResponseEncoder(categories=dict.fromkeys(names, SEXES))
+    statement = privacy_statement(encoder.fit(pd.DataFrame(dict.fromkeys(names, SEXES))))
+    assert set(statement.rows["protection"]) == {"rows (together with 99 others)"}
+    assert len(str(statement)) < 20_000
+    few = RandomizedResponseEncoder(categories=dict.fromkeys(names[:6], SEXES))
+    few = privacy_statement(few.fit(pd.DataFrame(dict.fromkeys(names[:6], SEXES))))
+    assert few.rows["protection"][5] == f"rows (together with {', '.join(names[:5])})"
+
+
+@pytest.mark.parametrize("names", [[0, 1], [1, 0], [2020, 2021]], ids=str)
+def test_columns_whose_names_are_numbers(names):
+    table = pd.DataFrame(dict.fromkeys(names, SEXES * 5))
+    encoder = RandomizedResponseEncoder(categories=dict.fromkeys(names, SEXES))
+    fitted = encoder.fit(table)
+    for given in (None, table, table[names[::-1]]):
+        statement = privacy_statement(fitted, given)
+        assert said(statement) == {name: [ROWS] for name in names}
+        assert statement.total.scope == tuple(names)
+        assert statement.total.epsilon == pytest.approx(1)
+    model = make_pipeline(encoder, OneHotEncoder(), LogisticRegression()).fit(table, [0, 1] * 5)
+    assert said(privacy_statement(model)) == {"x0": [ROWS], "x1": [ROWS]}
+    assert said(privacy_statement(model, table)) == {name: [ROWS] for name in names}
+    with pytest.raises(ValueError, match=rf"X lacks columns .* \[{names[0]}\]"):
+        privacy_statement(fitted, table[names[1:]])
+    # A ColumnTransformer takes numbers for places.
+    one = RandomizedResponseEncoder(categories={names[1]: SEXES})
+    columns = ColumnTransformer([("one", one, [1])], remainder="passthrough").fit(table)
+    assert said(privacy_statement(columns, table)) == {names[0]: [AS_IS], names[1]: [ROWS]}
+    assert said(privacy_statement(columns)) == {"x0": [AS_IS], "x1": [ROWS]}
+
+
+def private_table():
+    columns = ColumnTransformer(
+        [("sex", sex(), ["sex"]), ("numbers", numbers(), ["age", "pay"])], verbose_feature_names_out=False
+    )
+    return columns.set_output(transform="pandas")
+
+
+def test_a_model_of_protected_columns_is_post_processing():
+    encode = ColumnTransformer([("sex", OneHotEncoder(), ["sex"]), ("age", StandardScaler(), [1])])
+    model = make_pipeline(private_table(), encode, LogisticRegression()).fit(X, Y)
+    statement = privacy_statement(model)
+    assert said(statement) == {"sex": [ROWS], "job": [DROPPED], "age": [ROWS], "pay": [ROWS]}
+    assert statement.total.epsilon == pytest.approx(2)
+    assert statement.total.trust == "local"
+    free, target = statement.notes[-2:]
+    assert free.startswith("Post-processing of protected columns, which costs nothing: ")
+    assert "logisticregression: LogisticRegression" in free
+    assert "target" in target
+    assert "LogisticRegression" in target
+    assert "OneHotEncoder" not in target
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen"),
+    [
+        *itertools.product(["pandas", "default"], [[2], slice(2, 3), [-2]]),
+        ("pandas", ["remainder__age"]),
+        ("pandas", slice("remainder__age", "remainder__age")),
+    ],
+    ids=str,
+)
+def test_columns_are_followed_through_positions_and_names(kind, chosen):
+    """Beside a protected column, the one that passes stays as it is, under whatever name or number."""
+    first = ColumnTransformer([("sex", sex(), ["sex"])], remainder="passthrough").set_output(transform=kind)
+    second = ColumnTransformer([("sex", OneHotEncoder(), [0]), ("age", StandardScaler(), chosen)])
+    statement = privacy_statement(make_pipeline(first, second).fit(X))
+    assert said(statement) == {"sex": [ROWS], "job": [DROPPED], "age": [AS_IS], "pay": [DROPPED]}
+
+
+CHOICES = {
+    "names": ["sex"],
+    "name": "sex",
+    "places": [0],
+    "place": 0,
+    "from the end": [-4],
+    "slice": slice(0, 1),
+    "open slice": slice(None, 1),
+    "slice of names": slice("sex", "sex"),
+    "mask": [True, False, False, False],
+    "array": np.array([True, False, False, False]),
+    "index": pd.Index(["sex"]),
+    "selector": make_column_selector(pattern="sex"),
+}
+
+
+@pytest.mark.parametrize("chosen", CHOICES.values(), ids=CHOICES)
+def test_every_way_to_choose_columns(chosen):
+    plain = FunctionTransformer(lambda part: np.asarray(part, object).reshape(len(part), 1))
+    statement = privacy_statement(ColumnTransformer([("one", plain, chosen), ("none", StandardScaler(), [])]).fit(X))
+    assert said(statement) == {"sex": [AS_IS], "job": [DROPPED], "age": [DROPPED], "pay": [DROPPED]}
+
+
+def test_a_column_that_also_passes_is_covered_by_nothing():
+    columns = ColumnTransformer([("sex", sex(), ["sex"]), ("job and sex", "passthrough", ["job", "sex"])])
+    statement = privacy_statement(columns.fit(X))
+    assert said(statement)["sex"] == [ROWS, AS_IS]
+    assert statement.total is None
+    assert "no promise about any column" in str(statement)
+    learnt = ColumnTransformer([("both", both(), ["sex", "job"]), ("plain", OneHotEncoder(), ["sex"])]).fit(X)
+    assert said(privacy_statement(learnt))["sex"] == [ROWS, AS_IS]
+    assert privacy_statement(learnt).total.scope == ("job",)
+
+
+def test_what_leaves_before_a_step_that_privatises_it_is_released():
+    union = FeatureUnion([("private", sex()), ("plain", "passthrough")]).fit(X[["sex"]])
+    assert said(privacy_statement(union)) == {"sex": [ROWS, AS_IS]}
+    after = make_pipeline(MinMaxScaler(), NumericPerturber(1.0, bounds=(0, 1))).fit(X[["age"]])
+    statement = privacy_statement(after)
+    assert said(statement) == {"age": [ROWS, AS_IS]}
+    assert statement.rows["step"].tolist() == ["numericperturber: NumericPerturber", "minmaxscaler: MinMaxScaler"]
+    assert statement.total is None
+
+
+def test_a_central_fit_before_a_local_step_makes_the_total_central():
+    model = Pipeline([("scale", Central()), ("perturb", numbers())]).fit(X[["age", "pay"]])
+    statement = privacy_statement(model)
+    assert said(statement) == {"age": ["statistics only", ROWS], "pay": ["statistics only", ROWS]}
+    assert statement.rows["trust"].tolist() == ["central", "local"] * 2
+    assert statement.total.trust == "central"
+    # Adding or removing 0.5 is replacing 1.
+    assert (statement.total.relation, statement.total.epsilon) == ("replace", pytest.approx(2))
+    plain = make_pipeline(ColumnTransformer([("age", StandardScaler(), ["age"]), ("sex", "passthrough", ["sex"])]))
+    plain.steps.append(("private", RandomizedResponseEncoder(categories=[[0.0, 1.0], SEXES], handle_unknown="uniform")))
+    late = privacy_statement(plain.fit(X))
+    assert said(late)["sex"] == [ROWS]
+    assert (late.total.trust, late.total.scope) == ("central", ("sex",))
+    assert "comes after a step that learns from true values" in late.notes[0]
+
+
+def test_central_statistics_protect_no_rows():
+    statement = privacy_statement(Central().fit(X[["age", "pay"]]))
+    assert said(statement) == {"age": [STATISTICS], "pay": [STATISTICS]}
+    assert statement.total.epsilon == 0.5
+    assert "not about rows" in statement.notes[0]
+    model = privacy_statement(make_pipeline(Central(), LogisticRegression()).fit(X[["age"]], Y))
+    assert said(model) == {"age": ["statistics only", AS_IS]}
+    assert model.total is None
+    mean = privacy_statement(Statistic().fit(X[["age"]]))
+    assert said(mean) == {"age": ["statistics only"]}
+    partly = privacy_statement(Statistic(("age",)).fit(X[["age", "pay"]]))
+    assert said(partly) == {"age": ["statistics only"], "pay": [AS_IS]}
+
+
+def test_an_estimator_says_itself_what_it_protects():
+    made_up = privacy_statement(make_pipeline(Synthesizer(), LogisticRegression()).fit(X[["age"]], Y))
+    assert said(made_up) == {"age": [ROWS]}
+    assert made_up.total.trust == "central"
+    # Without a word, the central model protects statistics only.
+    unsaid = type("Unsaid", (Central,), {"protects_rows": None})().fit(X[["age"]])
+    assert said(privacy_statement(unsaid)) == {"age": [STATISTICS]}
+    # What it leaves alone goes through, and what only its scope names is listed too.
+    partly = Synthesizer(scope=("age", "target")).fit(X[["age", "pay"]])
+    assert said(privacy_statement(partly)) == {"age": [ROWS], "pay": [AS_IS], "target": [ROWS]}
+
+
+def test_rows_that_are_protected_at_fit_only():
+    model = make_pipeline(OnFitOnly(sex()), OneHotEncoder(), LogisticRegression()).fit(X[["sex"]], Y)
+    statement = privacy_statement(model)
+    assert said(statement) == {"sex": [FIT_ONLY]}
+    assert statement.total.epsilon == 1
+    resampled = make_pipeline(MinMaxScaler().set_output(transform="pandas"))
+    resampled.steps = [("resample", Resampler().fit(X[["age"]])), ("model", LogisticRegression().fit(X[["age"]], Y))]
+    assert said(privacy_statement(resampled)) == {"age": [FIT_ONLY]}
+
+
+def test_a_search_is_followed_to_what_it_kept():
+    model = make_pipeline(sex(), OneHotEncoder(), LogisticRegression())
+    search = GridSearchCV(model, {"logisticregression__C": [1, 2]}, cv=2)
+    assert said(privacy_statement(search, X[["sex"]])) == {"sex": ["not fitted: no guarantee yet"]}
+    statement = privacy_statement(search.fit(X[["sex"]], Y))
+    assert said(statement) == {"sex": [ROWS]}
+    assert "Only the ledger knows" in statement.notes[0]
+    plain = GridSearchCV(LogisticRegression(), {"C": [1, 2]}, cv=2).fit(X[["age"]], Y)
+    assert said(privacy_statement(plain)) == {"age": [AS_IS]}
+    assert not any("ledger" in note for note in privacy_statement(plain).notes)
+
+
+def fit_only(epsilon=1.0):
+    return make_pipeline(OnFitOnly(sex(epsilon)), OneHotEncoder(), LogisticRegression())
+
+
+def always(epsilon=1.0):
+    return make_pipeline(sex(epsilon), OneHotEncoder(), LogisticRegression())
+
+
+def test_estimators_that_are_made_of_estimators():
+    members = [("one", fit_only()), ("two", fit_only())]
+    voting = privacy_statement(VotingClassifier(members).fit(X[["sex"]], Y))
+    assert said(voting) == {"sex": [FIT_ONLY] * 2}
+    assert voting.total.epsilon == 2
+    assert "only the ledger knows" in voting.notes[0]
+    mixed = privacy_statement(
+        VotingClassifier([*members, ("plain", make_pipeline(OneHotEncoder(), LogisticRegression()))]).fit(X[["sex"]], Y)
+    )
+    assert said(mixed) == {"sex": [FIT_ONLY, FIT_ONLY, AS_IS]}
+    frozen = FrozenEstimator(fit_only().fit(X[["sex"]], Y))
+    assert said(privacy_statement(frozen)) == {"sex": [FIT_ONLY]}
+
+
+LAST = {"importance_getter": lambda fitted: fitted[-1].coef_}
+MORE = {
+    "passing on": lambda model: StackingRegressor([("one", model)], cv=2, passthrough=True),
+    "selecting": lambda model: SelectFromModel(model, **LAST),
+    "eliminating": lambda model: RFE(model, n_features_to_select=1, **LAST),
+    "telling inliers": lambda model: RANSACRegressor(model, min_samples=0.5, residual_threshold=1e9),
+}
+
+
+@pytest.mark.parametrize("wrapped", MORE.values(), ids=MORE)
+def test_estimators_that_do_more_with_the_table_than_hand_it_on(wrapped):
+    model = wrapped(make_pipeline(numbers(), LinearRegression())).fit(X[["age", "pay"]], Y)
+    assert said(privacy_statement(model)) == {"age": [ROWS, AS_IS], "pay": [ROWS, AS_IS]}
+    assert privacy_statement(model).total is None
+
+
+@pytest.mark.parametrize(("bootstrap", "texts"), [(False, [FIT_ONLY] * 3), (True, [FIT_ONLY] * 3 + [AS_IS])])
+def test_a_row_that_is_drawn_several_times_is_released_as_often(bootstrap, texts):
+    """Here, in one of the three fits, some row is drawn at least twice, with coins of its own each time."""
+    numeric = make_pipeline(OnFitOnly(numbers()), LogisticRegression())
+    bag = BaggingClassifier(numeric, n_estimators=3, bootstrap=bootstrap).fit(X[["age"]].to_numpy(), Y)
+    assert said(privacy_statement(bag)) == {"x0": texts}
+
+
+KNOWN = {
+    "voting": lambda model: VotingClassifier([("one", model)]),
+    "one against the rest": OneVsRestClassifier,
+    "one against one": OneVsOneClassifier,
+    "threshold": lambda model: FixedThresholdClassifier(model, threshold=0.4),
+    "bagging": lambda model: BaggingClassifier(model, 2, bootstrap=False),
+}
+
+
+@pytest.mark.parametrize("wrapped", KNOWN.values(), ids=KNOWN)
+def test_what_hands_the_table_to_its_parts_and_keeps_nothing_of_it(wrapped):
+    for private, text in ((OnFitOnly(numbers()), FIT_ONLY), (numbers(), ROWS)):
+        model = wrapped(make_pipeline(private, LogisticRegression())).fit(X[["age"]], Y)
+        statement = privacy_statement(model)
+        assert set(said(statement)["age"]) == {text}
+        assert statement.total.epsilon == pytest.approx(len(statement.rows))
+
+
+SCORED = {
+    "stack": lambda model: StackingClassifier([("one", model)], final_estimator=DecisionTreeClassifier(), cv=2),
+    "prefit stack": lambda model: StackingClassifier(
+        [("one", model.fit(X[["sex"]], Y))], final_estimator=DecisionTreeClassifier(), cv="prefit"
+    ),
+    "search": lambda model: GridSearchCV(model, {"logisticregression__C": [1, 2]}, cv=2),
+    "threshold": lambda model: TunedThresholdClassifierCV(model, cv=2),
+    "calibration": lambda model: CalibratedClassifierCV(model, cv=2),
+    "frozen calibration": lambda model: CalibratedClassifierCV(FrozenEstimator(model.fit(X[["sex"]], Y)), cv=2),
+    "stack of votes": lambda model: StackingClassifier([("one", VotingClassifier([("two", model)]))], cv=2),
+    "search in votes": lambda model: VotingClassifier([("one", GridSearchCV(model, {}, cv=2))]),
+    "votes before a model": lambda model: make_pipeline(VotingClassifier([("one", model)]), DecisionTreeClassifier()),
+}
+
+
+@pytest.mark.parametrize("scored", SCORED.values(), ids=SCORED)
+def test_what_learns_from_predictions_for_true_rows_is_not_protected_at_fit(scored):
+    statement = privacy_statement(scored(fit_only(50)).fit(X[["sex"]], Y))
+    texts = said(statement)["sex"]
+    assert set(texts[:-1]) == {FIT_ONLY}
+    assert texts[-1] == AS_IS
+    assert statement.total is None
+    # Where rows are privatised whenever they are used, this is about privatised rows; only the target is true.
+    statement = privacy_statement(scored(always(50)).fit(X[["sex"]], Y))
+    assert set(said(statement)["sex"]) == {ROWS}
+    assert statement.total.trust == "local"
+    learns = statement.notes[-1]
+    assert learns.startswith("The target, which is no column of X, is learnt from as it is by: ")
+    assert re.search("DecisionTree|final_estimator_|GridSearchCV|Threshold|Calibrated", learns)
+
+
+def test_a_search_learns_its_scores_from_the_test_rows_of_a_private_model():
+    class Model(Statistic):
+        def predict(self, X):
+            return np.zeros(len(X), int)
+
+        score = lambda self, X, y: 0.5  # noqa: E731
+
+    statement = privacy_statement(GridSearchCV(Model(), {}, cv=2).fit(X[["age"]], Y))
+    assert said(statement) == {"age": ["statistics only", AS_IS]}
+    assert said(privacy_statement(Model().fit(X[["age"]]))) == {"age": ["statistics only"]}
+
+
+def test_rows_that_were_privatised_before_are_so_for_scores_too():
+    encode = make_pipeline(OnFitOnly(sex()), OneHotEncoder(sparse_output=False))
+    model = make_pipeline(encode, GridSearchCV(LogisticRegression(), {"C": [1, 2]}, cv=2)).fit(X[["sex"]], Y)
+    statement = privacy_statement(model)
+    assert said(statement) == {"sex": [FIT_ONLY]}
+    assert statement.total.epsilon == 1
+
+
+@pytest.mark.parametrize("kept", [lambda step: step, lambda step: make_pipeline(step)], ids=["alone", "in a pipeline"])
+def test_what_is_frozen_transforms_the_rows_of_fit(kept):
+    """It has no `fit_transform`, so that the model learns from the true values."""
+    table = X[["age"]]
+    first = FrozenEstimator(kept(OnFitOnly(numbers())).fit(table))
+    model = make_pipeline(first, LogisticRegression()).fit(table, Y)
+    seen = first.transform(table)
+    assert np.array_equal(seen, OnFitOnly(numbers()).fit(table).transform(table))
+    statement = privacy_statement(model)
+    assert said(statement) == {"age": [FIT_ONLY, AS_IS]}
+    assert statement.total is None
+
+
+class Keeper(BaseEstimator):
+    """Nobody knows what it does: here, it keeps the table."""
+
+    def __init__(self, estimator=None, keep=True):
+        self.estimator = estimator
+        self.keep = keep
+
+    def fit(self, X, y=None):
+        self.estimator_ = clone(self.estimator).fit(X, y)
+        if self.keep:
+            self.X_ = X
+        return self
+
+    def predict(self, X):
+        return self.estimator_.predict(X)
+
+
+class Subclass(VotingClassifier):
+    """Perhaps it does more than what it comes from."""
+
+
+def test_an_estimator_of_estimators_that_is_not_known_may_keep_the_table():
+    for keep in (True, False):
+        statement = privacy_statement(Keeper(always(), keep).fit(X[["sex"]], Y), X[["sex"]])
+        assert said(statement) == {"sex": [ROWS, AS_IS]}
+        assert statement.rows["step"].tolist() == [
+            "Keeper / 0 / randomizedresponseencoder: RandomizedResponseEncoder",
+            "Keeper",
+        ]
+        assert statement.total is None
+    inherited = Subclass([("one", always())]).fit(X[["sex"]], Y)
+    assert said(privacy_statement(inherited)) == {"sex": [ROWS, AS_IS]}
+    after = make_pipeline(sex(), Keeper(make_pipeline(OneHotEncoder(), LogisticRegression()))).fit(X[["sex"]], Y)
+    assert said(privacy_statement(after)) == {"sex": [ROWS]}
+    # In whatever it keeps them, all that they have spent is counted.
+    several = Keeper()
+    several.__dict__ |= {
+        "models_": {"a": [always().fit(X[["sex"]], Y)]},
+        "_b": np.array([sex().fit(X[["sex"]])], object),
+    }
+    several.again_ = several.models_["a"][0]
+    assert said(privacy_statement(several, X[["sex"]])) == {"sex": [ROWS, ROWS, AS_IS]}
+
+
+def test_a_part_that_promises_does_not_hide_one_that_learns():
+    """The regressor has all of X; the promise of the transformer is about y."""
+    central = DPStandardScaler(1.0, bounds=(-3, 3))
+    hidden = TransformedTargetRegressor(KNeighborsRegressor(1), transformer=central).fit(X[["age", "pay"]], Y)
+    statement = privacy_statement(hidden)
+    assert said(statement) == {"age": [AS_IS], "pay": [AS_IS], "(target)": ["statistics only", AS_IS]}
+    assert statement.total is None
+    assert statement.rows["step"].tolist()[0] == "TransformedTargetRegressor / 0: KNeighborsRegressor"
+    assert "TransformedTargetRegressor / 0: KNeighborsRegressor" in statement.notes[-1]
+
+
+def test_what_is_spent_on_the_target_is_in_the_total():
+    regressor = make_pipeline(sex(), OneHotEncoder(), LinearRegression())
+    central = DPStandardScaler(5.0, bounds=(-3, 3))
+    for transformer in (central, make_pipeline(central)):
+        model = TransformedTargetRegressor(regressor, transformer=transformer).fit(X[["sex"]], Y)
+        statement = privacy_statement(model)
+        assert said(statement) == {"sex": [ROWS], "(target)": ["statistics only", AS_IS]}
+        # Adding or removing 5 is replacing 10.
+        assert statement.total.epsilon == pytest.approx(11)
+        assert (statement.total.trust, statement.total.scope) == ("central", ("sex",))
+    plain = privacy_statement(TransformedTargetRegressor(regressor, transformer=StandardScaler()).fit(X[["sex"]], Y))
+    assert said(plain) == {"sex": [ROWS]}
+    assert plain.total.epsilon == pytest.approx(1)
+    twice = privacy_statement([model, model])
+    assert twice.total.epsilon == pytest.approx(22)
+
+
+@pytest.mark.parametrize(
+    ("selector", "learns"),
+    [
+        (SelectFromModel(LogisticRegression()), True),
+        (SequentialFeatureSelector(LogisticRegression(), cv=2), True),
+        (GenericUnivariateSelect(), True),
+        (Keeper(LogisticRegression()), True),
+        (VarianceThreshold(), False),
+        (IsolationForest(n_estimators=2), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_learns_the_target_is_named(selector, learns):
+    statement = privacy_statement(selector.fit(X[["age", "pay"]], Y))
+    assert any(f"as it is by: {type(selector).__name__}" in note for note in statement.notes) == learns
+
+
+def test_a_plain_model_releases_everything_once():
+    forest = make_pipeline(StandardScaler(), RandomForestClassifier(5)).fit(X[["age", "pay"]], Y)
+    statement = privacy_statement(forest)
+    assert said(statement) == {"age": [AS_IS], "pay": [AS_IS]}
+    assert statement.rows["step"][0] == "standardscaler: StandardScaler, randomforestclassifier: RandomForestClassifier"
+    assert statement.total is None
+
+
+def test_nothing_is_promised_before_fit():
+    model = make_pipeline(sex(), OneHotEncoder())
+    assert said(privacy_statement(model)) == {"(all columns)": ["not fitted: no guarantee yet"]}
+    statement = privacy_statement(ColumnTransformer([("sex", sex(), ["sex"])]), X)
+    assert said(statement) == {name: ["not fitted: no guarantee yet"] for name in X}
+    assert statement.total is None
+    outer = BaggingClassifier(make_pipeline(sex(), OneHotEncoder()).fit(X[["sex"]]))
+    assert said(privacy_statement(outer, X[["sex"]])) == {"sex": ["not fitted: no guarantee yet"]}
+    half = Pipeline([("private", sex().fit(X[["sex"]])), ("plain", OneHotEncoder())])
+    assert said(privacy_statement(half)) == {"sex": [ROWS]}
+
+
+class Nameless(TransformerMixin, BaseEstimator):
+    """Does not say which columns it makes."""
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_where_columns_cannot_be_followed_nothing_is_taken_for_protected():
+    first = ColumnTransformer([("job", RandomizedResponseEncoder(categories={"job": JOBS}), ["job"])])
+    first.set_params(remainder="passthrough", verbose_feature_names_out=False).set_output(transform="pandas")
+    second = ColumnTransformer([("sex", sex(), ["sex"]), ("job", "passthrough", ["job"])])
+    followed = privacy_statement(make_pipeline(first, second).fit(X))
+    assert said(followed) == {"sex": [ROWS], "job": [ROWS], "age": [DROPPED], "pay": [DROPPED]}
+    # Now the column that passes might be any of them.
+    lost = privacy_statement(make_pipeline(first, Nameless(), second).fit(X))
+    assert {name: texts[-1] for name, texts in said(lost).items()} == {
+        "sex": AS_IS,
+        "job": ROWS,
+        "age": AS_IS,
+        "pay": AS_IS,
+    }
+    assert lost.total.scope == ("job",)
+    # It covers one of its two columns, but which of those that came in this is, nobody can tell.
+    table = X[["age", "pay"]]
+    model = make_pipeline(Nameless(), Synthesizer(scope=("age",))).fit(table)
+    assert [texts[-1] for texts in said(privacy_statement(model, table)).values()] == [AS_IS, AS_IS]
+    assert said(privacy_statement(model)) == {"(all columns)": [AS_IS], "age": [ROWS]}
+    assert privacy_statement(model, table).total is privacy_statement(model).total is None
+    wide = Flow.start(["age", "pay"]).spread(Column(*[frozenset(["age", "pay"])] * 3), Nameless())
+    walk = Walk(["age", "pay"])
+    assert walk.visit(Synthesizer(scope=("age",)).fit(table), wide).merged.raw == {"age", "pay"}
+
+
+@pytest.mark.parametrize(
+    "table", [X, pl.DataFrame(X.to_dict("list")), pa.table(X.to_dict("list")), pl.DataFrame(X.to_dict("list")).lazy()]
+)
+def test_x_gives_the_names_of_further_columns(table):
+    statement = privacy_statement(sex().fit(X[["sex"]]), table)
+    assert said(statement) == {"sex": [ROWS]} | {name: ["not seen by fit"] for name in ("job", "age", "pay")}
+
+
+def test_x_names_the_columns_of_a_model_that_saw_an_array():
+    encoder = RandomizedResponseEncoder(categories=[SEXES, JOBS]).fit(X[["sex", "job"]].to_numpy())
+    assert said(privacy_statement(encoder)) == {"x0": [ROWS], "x1": [ROWS]}
+    assert said(privacy_statement(encoder, X[["sex", "job"]])) == {"sex": [ROWS], "job": [ROWS]}
+    assert said(privacy_statement(encoder, X[["sex", "job"]].to_numpy())) == {"x0": [ROWS], "x1": [ROWS]}
+    with pytest.raises(ValueError, match="X has 4 columns; RandomizedResponseEncoder was fitted on 2"):
+        privacy_statement(encoder, X)
+
+
+def test_only_names_of_x_are_read():
+    class Names:
+        columns = ("sex", "job")
+
+        def __getattr__(self, name):
+            if name not in ("collect_schema", "column_names"):
+                raise AssertionError(f"{name} was read")
+            raise AttributeError(name)
+
+    assert said(privacy_statement(sex().fit(X[["sex"]]), Names())) == {"sex": [ROWS], "job": ["not seen by fit"]}
+    # Not the values of a column that is called as an attribute of other frames is.
+    table = X[["sex"]].assign(column_names="secret", collect_schema="secret")
+    statement = privacy_statement(sex().fit(X[["sex"]]), table)
+    assert list(said(statement)) == ["sex", "column_names", "collect_schema"]
+
+
+def test_a_client_that_never_fits():
+    statement = privacy_statement(HeavyHitters(0.5))
+    assert said(statement) == {"(all columns)": [ROWS]}
+    assert statement.total.epsilon == pytest.approx(0.5)
+
+
+def test_local_and_central_statements_about_the_same_persons_add():
+    statement = privacy_statement([sex().fit(X[["sex"]]), Central().fit(X[["sex", "age"]])])
+    assert statement.total.epsilon == 2
+    assert statement.total.trust == "central"
+    assert statement.rows["step"].tolist() == ["0: RandomizedResponseEncoder", "1: Central", "1: Central"]
+
+
+def test_seeds_are_told():
+    statement = privacy_statement(sex(random_state=0).fit(X[["sex"]]))
+    assert "NOT SECURE" in str(statement)
+    assert "NOT SECURE" in statement._repr_html_()
+
+
+def test_it_shows_as_text_and_as_escaped_html():
+    name = "<script>alert(1)</script>"
+    table = pd.DataFrame({name: SEXES, "job": JOBS})
+    columns = ColumnTransformer([("<b>", RandomizedResponseEncoder(1.0986, categories={name: SEXES}), [name])])
+    statement = privacy_statement(columns.fit(table))
+    assert repr(statement) == str(statement)
+    assert re.search(r"1\.0986 +0 +replace +local +rows", str(statement))
+    assert "total: epsilon = 1.0986, local model" in str(statement)
+    assert "job" in str(statement)
+    assert "nan" not in str(statement).lower()
+    html = statement._repr_html_()
+    assert "<script>" not in html
+    assert "<b>:" not in html
+    assert "&lt;script&gt;" in html
+    assert "NaN" not in html
+
+
+@pytest.mark.parametrize(
+    ("estimator", "table", "error", "message"),
+    [
+        (5, None, TypeError, "needs fitted estimators, got int"),
+        (RandomizedResponseEncoder, None, TypeError, "got the class RandomizedResponseEncoder"),
+        ([], None, ValueError, "no estimator"),
+        (sex().fit(X[["sex"]]), 5, TypeError, "X must be a dataframe or a 2-D array, got int"),
+        (sex().fit(X[["sex"]]), X[["age"]], ValueError, r"X lacks columns .* \['sex'\]"),
+    ],
+)
+def test_what_is_no_estimator_or_no_table(estimator, table, error, message):
+    with pytest.raises(error, match=message):
+        privacy_statement(estimator, table)

@@ -1,0 +1,157 @@
+"""The contract finds the usual mistakes: each of these estimators makes one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import DPMean, PrivacyGuarantee
+from skdp.privacy import BudgetExceeded
+from skdp.testing import check_curator
+
+X = pd.DataFrame({"a": np.linspace(0, 1, 30), "b": np.linspace(0, 0.5, 30)})
+
+
+class Silent(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        del self.guarantee_
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+class Overspending(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.guarantee_ = PrivacyGuarantee(
+            2 * self.epsilon, relation="add_remove", trust="central", scope=("a", "b"), mechanism="m"
+        )
+        return self
+
+
+class Untrusted(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.guarantee_ = PrivacyGuarantee(self.epsilon, scope=("a", "b"), mechanism="two sums")
+        return self
+
+
+class NeverCharged(DPMean):
+    def fit(self, X, y=None):
+        ledger, self.ledger = self.ledger, None
+        try:
+            return super().fit(X)
+        finally:
+            self.ledger = ledger
+
+
+class ChargedAfterwards(NeverCharged):
+    def fit(self, X, y=None):
+        super().fit(X)
+        if self.ledger is not None:
+            self.ledger.charge(self.guarantee_, "m")
+        return self
+
+
+class Counting(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.n_samples_seen_ = len(X)
+        return self
+
+
+class Hoarding(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.extremes_ = {"rows": [np.asarray(X)]}
+        return self
+
+
+class Forgiving(DPMean):
+    def fit(self, X, y=None):
+        try:
+            return super().fit(X)
+        except (TypeError, ValueError):
+            self.mean_ = np.zeros(1)
+            return self
+
+
+class Talkative(DPMean):
+    def fit(self, X, y=None):
+        try:
+            return super().fit(X)
+        except TypeError as error:
+            raise TypeError(f"{error}: {X}") from None
+
+
+class Strict(DPMean):
+    def fit(self, X, y=None):
+        if len(X) == 0:
+            raise ValueError("no rows")
+        return super().fit(X)
+
+
+class Constant(DPMean):
+    def fit(self, X, y=None):
+        seed, self.random_state = self.random_state, 0 if self.random_state is None else self.random_state
+        try:
+            super().fit(X)
+        finally:
+            self.random_state = seed
+        if seed is None:
+            self.guarantee_ = PrivacyGuarantee(
+                self.epsilon, relation="add_remove", trust="central", scope=("a", "b"), mechanism="m"
+            )
+        return self
+
+
+class Unrepeatable(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.mean_ = self.mean_ + np.random.default_rng().random()
+        return self
+
+
+class Wholesale(DPMean):
+    def transform(self, X):
+        return X - X.mean() if isinstance(X, pd.DataFrame) else X
+
+
+class RefusedButSet(DPMean):
+    def fit(self, X, y=None):
+        try:
+            return super().fit(X)
+        except BudgetExceeded:
+            self.mean_ = np.zeros(2)
+            raise
+
+
+@pytest.mark.parametrize(
+    ("mistaken", "check"),
+    [
+        (Silent, "check_guarantee_is_stated"),
+        (Overspending, "check_guarantee_is_stated"),
+        (Untrusted, "check_guarantee_is_stated"),
+        (NeverCharged, "check_each_fit_is_charged_once_and_first"),
+        (ChargedAfterwards, "check_each_fit_is_charged_once_and_first"),
+        (RefusedButSet, "check_over_the_budget_nothing_is_released"),
+        (Counting, "check_nothing_of_the_table_stays"),
+        (Hoarding, "check_nothing_of_the_table_stays"),
+        (Forgiving, "check_mistakes_cost_nothing_and_show_nothing"),
+        (Talkative, "check_mistakes_cost_nothing_and_show_nothing"),
+        (Strict, "check_tables_of_no_rows_and_of_one_are_answered"),
+        (Constant, "check_every_fit_draws_coins_of_its_own"),
+        (Unrepeatable, "check_a_seed_repeats"),
+        (Wholesale, "check_transform_draws_nothing"),
+    ],
+)
+def test_each_mistake_is_found_by_its_check(mistaken, check):
+    with pytest.raises(AssertionError, match=f"{mistaken.__name__}: {check}: "):
+        check_curator(mistaken(bounds=(0, 1)), X)
+
+
+def test_an_estimator_without_mistakes_passes():
+    check_curator(DPMean(bounds=(0, 1)), X)
