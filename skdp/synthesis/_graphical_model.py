@@ -1,0 +1,226 @@
+"""A distribution over all columns, given by a table for each clique of a junction tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.synthesis._junction_tree import Clique, JunctionTree
+
+Table = NDArray[np.float64]
+
+MOST_CELLS = 1 << 26
+"""The largest marginal that is computed: half a gigabyte."""
+
+_LEAST = 1e-200
+
+
+class GraphicalModel:
+    """The distribution in proportion to the product of a potential for each clique.
+
+    Among all distributions with the same marginals on the cliques it is the one of maximum entropy.
+
+    Parameters
+    ----------
+    tree : JunctionTree
+        The cliques.
+    beliefs : sequence of ndarray
+        The marginal of each clique: not negative, adding up to 1, and agreeing with its neighbours on what they share.
+
+    Notes
+    -----
+    **Privacy.** Plain arithmetic on what was released.
+    """
+
+    def __init__(self, tree: JunctionTree, beliefs: Sequence[Table]) -> None:
+        self.tree = tree
+        self.beliefs = tuple(beliefs)
+
+    @classmethod
+    def from_potentials(cls, tree: JunctionTree, potentials: Sequence[Table]) -> GraphicalModel:
+        """Calibrate a model: turn potentials into marginals.
+
+        Parameters
+        ----------
+        tree : JunctionTree
+            The cliques.
+        potentials : sequence of ndarray
+            The logarithm of each clique's factor, up to a constant; minus infinity for what cannot occur.
+
+        Returns
+        -------
+        GraphicalModel
+            The model.
+        """
+        return cls(tree, calibrate(tree, potentials))
+
+    @classmethod
+    def uniform(cls, tree: JunctionTree) -> GraphicalModel:
+        """Return the uniform distribution.
+
+        Parameters
+        ----------
+        tree : JunctionTree
+            The cliques.
+
+        Returns
+        -------
+        GraphicalModel
+            The model.
+        """
+        shapes = ([tree.sizes[column] for column in clique] for clique in tree.cliques)
+        return cls(tree, [np.full(shape, 1 / math.prod(shape)) for shape in shapes])
+
+    def marginal(self, columns: Iterable[int]) -> Table:
+        """Compute the marginal of any columns.
+
+        Parameters
+        ----------
+        columns : iterable of int
+            Column numbers, in the wanted order.
+
+        Returns
+        -------
+        ndarray
+            A probability a cell, an axis a column.
+
+        Raises
+        ------
+        ValueError
+            If the table, or one that is needed for it, has more than 2**26 cells.
+        """
+        wanted = tuple(columns)
+        place = self.tree.holder(wanted)
+        if place is not None:
+            return _project(self.beliefs[place], self.tree.cliques[place], wanted)
+        return _project(*self._eliminate(set(wanted)), wanted)
+
+    def _eliminate(self, wanted: set[int]) -> tuple[Table, Clique]:
+        """Sum out all other columns, from the leaves to the root."""
+        pending: dict[int, list[tuple[Table, Clique]]] = {}
+        for link in reversed(self.tree.links):
+            table, columns = self._absorb(link.child, pending.pop(link.child, []))
+            keep = tuple(column for column in columns if column in wanted or column in link.separator)
+            message = _project(table, columns, keep)
+            # The child given the separator: times the parent's marginal it is the marginal of both.
+            shared = _project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator)
+            conditional = _divide(message, _expand(shared, link.separator, keep))
+            if any(column in wanted and column not in link.separator for column in keep):
+                pending.setdefault(link.parent, []).append((conditional, keep))
+        return self._absorb(0, pending.pop(0, []))
+
+    def _absorb(self, place: int, messages: list[tuple[Table, Clique]]) -> tuple[Table, Clique]:
+        """Multiply a clique's marginal by what its children say of columns that it does not have."""
+        table, columns = self.beliefs[place], self.tree.cliques[place]
+        for message, extra in messages:
+            union = tuple(sorted({*columns, *extra}))
+            cells = self.tree.n_cells(union)
+            if cells > MOST_CELLS:
+                raise ValueError(
+                    f"the marginal needs a table of {cells} cells ({8 * cells / 1e9:.3g} GB); at most {MOST_CELLS} are "
+                    "computed. Ask for fewer columns at once, or sample rows and count them"
+                )
+            table, columns = _expand(table, columns, union) * _expand(message, extra, union), union
+        return table, columns
+
+    @cached_property
+    def entropy(self) -> float:  # numpydoc ignore=RT01
+        """The entropy of the distribution, in nats."""
+
+        def of(table: Table) -> float:  # numpydoc ignore=GL08
+            positive = table[table > 0]
+            return float(-(positive * np.log(positive)).sum())
+
+        shared = (
+            _project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator)
+            for link in self.tree.links
+        )
+        return sum(map(of, self.beliefs)) - sum(map(of, shared))
+
+
+def calibrate(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
+    """Pass messages to the root and back.
+
+    In linear space, where each clique costs one exponential function and otherwise sums and products; each table is
+    scaled to a maximum of 1 before it is multiplied. Should all of a clique's cells vanish in that, which takes
+    potentials hundreds apart, it is done again in logarithms, at several times the cost.
+
+    Parameters
+    ----------
+    tree : JunctionTree
+        The cliques.
+    potentials : sequence of ndarray
+        The logarithm of each clique's factor.
+
+    Returns
+    -------
+    list of ndarray
+        The marginal of each clique.
+    """
+    tables = [np.exp(potential - potential.max()) for potential in potentials]
+    messages: dict[int, Table] = {}
+    for link in reversed(tree.links):
+        message = _project(tables[link.child], tree.cliques[link.child], link.separator)
+        messages[link.child] = message = message / message.max()
+        tables[link.parent] = tables[link.parent] * _expand(message, link.separator, tree.cliques[link.parent])
+        largest = tables[link.parent].max()
+        if largest < _LEAST:
+            return _calibrate_logs(tree, potentials)
+        tables[link.parent] /= largest
+    tables[0] = tables[0] / tables[0].sum()
+    for link in tree.links:
+        above = _project(tables[link.parent], tree.cliques[link.parent], link.separator)
+        ratio = _divide(above, messages[link.child])
+        tables[link.child] = tables[link.child] * _expand(ratio, link.separator, tree.cliques[link.child])
+        total = tables[link.child].sum()
+        if not _LEAST < total < math.inf:
+            return _calibrate_logs(tree, potentials)
+        tables[link.child] /= total
+    return tables
+
+
+def _calibrate_logs(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
+    """Pass the same messages as logarithms."""
+    tables = list(potentials)
+    messages: dict[int, Table] = {}
+    for link in reversed(tree.links):
+        messages[link.child] = message = _log_project(tables[link.child], tree.cliques[link.child], link.separator)
+        tables[link.parent] = tables[link.parent] + _expand(message, link.separator, tree.cliques[link.parent])
+    for link in tree.links:
+        above = _log_project(tables[link.parent], tree.cliques[link.parent], link.separator)
+        # Minus infinity less itself stays minus infinity: what has no probability stays without.
+        ratio = np.subtract(above, messages[link.child], out=np.full_like(above, -np.inf), where=above > -np.inf)
+        tables[link.child] = tables[link.child] + _expand(ratio, link.separator, tree.cliques[link.child])
+    beliefs = [np.exp(table - table.max()) for table in tables]
+    return [belief / belief.sum() for belief in beliefs]
+
+
+def _log_project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
+    dropped = tuple(axis for axis, column in enumerate(columns) if column not in keep)
+    peaks = table.max(axis=dropped, keepdims=True)
+    peaks = np.where(peaks > -np.inf, peaks, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(table - peaks).sum(axis=dropped)) + peaks.sum(axis=dropped)
+
+
+def _project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
+    """Sum out the columns that are not kept, and put the others into the wanted order."""
+    dropped = tuple(axis for axis, column in enumerate(columns) if column not in keep)
+    kept = [column for column in columns if column in keep]
+    summed = table.sum(axis=dropped) if dropped else table
+    return np.transpose(summed, [kept.index(column) for column in keep])
+
+
+def _expand(table: Table, columns: Clique, onto: Clique) -> Table:
+    """Give a table an axis of length 1 for each column that it lacks; both are increasing."""
+    sizes = dict(zip(columns, table.shape, strict=True))
+    return table.reshape([sizes.get(column, 1) for column in onto])
+
+
+def _divide(numerator: Table, denominator: Table) -> Table:
+    """Divide, where 0 / 0 is 0: what has no probability stays without."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

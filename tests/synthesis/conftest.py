@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from skdp.synthesis._graphical_model import GraphicalModel
+from skdp.synthesis._junction_tree import JunctionTree
+
+CHAIN = ([3, 4, 5, 2, 6], [(0, 1), (1, 2), (2, 3), (1, 4)])
+CYCLE = ([2, 3, 2, 3], [(0, 1), (1, 2), (2, 3), (0, 3)])
+APART = ([2, 3, 4], [(0, 1)])
+SINGLE = ([1, 1, 3], [(0, 1, 2)])
+GRAPHS = {"chain": CHAIN, "cycle": CYCLE, "apart": APART, "single values": SINGLE, "no marginal": ([2, 3], [])}
+
+
+def full_table(tree, potentials):
+    """Multiply all potentials over all cells: what the messages must agree with."""
+    d = len(tree.sizes)
+    total = np.zeros(tree.sizes)
+    for clique, potential in zip(tree.cliques, potentials, strict=True):
+        total = total + potential.reshape([tree.sizes[c] if c in clique else 1 for c in range(d)])
+    cells = np.exp(total - total.max())
+    return cells / cells.sum()
+
+
+def project(table, columns):
+    """Sum a full table out to some columns, in the given order."""
+    kept = sorted(columns)
+    summed = table.sum(axis=tuple(axis for axis in range(table.ndim) if axis not in kept))
+    return np.transpose(summed, [kept.index(column) for column in columns])
+
+
+def random_potentials(tree, seed=0, spread=2.0):
+    rng = np.random.default_rng(seed)
+    return [spread * rng.normal(size=[tree.sizes[column] for column in clique]) for clique in tree.cliques]
+
+
+@st.composite
+def graphs(draw):
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
+    columns = st.sets(st.integers(0, len(sizes) - 1), min_size=1, max_size=3).map(lambda one: tuple(sorted(one)))
+    return sizes, draw(st.lists(columns, max_size=7))
+
+
+@pytest.fixture(params=list(GRAPHS))
+def tree(request):
+    return JunctionTree(*GRAPHS[request.param])
+
+
+@pytest.fixture
+def model(tree):
+    return GraphicalModel.from_potentials(tree, random_potentials(tree))
+
+
+def all_subsets(d, most=3):
+    return [subset for size in range(min(d, most) + 1) for subset in itertools.permutations(range(d), size)]
+
+
+def cells(sizes):
+    return math.prod(sizes)

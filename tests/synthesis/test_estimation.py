@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from skdp.synthesis._estimation import fit_model
+from skdp.synthesis._junction_tree import JunctionTree
+from skdp.synthesis._marginal import Marginal, estimate_total, merge
+from tests.synthesis.conftest import GRAPHS, graphs, project
+
+N = 1000.0
+
+
+def measure(table, marginals, std_error=1.0, noise=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    found = [N * project(table, columns) for columns in marginals]
+    return [
+        Marginal(columns, counts + noise * rng.normal(size=counts.shape), std_error)
+        for columns, counts in zip(marginals, found, strict=True)
+    ]
+
+
+def random_table(sizes, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.full(int(np.prod(sizes)), 5.0)).reshape(sizes)
+
+
+@settings(deadline=None, max_examples=15)
+@given(graphs().filter(lambda graph: graph[1]), st.integers(0, 100))
+def test_measurements_without_noise_are_reproduced(graph, seed):
+    sizes, marginals = graph
+    tree = JunctionTree(sizes, marginals)
+    measured = measure(random_table(sizes, seed), marginals)
+    fit = fit_model(tree, measured, N, max_iter=20_000, tol=0)
+    for marginal in measured:
+        np.testing.assert_allclose(N * fit.model.marginal(marginal.clique), marginal.counts, atol=N * 1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in GRAPHS if GRAPHS[name][1]])
+def test_the_loss_never_rises_and_ends_at_the_minimum(name):
+    sizes, marginals = GRAPHS[name]
+    tree = JunctionTree(sizes, marginals)
+    measured = measure(random_table(sizes), marginals, std_error=30.0, noise=30.0)
+    fit = fit_model(tree, measured, N, max_iter=20_000, tol=0)
+    assert all(after <= before for before, after in zip(fit.losses, fit.losses[1:], strict=False))
+
+    def loss(logits):  # of the full table, without any tree
+        table = np.exp(logits - logits.max()).reshape(sizes)
+        table /= table.sum()
+        return sum(np.sum((N * project(table, m.clique) - m.counts) ** 2) / m.std_error**2 / 2 for m in measured)
+
+    best = minimize(loss, np.zeros(int(np.prod(sizes))), method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10**6})
+    assert fit.losses[-1] <= best.fun + 1e-3 * max(1, best.fun)
+
+
+def test_the_same_input_gives_the_same_model():
+    sizes, marginals = GRAPHS["cycle"]
+    tree = JunctionTree(sizes, marginals)
+    measured = measure(random_table(sizes), marginals, noise=5.0)
+    first, second = (fit_model(tree, measured, N) for _ in range(2))
+    for one, other in zip(first.model.beliefs, second.model.beliefs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_warm_start_is_where_the_last_fit_ended():
+    sizes, marginals = GRAPHS["chain"]
+    tree = JunctionTree(sizes, marginals)
+    measured = measure(random_table(sizes), marginals, noise=5.0)
+    fit = fit_model(tree, measured, N, tol=1e-9)
+    again = fit_model(tree, measured, N, start=fit.potentials, tol=1e-3)
+    assert again.losses[0] == pytest.approx(fit.losses[-1])
+    assert len(again.losses) < len(fit.losses)
+
+
+def test_structural_zeros_stay():
+    sizes, marginals = GRAPHS["cycle"]
+    tree = JunctionTree(sizes, marginals)
+    start = [np.zeros([sizes[column] for column in clique]) for clique in tree.cliques]
+    start[0].flat[0] = -np.inf
+    fit = fit_model(tree, measure(random_table(sizes), marginals), N, start=start)
+    assert fit.model.marginal(tree.cliques[0]).flat[0] == 0
+
+
+@pytest.mark.parametrize("counts", [[-5.0, -7.0, -1.0], [0.0, 0.0, 0.0], [1e9, -1e9, 3.0], [1e-300, 0.0, 0.0]])
+def test_absurd_measurements_give_a_distribution(counts):
+    tree = JunctionTree([3, 2], [(0,), (0, 1)])
+    measured = [Marginal((0,), np.array(counts), 1.0), Marginal((0, 1), np.full((3, 2), -100.0), 1e-3)]
+    total, _ = estimate_total(measured)
+    fit = fit_model(tree, measured, total)
+    table = fit.model.marginal((0, 1))
+    assert total >= 1
+    assert np.isfinite(table).all()
+    assert (table >= 0).all()
+    assert table.sum() == pytest.approx(1)
+
+
+def test_repeated_measurements_are_weighted():
+    first, second = Marginal((0,), np.array([10.0, 20.0]), 1.0), Marginal((0,), np.array([13.0, 17.0]), 2.0)
+    (merged,) = merge([first, second])
+    np.testing.assert_allclose(merged.counts, [10.6, 19.4])
+    assert merged.std_error == pytest.approx((1 + 1 / 4) ** -0.5)
+
+
+def test_the_total_is_weighted_by_the_number_of_cells():
+    few, many = Marginal((0,), np.array([60.0, 40.0]), 3.0), Marginal((1,), np.full(8, 25.0), 3.0)
+    total, error = estimate_total([few, many])
+    assert total == pytest.approx((100 / 2 + 200 / 8) / (1 / 2 + 1 / 8))
+    assert error == pytest.approx((1 / 18 + 1 / 72) ** -0.5)
+
+
+def test_a_marginal_that_no_clique_holds_is_refused():
+    with pytest.raises(ValueError, match="no clique"):
+        fit_model(JunctionTree([2, 2], []), [Marginal((0, 1), np.zeros((2, 2)), 1.0)], N)

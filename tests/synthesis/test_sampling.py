@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from skdp.synthesis._graphical_model import GraphicalModel
+from skdp.synthesis._junction_tree import JunctionTree
+from skdp.synthesis._sampling import draw, sample
+from tests.synthesis.conftest import random_potentials
+
+FALSE_ALARM = 1e-6
+
+
+def count(rows, columns, sizes):
+    shape = [sizes[column] for column in columns]
+    flat = np.ravel_multi_index([rows[column] for column in columns], shape)
+    return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+
+
+def test_pairs_and_triples_have_the_models_marginals(model):
+    n, sizes = 200_000, model.tree.sizes
+    rows = sample(model, n, np.random.default_rng(0))
+    for size in (1, 2, 3):
+        for columns in itertools.combinations(range(len(sizes)), size):
+            shares = model.marginal(columns)
+            distance = np.abs(count(rows, columns, sizes) / n - shares).sum() / 2
+            # Of independent rows it would be about sqrt(p (1 - p) / n) / 2 a cell; these vary less.
+            assert distance <= np.sqrt(shares * (1 - shares) / n).sum() / 2 * 1.5 + 1e-9
+
+
+def test_columns_that_the_model_holds_independent_are_so():
+    # Many children of one column: a sampler that ranks rows the same way for each makes them agree.
+    sizes = [2, 8, 8, 8]
+    tree = JunctionTree(sizes, [(0, 1), (0, 2), (0, 3)])
+    model = GraphicalModel.from_potentials(tree, random_potentials(tree))
+    rows = sample(model, 100_000, np.random.default_rng(1))
+    for value in range(2):
+        chosen = rows[:, rows[0] == value]
+        for pair in itertools.combinations((1, 2, 3), 2):
+            seen = count(chosen, pair, sizes)
+            shares = np.outer(*(np.bincount(chosen[column], minlength=8) for column in pair)) / chosen.shape[1]
+            often = shares > 5
+            expected = shares[often] * seen[often].sum() / shares[often].sum()
+            assert chisquare(seen[often], expected).pvalue > FALSE_ALARM
+
+
+def test_every_row_has_the_models_law_wherever_it_stands():
+    tree = JunctionTree([3, 4], [(0, 1)])
+    model = GraphicalModel.from_potentials(tree, random_potentials(tree))
+    first = np.array([sample(model, 3, np.random.default_rng(seed))[:, 0] for seed in range(8000)]).T
+    seen = count(first, (0, 1), (3, 4)).ravel()
+    assert chisquare(seen, model.marginal((0, 1)).ravel() * 8000).pvalue > FALSE_ALARM
+
+
+def test_counts_are_as_even_as_they_can_be():
+    table = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
+    groups = np.repeat([0, 1], [4000, 10])
+    values = draw(table, groups, np.random.default_rng(0))
+    assert (np.abs(np.bincount(values[groups == 0]) - [2000, 1000, 1000]) <= 1).all()
+    assert (values[groups == 1] == 1).all()
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_few_rows(model, n):
+    assert sample(model, n, np.random.default_rng(0)).shape == (len(model.tree.sizes), n)
+
+
+def test_what_cannot_occur_is_not_drawn(tree):
+    potentials = random_potentials(tree)
+    potentials[0].flat[0] = -np.inf
+    if potentials[0].size == 1:
+        pytest.skip("nothing else could occur")
+    rows = sample(GraphicalModel.from_potentials(tree, potentials), 50_000, np.random.default_rng(0))
+    clique = tree.cliques[0]
+    assert not (rows[list(clique)] == 0).all(axis=0).any()
+
+
+def test_a_seed_repeats_and_another_does_not(model):
+    one, same, other = (sample(model, 1000, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, same)
+    if max(model.tree.sizes) > 1:
+        assert (one != other).any()
