@@ -1,0 +1,1 @@
+"""Synthetic tables from private marginals: graphical models, their inference, and their samples."""
