@@ -17,7 +17,7 @@ from skdp.frames import Table
 from skdp.privacy import PrivacyLeakWarning
 
 
-def read_domain(table: Table, categories: Any) -> Domain:
+def read_domain(table: Table, categories: Any, *, why_declared: str = "") -> Domain:
     """Build the domain of a table from what is declared, or from the data with a warning.
 
     Parameters
@@ -26,6 +26,8 @@ def read_domain(table: Table, categories: Any) -> Domain:
         The columns that `fit` got.
     categories : "auto", list of values a column, mapping of column name to values, or Domain
         The declaration.
+    why_declared : str, optional
+        Why reading the data is refused, if it is.
 
     Returns
     -------
@@ -35,7 +37,7 @@ def read_domain(table: Table, categories: Any) -> Domain:
     Raises
     ------
     TypeError, ValueError
-        If the declaration does not fit the table, or cannot be read from the data.
+        If the declaration does not fit the table, or cannot or must not be read from the data.
 
     Warns
     -----
@@ -44,6 +46,8 @@ def read_domain(table: Table, categories: Any) -> Domain:
     """
     declared = _declared(table, categories)
     read = [name for name in table.names if name not in declared]
+    if read and why_declared:
+        raise ValueError(f"the categories of {', '.join(map(repr, read))} must be declared: {why_declared}")
     if read:
         warnings.warn(
             f"the categories of {', '.join(map(repr, read))} are read from the data, so which values occur is not "

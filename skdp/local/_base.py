@@ -40,6 +40,12 @@ STRATEGIES = ("split", "joint", "sample")
 Write = Callable[[list[NDArray[Any]], NDArray[Any] | None], Any]
 
 
+_CHANGING = (
+    "memoize=True draws the permanent reports of everybody anew, at their full cost, when the categories change, as "
+    "those of the data do"
+)
+
+
 class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseEstimator):
     """Base of the transformers that privatise each record with frequency oracles.
 
@@ -117,7 +123,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
         """
         epsilon = self._check_parameters()
         table = read_input(self, X, reset=True)
-        domain = read_domain(table, self.categories)
+        domain = read_domain(table, self.categories, why_declared=_CHANGING if self.memoize else "")
         for name, size in zip(domain.columns, domain.sizes, strict=True):
             if size < 2:
                 raise ValueError(
@@ -251,7 +257,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
             Before `fit`.
         TypeError, ValueError
             If X has other columns, or holds undeclared values under ``handle_unknown="error"``, or the record ids are
-            missing, too few, or not wanted.
+            missing, too few, repeated, or not wanted.
         BudgetExceeded
             If the ledger does not cover the release.
         """

@@ -43,7 +43,8 @@ class FrequencyOracleEncoder(ReportColumns):
         for `UnaryEncodingTransformer`. It needs an oracle with a bit for each value, so "auto" considers subset
         selection and unary encoding only; with sets of one value the former is randomised response.
     memoize : bool, default=False
-        As for `RandomizedResponseEncoder`; every oracle can be memoised.
+        As for `RandomizedResponseEncoder`; every oracle can be memoised, subset selection at the least time. The oracle
+        is part of what permanent reports depend on: what changes the choice draws them anew.
     secret_key : bytes, optional
         As for `RandomizedResponseEncoder`.
     instantaneous_epsilon : float, optional

@@ -64,7 +64,7 @@ class NumericMemo:
         self._key, self._mechanism = SecretKey(key), mechanism
         parts = [type(mechanism).__name__, str(mechanism.steps), str(epsilon)]
         self._contexts = [
-            context_of(owner, *map(str.encode, parts), _written(name), ends.astype(">f8").tobytes())
+            context_of(owner, *map(str.encode, parts), _written(name), (ends + 0.0).astype(">f8").tobytes())
             for name, ends in zip(names, bounds, strict=True)
         ]
 

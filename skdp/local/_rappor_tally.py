@@ -81,6 +81,8 @@ class RapporTally(StoredTally):  # numpydoc ignore=PR02
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
         protocol, sizes = header["protocol"], header["cohort_sizes"]
+        if not isinstance(protocol["columns"], list):
+            raise ValueError("the columns of the tally must be a list")
         shape = len(protocol["columns"]), protocol["n_cohorts"], protocol["n_bits"]
         if not are_counts(shape[1:]) or [part.shape for part in parts] != [(shape[1] * shape[2],)] * shape[0]:
             raise ValueError("the sums of the tally do not fit its parameters")

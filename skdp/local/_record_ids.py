@@ -81,6 +81,8 @@ def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
         return [canonical(value) for value in ids]
     except ColumnError as error:
         raise ValueError(f"record_id {error}") from None
+    except (TypeError, ValueError, ArithmeticError):
+        raise ValueError("record_id holds an id that cannot be written as bytes") from None
 
 
 def _as_list(record_id: Any) -> list[Any]:

@@ -119,7 +119,10 @@ class StoredTally(ABC):
         if header is None or table.column_names != ["attribute", cls._sums]:
             raise ValueError("the file is no tally of this kind")
         attribute, sums = table["attribute"].to_numpy(), table[cls._sums].to_numpy()
-        return cls._checked(json.loads(header), [sums[attribute == number] for number in np.unique(attribute)])
+        content = json.loads(header)
+        if not isinstance(content, dict):
+            raise ValueError("the file is no tally of this kind")
+        return cls._checked(content, [sums[attribute == number] for number in np.unique(attribute)])
 
     def _content(self) -> dict[str, Any]:
         return {"format": self._format} | self._header()
@@ -132,6 +135,14 @@ class StoredTally(ABC):
             return cls._read(content, [np.asarray(part) for part in parts])
         except (KeyError, TypeError, AttributeError):
             raise ValueError("the tally is incomplete") from None
+        except ValueError as error:
+            if type(error) is not ValueError or "inhomogeneous" in str(error):
+                raise ValueError("the numbers of the tally do not fit each other") from None
+            raise
+
+
+MOST_REPORTS = 1 << 56
+"""Of one cohort or attribute: sums of many tallies then still fit into 64 bits."""
 
 
 def are_counts(numbers: Sequence[Any]) -> bool:
@@ -147,7 +158,7 @@ def are_counts(numbers: Sequence[Any]) -> bool:
     bool
         True if all are such.
     """
-    return all(type(number) is int and number >= 0 for number in numbers)
+    return all(type(number) is int and 0 <= number <= MOST_REPORTS for number in numbers)
 
 
 def plain_name(name: Any) -> str | int:

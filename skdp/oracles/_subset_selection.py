@@ -174,11 +174,11 @@ class SubsetSelection(FrequencyOracle):
             rows, some, mine = (array[start : start + step] for array in (packed, codes, own))
             cells, places = rows.reshape(-1), np.arange(0, rows.size, rows.shape[1])
             places += (some >> 3).astype(np.intp, copy=False)
-            bit = np.left_shift(1, some & 7, dtype=np.uint8, casting="unsafe")
+            bit = np.right_shift(128, some & 7, dtype=np.uint8, casting="unsafe")
             drawn = cells[places]
             cells[places] = drawn & ~bit | bit * mine
-            rows[:, (self.k - 1) // 8] |= (drawn & bit != 0).view(np.uint8) << (self.k - 1) % 8
-        return np.unpackbits(packed, axis=1, count=self.k, bitorder="little")
+            rows[:, (self.k - 1) // 8] |= (drawn & bit != 0).view(np.uint8) << (-self.k) % 8
+        return np.unpackbits(packed, axis=1, count=self.k)
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports: those in the set.

@@ -39,8 +39,7 @@ def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_
     Returns
     -------
     ndarray of shape (n, n_bytes), dtype uint8
-        The sets as bits, the first cell in the lowest one of the first byte. Behind the last cell there are zeros, at
-        least one.
+        The sets as bits, as `np.packbits` has them; behind the last cell there are zeros, at least one.
 
     Raises
     ------
@@ -58,7 +57,7 @@ def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_
     --------
     >>> from skdp.randomness import SeededSource
     >>> packed = subsets(SeededSource(0), 10, 3, np.array([False, True]))
-    >>> np.unpackbits(packed, axis=1, count=10, bitorder="little").sum(axis=1)
+    >>> np.unpackbits(packed, axis=1, count=10).sum(axis=1)
     array([3, 4], dtype=uint64)
     """
     if not 0 <= least < n_cells:
@@ -68,14 +67,14 @@ def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_
         return complement ^ _all(n_cells, complement.shape[1])
     tabled = more.size >= _MANY and n_cells // 16 * (least + 2) << 12 <= _TABLE_BYTES
     draw, step = (_by_patterns, BLOCK) if tabled else (_from_coins, _TOGETHER)
-    words = np.zeros((more.size, n_cells // 64 + 1), np.uint64)
+    words = np.empty((more.size, n_cells // 64 + 1), np.uint64)
     for start in range(0, more.size, step):
         draw(source, n_cells, least, more[start : start + step], words[start : start + step])
     return words.view(np.uint8)
 
 
 def _all(n_cells: int, n_bytes: int) -> NDArray[np.uint8]:
-    return np.packbits(np.arange(8 * n_bytes) < n_cells, bitorder="little")
+    return np.packbits(np.arange(8 * n_bytes) < n_cells)
 
 
 def _by_patterns(
@@ -83,6 +82,7 @@ def _by_patterns(
 ) -> None:
     """Draw sets 16 cells at a time, from tables."""
     patterns = words.view("<u2")
+    patterns[:, n_cells // 16 :] = 0
     missing = np.full(more.size, least, np.uint8)
     missing += more
     for place, table in enumerate(_counts(n_cells, least)):
@@ -93,7 +93,7 @@ def _by_patterns(
         patterns[:, n_cells // 16] = _draw_patterns(source, n_cells % 16, missing)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _counts(n_cells: int, least: int) -> list[WordTable]:
     """Return the distributions of the number of members among the next 16 cells, by how many are still missing."""
 
@@ -136,7 +136,8 @@ def _patterns(n_cells: int) -> NDArray[np.uint16]:
 
     For as many as are left over, a pattern of another number says that they are to be drawn again.
     """
-    patterns = np.arange(1 << n_cells, dtype=np.uint16)
+    # The first cell is the highest bit of the first byte.
+    patterns = (np.arange(1 << n_cells, dtype=np.uint16) << 16 - n_cells).astype(">u2").view("<u2")
     table = np.full((n_cells + 1, 1 << 16), (1 << 16) - 1, np.uint16)
     for members, row in enumerate(table):
         fitting = patterns[np.bitwise_count(patterns) == members]
@@ -157,7 +158,7 @@ def _from_coins(
     _toss(source, n_cells, least, words)
     missing = sizes - _count(words, sizes.dtype)
     while (again := (missing < 0).nonzero()[0]).size:
-        words[again] = _toss(source, n_cells, least, np.zeros((again.size, words.shape[1]), np.uint64))
+        words[again] = _toss(source, n_cells, least, np.empty((again.size, words.shape[1]), np.uint64))
         missing[again] = sizes[again] - _count(words[again], sizes.dtype)
     _add(source, n_cells, words, missing)
 
@@ -173,7 +174,7 @@ def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: N
         drawn = np.empty((turns, rows.size), np.min_scalar_type(n_cells - 1))
         fair = _multiply_words(source, n_cells, width, drawn.reshape(-1)) >= (1 << width) % n_cells
         # A cell that is drawn in vain, or is in the set already, adds nothing: the set waits for its next turn.
-        bits = fair.view(np.uint8).reshape(drawn.shape) << (drawn & 7).astype(np.uint8)
+        bits = fair.view(np.uint8).reshape(drawn.shape) << (~drawn & 7).astype(np.uint8)
         drawn >>= 3
         for byte, bit in zip(drawn, bits, strict=True):
             places = rows + byte
@@ -188,12 +189,13 @@ def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: N
 
 
 def _toss(source: ByteSource, n_cells: int, least: int, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Toss a coin for each cell, and turn the heads from zeros into ones."""
+    """Toss a coin for each cell, and write the heads as ones."""
     numerator, digits = _share(n_cells, least)
     last = _all(n_cells % 64, 8).view(np.uint64)
     step = max(1, BLOCK // (8 * words.shape[1]))
-    for start in range(0, len(words) if digits else 0, step):
+    for start in range(0, len(words), step):
         block = words[start : start + step]
+        block[:] = 0
         for digit in range(digits):
             tossed = source.bytes(8 * block.size).view(np.uint64).reshape(block.shape)
             # From the last digit of the share on: a 1 turns a probability q into (1 + q) / 2, a 0 into q / 2.

@@ -7,6 +7,7 @@ import math
 import pickle
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, product
 from uuid import UUID
@@ -673,3 +674,32 @@ def test_set_output(kind, container):
     assert type(first).__module__.startswith(container)
     assert same(first, second)
     assert list(first.columns) == list(encoder.get_feature_names_out())
+
+
+def test_categories_that_are_read_from_the_data_are_refused():
+    # Each new value would draw the reports of everybody anew, at their full cost.
+    rows = pd.DataFrame({"a": ["x", "y"] * 20})
+    for encoder in (RandomizedResponseEncoder, FrequencyOracleEncoder):
+        with pytest.raises(ValueError, match="the categories of 'a' must be declared: memoize=True"):
+            encoder(memoize=True, secret_key=SecretKey.generate()).fit(rows)
+        encoder(memoize=True, secret_key=SecretKey.generate()).fit(rows.astype("category"))
+
+
+class Unwritable:
+    def __str__(self):
+        raise ArithmeticError("secret")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [np.timedelta64(3, "s"), Decimal("sNaN"), Decimal("1.5"), 10**5000, {"secret"}, Unwritable()],
+    ids=["timedelta", "signalling nan", "decimal", "long", "set", "unwritable"],
+)
+def test_ids_that_cannot_be_written_are_named_and_not_shown(record):
+    rows = pd.DataFrame({"a": ["x", "y"] * 5})
+    encoder = RandomizedResponseEncoder(
+        memoize=True, secret_key=SecretKey.generate(), categories={"a": ["x", "y"]}
+    ).fit(rows)
+    with pytest.raises(ValueError, match="record_id") as caught:
+        encoder.transform(rows, record_id=[*range(9), record])
+    assert "secret" not in str(caught.value)

@@ -354,3 +354,12 @@ class TestRouting:
         only = OnFitOnly(make().set_transform_request(record_id=True))
         assert only.fit_transform(rows, record_id=ids).equals(make().fit_transform(rows, record_id=ids))
         assert only.transform(rows).equals(rows)
+
+
+def test_the_sign_of_zero_in_the_bounds_changes_nothing():
+    X = pd.DataFrame({"a": np.linspace(0, 1, 50)})
+    first, second = (
+        NumericPerturber(0.1, bounds=(low, 1), memoize=True, secret_key=KEY).fit_transform(X, record_id=list(range(50)))
+        for low in (0.0, -0.0)
+    )
+    assert first.equals(second)

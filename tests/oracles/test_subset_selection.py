@@ -106,7 +106,7 @@ def test_the_last_value_stands_in_for_the_true_one(k, data):
     def subsets(source, n_cells, least, more):
         assert (n_cells, least) == (k - 1, oracle.subset_size - 1)
         assert (more == ~own).all()
-        return np.packbits(np.pad(others, ((0, 0), (0, 9))), axis=1, bitorder="little")
+        return np.packbits(np.pad(others, ((0, 0), (0, 9))), axis=1)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "bernoulli_ratio", bernoulli_ratio)
