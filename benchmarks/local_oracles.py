@@ -32,7 +32,9 @@ from skdp.randomness import SecureSource
 
 EPSILON = 1.0
 SIZES = ((45_222, 4, 15), (32_561, 14, 15), (200_000, 100, 7), (1_000_000, 1_024, 5))  # records, values, turns
-TURN = 1_000_000  # skdp and NumPy repeat small calls up to so many records: about as long as a turn of a peer
+# skdp and NumPy repeat small calls up to so many records, or so many cells when privatising: about as long as a turn of
+# a peer, and long enough not to measure how cold the caches are that the peers leave.
+TURN, CELL_TURN = 1_000_000, 16_000_000
 BATCH = 100_000  # bits are made for so many records at a time: 1,000,000 × 1,024 would be 1 GB
 FUNCTIONS, BUCKETS = 256, 1_024  # of the sketch
 FAST_FUNCTIONS = 1_000  # of pure-ldp's fast local hashing
@@ -253,11 +255,11 @@ def compare(name: str, n: int, k: int, turns: int, targets: Targets) -> list[lis
     few = codes[: max(200, min(2_000, 100_000 // k))].tolist()
 
     own, floats = "**skdp**", "NumPy: rng.random(n·k)"
-    times = max(1, TURN // n)
-    clients = {own: again(times, lambda: oracle.report(codes, SecureSource()))}
+    calls, times = max(1, TURN // n, CELL_TURN // (n * k)), max(1, TURN // n)
+    clients = {own: again(calls, lambda: oracle.report(codes, SecureSource()))}
     if name in CELLS:
-        clients[floats] = again(times, lambda: rng.random(n * k))
-    timed = dict.fromkeys(clients, (times * n, times * n))
+        clients[floats] = again(calls, lambda: rng.random(n * k))
+    timed = dict.fromkeys(clients, (calls * n, times * n))
     sizes = dict.fromkeys(clients, (n, n))
     reports = oracle.report(codes, SecureSource())
     servers = {own: again(times, lambda: oracle.estimate(oracle.tally(reports), n))}
