@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.randomness._integers import _multiply_words
 from skdp.randomness._sources import BLOCK, ByteSource
 from skdp.randomness._word_table import WordTable
 
@@ -166,14 +167,14 @@ def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: N
     """Add to each set as many cells as are missing, each uniform among those that are not in it."""
     cells = words.view(np.uint8).reshape(-1)
     rows = np.arange(0, cells.size, 8 * words.shape[1])
-    width = 2 if n_cells <= 1 << 12 else 4  # bytes
-    words_a_cell = (1 << 8 * width) // n_cells
+    width = 16 if n_cells <= 1 << 12 else 32
     while missing.any():
         # More turns at a time take fewer steps, but more of them are in vain, as sets are complete by then.
         turns = max(1, min(int(missing.max()), 8, 4 * _TOGETHER // rows.size))
-        drawn = source.bytes(width * turns * rows.size).view(f"<u{width}").reshape(turns, -1) // words_a_cell
-        # Words beyond the last cell, and cells that are in the set already, add nothing: the set waits for its next turn.
-        bits = (drawn < n_cells).view(np.uint8) << (~drawn & 7).astype(np.uint8)
+        drawn = np.empty((turns, rows.size), np.min_scalar_type(n_cells - 1))
+        fair = _multiply_words(source, n_cells, width, drawn.reshape(-1)) >= (1 << width) % n_cells
+        # A cell that is drawn in vain, or is in the set already, adds nothing: the set waits for its next turn.
+        bits = fair.view(np.uint8).reshape(drawn.shape) << (~drawn & 7).astype(np.uint8)
         drawn >>= 3
         for byte, bit in zip(drawn, bits, strict=True):
             places = rows + byte
