@@ -1,6 +1,7 @@
 """Stating and accounting for privacy guarantees."""
 
 from skdp.privacy._composition import compose
+from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._ledger import Amount, BudgetExceeded, PrivacyLedger
 from skdp.privacy._parameters import PrivacyLeakWarning, check_delta, check_epsilon
@@ -17,6 +18,9 @@ __all__ = [
     "check_delta",
     "check_epsilon",
     "compose",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "largest_mu",
     "privacy_statement",
     "zcdp_epsilon",
 ]

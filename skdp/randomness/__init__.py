@@ -10,6 +10,7 @@ from skdp.randomness._discrete_gaussian import discrete_gaussian
 from skdp.randomness._exp_coins import bernoulli_exp
 from skdp.randomness._geometric import discrete_laplace, geometric
 from skdp.randomness._integers import categorical, uniform_integers
+from skdp.randomness._rounded_gaussian import rounded_gaussian
 from skdp.randomness._rounded_noise import rounded_laplace, rounded_student_t
 from skdp.randomness._selection import exponential_mechanism, permute_and_flip
 from skdp.randomness._sources import BLOCK, ONE, ByteSource, SecureSource, SeededSource
@@ -34,6 +35,7 @@ __all__ = [
     "exponential_mechanism",
     "geometric",
     "permute_and_flip",
+    "rounded_gaussian",
     "rounded_laplace",
     "rounded_student_t",
     "subsets",

@@ -1,0 +1,232 @@
+"""Reading the two tables that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding import ColumnError, distinct_values
+from skdp.domain import Categories, Domain, Interval
+from skdp.frames import Table, is_frame, read_table
+
+Values = Categories | Interval
+
+
+def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
+    """Read both tables; either must have rows.
+
+    Parameters
+    ----------
+    real, synthetic : dataframe or 2-D array-like
+        The tables.
+
+    Returns
+    -------
+    pair of Table
+        Their columns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If either is no table, or has no rows or no columns.
+    """
+    tables = _read("real", real), _read("synthetic", synthetic)
+    for label, table in zip(("real", "synthetic"), tables, strict=True):
+        if n_rows(table) == 0:
+            raise ValueError(f"{label} has no rows")
+    return tables
+
+
+def n_rows(table: Table) -> int:
+    """Count the rows of a table that has columns.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+
+    Returns
+    -------
+    int
+        The number of its rows.
+    """
+    return len(table.columns[0])
+
+
+def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> list[Any]:
+    """List the columns to look at, which both tables must have.
+
+    Parameters
+    ----------
+    tables : pair of Table
+        The real one and the synthetic one.
+    columns : iterable of column names, or None
+        What the user asked for; None for all, which must then be the same in both.
+
+    Returns
+    -------
+    list of column names
+        The columns, in the order asked for or that of the real table.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a table does not have the columns, or they are named twice or not at all.
+    """
+    real, synthetic = tables
+    if columns is None:
+        alone = [name for name in (*real.names, *synthetic.names) if (name in real.names) != (name in synthetic.names)]
+        if alone:
+            raise ValueError(f"real and synthetic must have the same columns; in one of them only: {alone}")
+        return list(real.names)
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise TypeError(f"columns must be a list of column names, got {type(columns).__name__}")
+    names = list(columns)
+    if not names:
+        raise ValueError("columns must name at least one column")
+    for label, table in zip(("real", "synthetic"), tables, strict=True):
+        unknown = [name for name in names if name not in table.names]
+        if unknown:
+            raise ValueError(f"{label} has no column {unknown[0]!r}; it has {list(table.names)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"columns names a column twice: {names}")
+    return names
+
+
+def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
+    """Read what is declared about the columns of a table.
+
+    Parameters
+    ----------
+    domain : Domain, mapping of column name to values or Interval, or None
+        The declaration.
+    table : Table
+        The table, which must have all declared columns.
+
+    Returns
+    -------
+    dict of column name to Categories or Interval
+        The declared values.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no declaration, or one of other columns.
+    """
+    if domain is None:
+        return {}
+    if not isinstance(domain, Domain | Mapping):
+        raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}")
+    if isinstance(domain, Mapping):
+        domain = Domain(domain) if domain else None
+    declared = {name: domain[name] for name in domain.columns} if domain is not None else {}
+    unknown = [name for name in declared if name not in table.names]
+    if unknown:
+        raise ValueError(f"domain declares columns that the tables do not have: {unknown}")
+    return declared
+
+
+def observed_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool]:
+    """Read the distinct values of a column.
+
+    Parameters
+    ----------
+    name : column name
+        For errors.
+    column : array or series
+        The column.
+    label : str
+        What to call its table in an error.
+
+    Returns
+    -------
+    pair of list and bool
+        The values, sorted, and whether any is missing.
+
+    Raises
+    ------
+    ValueError
+        If they are of several kinds, or cannot be sorted.
+    """
+    try:
+        return distinct_values(column)
+    except ColumnError as error:
+        raise ValueError(f"column {name!r} of {label} {error}") from None
+
+
+def encode_column(name: Any, values: Values, column: Any) -> NDArray[np.unsignedinteger]:
+    """Code a column.
+
+    Parameters
+    ----------
+    name : column name
+        For errors.
+    values : Categories or Interval
+        The values; their codes are 0, 1, ….
+    column : array or series
+        The column.
+
+    Returns
+    -------
+    ndarray of unsigned integers
+        Codes; ``len(values)`` for missing if it is not among the values, ``len(values) + 1`` for anything else.
+
+    Raises
+    ------
+    ValueError
+        If the column cannot be coded, such as text by an `Interval`.
+    """
+    (codes,) = Domain({name: values}).encode([column])
+    codes = codes.astype(np.min_scalar_type(len(values) + 1), copy=False)
+    outside = codes == len(values)
+    if outside.any():
+        codes[outside & ~_is_missing(column)] = len(values) + 1
+    return codes
+
+
+def check_count(name: str, number: Any) -> None:
+    """Check a parameter that counts something.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    number : object
+        What came; an int of at least 1 passes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no int, or less than 1.
+    """
+    if not isinstance(number, Integral) or isinstance(number, bool):
+        raise TypeError(f"{name} must be an int, got {type(number).__name__}")
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {number}")
+
+
+def _read(label: str, data: Any) -> Table:
+    if not is_frame(data):
+        data = np.asarray(data) if hasattr(data, "__array__") else np.asarray(data, dtype=object)
+        if data.ndim != 2:
+            raise ValueError(f"{label} must be a dataframe or a 2-D array, got {data.ndim} dimensions")
+    table = read_table(data)
+    if not table.names:
+        raise ValueError(f"{label} has no columns")
+    return table
+
+
+def _is_missing(column: Any) -> NDArray[np.bool_]:
+    if isinstance(column, np.ndarray | pd.Series):
+        return np.asarray(pd.isna(column), dtype=bool)
+    series = nw.from_native(column, series_only=True)
+    missing = series.is_null()
+    if series.dtype.is_float():
+        missing = missing | series.is_nan().fill_null(True)
+    return missing.to_numpy()

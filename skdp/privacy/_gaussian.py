@@ -1,0 +1,242 @@
+"""What Gaussian noise promises, in epsilon and delta: exact curves, rounded to the safe side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+
+from skdp.exact import exp_minus_bounds, round_up
+from skdp.privacy._normal import mills_ratio_bounds, root_two_pi_bounds
+from skdp.privacy._parameters import check_delta, check_epsilon
+
+_BITS = 96
+"""Of the bounds, in addition to those that the small difference of two tails loses."""
+
+_SMALLEST_BITS = 1100
+"""As small a density, 2**-1100, is told from 0: less than any float."""
+
+_CERTAIN = -12
+"""A tail that begins there is all of the law, but for 1e-32: delta is rounded up to 1."""
+
+_TOLERANCE = 2.0**-50
+
+
+def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
+    """Return the smallest delta of a mu-Gaussian-DP release for an epsilon.
+
+    It is ``Phi(-epsilon / mu + mu / 2) - e**epsilon * Phi(-epsilon / mu - mu / 2)``, where Phi is the standard normal
+    law ([1]_, theorem 8; [2]_, corollary 2.13). Real Gaussian noise of the standard deviation ``sensitivity / mu``, and
+    whatever is computed from its result, such as a rounded one, is mu-Gaussian-DP.
+
+    Parameters
+    ----------
+    mu : float or Fraction
+        The Gaussian privacy loss: sensitivity over standard deviation; finite and at least 0.
+    epsilon : float or Fraction
+        Finite and at least 0.
+
+    Returns
+    -------
+    float
+        Delta, rounded up: never smaller than the truth, and larger by 1 part in 10**15 at most (or the smallest float).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    gaussian_epsilon : The smallest epsilon for a delta.
+    largest_mu : The least noise for an epsilon and a delta.
+    zcdp_epsilon : For noise that is concentrated DP only, such as the discrete Gaussian.
+
+    Notes
+    -----
+    **Privacy.** All these deltas together, one for each epsilon, are what mu-Gaussian-DP means. Releases of mu_1, ...,
+    mu_k on the same data, each chosen with knowledge of the results before it, are together
+    ``sqrt(mu_1**2 + ... + mu_k**2)``-Gaussian-DP, as long as these numbers were fixed beforehand ([2]_, corollary 3.3).
+    A mu-Gaussian-DP release is also ``mu**2 / 2``-zero-concentrated DP, for it does no more than a normal number does
+    whose mean is moved by mu, and ``alpha * mu**2 / 2`` is its Rényi divergence; the reverse is false.
+
+    The formula is evaluated in integers. With a = epsilon / mu - mu / 2 and b = a + mu, it is ``phi(a) * (R(a) -
+    R(b))``, where phi is the density and R(x) = Phi(-x) / phi(x): nothing underflows, and what cancels is known
+    beforehand.
+
+    References
+    ----------
+    .. [1] B. Balle, Y.-X. Wang (2018). Improving the Gaussian mechanism for differential privacy: analytical
+       calibration and optimal denoising. ICML.
+    .. [2] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
+       84(1). Numbers as in arXiv:1905.02383.
+
+    Examples
+    --------
+    >>> round(gaussian_delta(1, 1), 6)
+    0.126937
+    """
+    exact_mu = check_epsilon(mu, name="mu", zero=True)
+    return round_up(_curve(exact_mu, check_epsilon(epsilon, zero=True))[0])
+
+
+def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
+    """Return the smallest epsilon of a mu-Gaussian-DP release for a delta.
+
+    Parameters
+    ----------
+    mu : float or Fraction
+        The Gaussian privacy loss: sensitivity over standard deviation; at least 0 and at most 2**500.
+    delta : float or Fraction
+        The failure probability, in (0, 1); 0 only if mu is.
+
+    Returns
+    -------
+    float
+        An epsilon for which the release is proven to be (epsilon, delta)-DP; larger than the smallest one by 1 part in
+        10**13 at most.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    gaussian_delta : The curve of which this is the inverse, its theorems and its composition.
+
+    Notes
+    -----
+    **Privacy.** As `gaussian_delta`. As a function of epsilon, the logarithm of delta is concave: a tangent that begins
+    on the safe side ends on it. So Newton's method never leaves it; each step is checked by proven bounds nevertheless.
+
+    Examples
+    --------
+    >>> from skdp.privacy import zcdp_epsilon
+    >>> round(gaussian_epsilon(1, 1e-6), 3), round(zcdp_epsilon(0.5, 1e-6), 3)
+    (4.887, 5.222)
+    """
+    exact_mu, exact_delta = check_epsilon(mu, name="mu", zero=True), _round_down(check_delta(delta))
+    if exact_mu > 2**500:
+        raise ValueError(f"mu must be at most 2**500, got {mu}")
+    if exact_mu == 0:
+        return 0.0
+    _check_failure(exact_delta)
+    if _curve(exact_mu, Fraction(0))[0] <= exact_delta:
+        return 0.0
+    # From delta <= Phi(-a) <= e**(-a**2 / 2).
+    start = float(exact_mu) ** 2 / 2 + float(exact_mu) * math.sqrt(-2 * _log(exact_delta))
+    return _nearest_safe(start, 1, partial(_epsilon_on_tangent, exact_mu, exact_delta))
+
+
+def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
+    """Return the largest mu for which a mu-Gaussian-DP release is (epsilon, delta)-DP: the least noise.
+
+    Parameters
+    ----------
+    epsilon : float or Fraction
+        Finite and at least 0.
+    delta : float or Fraction
+        The failure probability, in (0, 1).
+
+    Returns
+    -------
+    float
+        A mu for which, at its exact binary value, ``gaussian_delta(mu, epsilon) <= delta`` is proven; smaller than the
+        largest one by 1 part in 10**13 at most. Noise of a standard deviation of at least ``sensitivity / mu`` will do.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range; so is ``delta = 0``, for no Gaussian noise is purely differentially private.
+
+    See Also
+    --------
+    gaussian_delta : The curve of which this is the inverse, its theorems and its composition.
+
+    Notes
+    -----
+    **Privacy.** As `gaussian_delta`. As a function of mu, delta has the derivative phi(epsilon / mu - mu / 2), whose
+    logarithm is concave; so is that of delta, and Newton's method stays on the safe side, as in `gaussian_epsilon`.
+
+    Examples
+    --------
+    >>> mu = largest_mu(1, 1e-9)
+    >>> round(mu, 4), gaussian_delta(mu, 1) <= 1e-9
+    (0.182, True)
+    """
+    exact_epsilon, exact_delta = check_epsilon(epsilon, zero=True), _round_down(check_delta(delta))
+    _check_failure(exact_delta)
+    # From delta <= Phi(-a) <= e**(-a**2 / 2), and from delta <= mu * phi(0).
+    half = math.sqrt(-_log(exact_delta) / 2)
+    start = float(exact_epsilon) / (math.sqrt(half**2 + float(exact_epsilon) / 2) + half)
+    start = max(start, 2.5 * float(exact_delta))
+    return _nearest_safe(start, -1, partial(_mu_on_tangent, exact_epsilon, exact_delta))
+
+
+def _round_down(delta: Fraction) -> Fraction:
+    """Return the largest float below delta, to which `gaussian_delta`, a float, can be compared."""
+    return Fraction(-round_up(-delta))
+
+
+def _check_failure(delta: Fraction) -> None:
+    if delta == 0:
+        raise ValueError("Gaussian noise has delta > 0, got delta = 0; with 0, take discrete Laplace noise")
+
+
+def _curve(mu: Fraction, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
+    """Return an upper bound of delta, its factor R(a) - R(b), and R(b).
+
+    Delta over the factor is its derivative by mu, and delta times R(b) over the factor is minus that by epsilon.
+    """
+    if mu == 0:
+        return Fraction(0), Fraction(0), Fraction(1)
+    near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    if near < _CERTAIN:
+        return Fraction(1), Fraction(1), Fraction(1)
+    bits = _BITS + math.ceil(1 / mu).bit_length() + math.ceil(far).bit_length()
+    outer = mills_ratio_bounds(far, bits)[0]
+    gap = mills_ratio_bounds(near, bits)[1] - outer
+    power_bits = bits + min(_SMALLEST_BITS, math.ceil(near**2 * Fraction(3, 4)))
+    power = exp_minus_bounds(near**2 / 2, power_bits)[1]
+    delta = Fraction(power * gap, root_two_pi_bounds(bits)[0] << power_bits)
+    return min(delta, Fraction(1)), Fraction(gap, 1 << bits), Fraction(outer, 1 << bits)
+
+
+def _epsilon_on_tangent(mu: Fraction, delta: Fraction, epsilon: float) -> float | None:
+    """Return where the tangent at an epsilon reaches the logarithm of delta; None if the curve is above it here."""
+    reached, gap, far = _curve(mu, Fraction(epsilon))
+    return max(0.0, epsilon - _log(delta / reached) * float(gap / far)) if reached <= delta else None
+
+
+def _mu_on_tangent(epsilon: Fraction, delta: Fraction, mu: float) -> float | None:
+    """Return where the tangent at a mu reaches the logarithm of delta; None if the curve is above it here."""
+    reached, gap, _ = _curve(Fraction(mu), epsilon)
+    return mu + _log(delta / reached) * float(gap) if reached <= delta else None
+
+
+def _nearest_safe(start: float, outwards: int, on_tangent: Callable[[float], float | None]) -> float:
+    """Go by tangents from the safe side to where delta is reached; a tangent is None where it would begin beyond.
+
+    Only rounding errors make the start, or the end of a tangent, unsafe: then it moves outwards.
+    """
+    safe, step = start, math.ulp(start)
+    while (trial := on_tangent(safe)) is None:
+        safe, step = safe + outwards * step, 2 * step
+    step = 0.0
+    while (distance := (safe - trial) * outwards) > _TOLERANCE * safe:
+        further = on_tangent(trial)
+        if further is None:
+            step = max(2 * step, _TOLERANCE * trial, math.ulp(trial))
+            trial += outwards * min(step, distance)
+        else:
+            safe, trial, step = trial, further, 0.0
+    return safe
+
+
+def _log(ratio: Fraction) -> float:
+    """Return a logarithm of a number that may be too large or too small for a float, or close to 1."""
+    if Fraction(1, 2) < ratio < 2:
+        return math.log1p(ratio - 1)
+    return math.log(ratio.numerator) - math.log(ratio.denominator)

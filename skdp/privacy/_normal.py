@@ -1,0 +1,126 @@
+"""Proven bounds of the tail of the normal law, to any number of digits."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from skdp.exact import exp_bounds
+
+_GUARD = 48
+
+
+def mills_ratio_bounds(x: Fraction, bits: int) -> tuple[int, int]:
+    """Enclose ``2**bits * Phi(-x) / phi(x)``: the tail of the standard normal law in units of its density.
+
+    Near 0, it is ``e**(x**2 / 2) * sqrt(2 * pi) / 2`` less the series x + x^3/3 + x^5/(3 * 5) + ... ([1]_, 26.2.11).
+    Far above, it is the continued fraction 1/(x + 1/(x + 2/(x + 3/(x + ...)))) ([1]_, 26.2.14): the integrals J_n of
+    ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy J_(n-1) / J_n = x + (n + 1) / (J_n / J_(n+1)), so every
+    tail of it is above x. All is done in integers, rounded outwards.
+
+    Parameters
+    ----------
+    x : Fraction
+        Any number; far below 0 the ratio has ``x**2`` digits.
+    bits : int
+        The bits behind the point.
+
+    Returns
+    -------
+    tuple of int
+        ``(lower, upper)``, at most 2 apart if x is at least 0.
+
+    References
+    ----------
+    .. [1] M. Abramowitz, I. A. Stegun (1964). Handbook of mathematical functions. Chapter 26, M. Zelen, N. C. Severo.
+
+    Examples
+    --------
+    >>> mills_ratio_bounds(Fraction(0), 8), 256 * math.sqrt(math.pi / 2)
+    ((320, 321), 320.848...)
+    """
+    if x < 4 or 8 * x * x < bits:  # farther out, the continued fraction is shorter than the series
+        guard = _GUARD + math.ceil(x * x)  # the series is subtracted from a number of nearly its size
+        lower, upper = _by_series(x, bits + guard)
+    else:
+        guard = _GUARD
+        lower, upper = _by_continued_fraction(x, bits + guard)
+    return lower >> guard, -(-upper >> guard)
+
+
+@lru_cache
+def root_two_pi_bounds(bits: int) -> tuple[int, int]:
+    """Enclose ``2**bits * sqrt(2 * pi)`` between two integers, by Machin's formula for pi.
+
+    Parameters
+    ----------
+    bits : int
+        The bits behind the point.
+
+    Returns
+    -------
+    tuple of int
+        ``(lower, upper)``, at most 2 apart.
+
+    Examples
+    --------
+    >>> root_two_pi_bounds(8), 256 * math.sqrt(2 * math.pi)
+    ((641, 642), 641.696...)
+    """
+    precision = 2 * bits + _GUARD
+    pi = 16 * _arctan_of_inverse(5, precision) - 4 * _arctan_of_inverse(239, precision)
+    error = 20 * precision  # there are fewer terms than bits, and each is rounded by less than 1
+    return math.isqrt(2 * (pi - error) >> _GUARD), math.isqrt(2 * (pi + error) >> _GUARD) + 1
+
+
+def _arctan_of_inverse(number: int, precision: int) -> int:
+    """Return ``2**precision * arctan(1 / number)``, wrong by as many units as it has terms, at most."""
+    power = (1 << precision) // number
+    total, odd = 0, 1
+    while power:
+        total += power // odd if odd & 2 == 0 else -(power // odd)
+        power //= number**2
+        odd += 2
+    return total
+
+
+def _by_series(x: Fraction, bits: int) -> tuple[int, int]:
+    """Enclose Mills' ratio as half the law's mass, less what is between 0 and x."""
+    root_low, root_high = root_two_pi_bounds(bits)
+    power_low, power_high = exp_bounds(x * x / 2, precision=bits)
+    half_low, half_high = math.floor(power_low * root_low / 2), math.ceil(power_high * root_high / 2)
+    low_sum, high_sum = _odd_series(abs(x), bits)
+    if x < 0:
+        return half_low + low_sum, half_high + high_sum
+    return half_low - high_sum, half_high - low_sum
+
+
+def _odd_series(x: Fraction, bits: int) -> tuple[int, int]:
+    """Enclose ``2**bits`` times the sum of x^n / (1 * 3 * ... * n) over all odd n."""
+    low_term = math.floor(x * (1 << bits))
+    high_term = low_term + 1
+    low_square, high_square = low_term**2 >> bits, (high_term**2 >> bits) + 1
+    low_sum, high_sum, odd = low_term, high_term, 1
+    while high_term > 1 or odd < 2 * x * x:
+        odd += 2
+        low_term = low_term * low_square // (odd << bits)
+        high_term = high_term * high_square // (odd << bits) + 1
+        low_sum += low_term
+        high_sum += high_term
+    return low_sum, high_sum + 1  # every later term is less than half the one before it
+
+
+def _by_continued_fraction(x: Fraction, bits: int) -> tuple[int, int]:
+    """Enclose Mills' ratio from the inner end of a continued fraction, which is made deeper until it is narrow."""
+    low, high = math.floor(x * (1 << bits)), math.ceil(x * (1 << bits))
+    one = 1 << 2 * bits
+    depth = 8 + bits**2 // (16 * math.floor(x) ** 2)
+    while True:
+        bottom, top = low, high + depth * one // low + 1
+        for numerator in range(depth - 1, 0, -1):
+            bottom, top = low + numerator * one // top, high + numerator * one // bottom + 1
+        lower, upper = one // top, one // bottom + 1
+        if upper - lower < 1 << _GUARD // 2:
+            return lower, upper
+        depth *= 2

@@ -1,0 +1,297 @@
+"""Distances of marginals: equal to what a count of the rows, one by one, gives in fractions."""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp import Domain, Interval
+from skdp.metrics import (
+    _paired_tables,
+    marginal_error,
+    marginal_errors,
+    marginal_table,
+    total_variation,
+    workload_error,
+)
+
+REAL = {
+    "sex": ["F", "M", "M", None, "F", "M", "F"],
+    "age": [20, 30, None, 40, 40, 20, 50],
+    "smokes": [True, False, True, False, False, True, True],
+}
+SYNTHETIC = {
+    "sex": ["F", "F", "M", None, "X"],
+    "age": [20, 60, None, None, 40],
+    "smokes": [True, True, True, False, False],
+}
+
+
+def distance(real, synthetic):
+    """Compute the total-variation distance of two lists of cells."""
+    left, right = Counter(real), Counter(synthetic)
+    parts = (abs(Fraction(left[c], len(real)) - Fraction(right[c], len(synthetic))) for c in {*left, *right})
+    return sum(parts) / 2
+
+
+def expected(real, synthetic, columns):
+    return distance(*(list(zip(*(data[name] for name in columns), strict=True)) for data in (real, synthetic)))
+
+
+def bin_of(value, edges):
+    if value is None:
+        return "missing"
+    place = sum(value >= edge for edge in edges) - (value == edges[-1])
+    return place if 0 < place < len(edges) else "outside"
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_error_of_every_marginal_of_every_kind_of_frame(make_frame, order):
+    table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order)
+    assert table["columns"].to_list() == list(itertools.combinations(REAL, order))
+    assert table["error"].to_list() == [float(expected(REAL, SYNTHETIC, names)) for names in table["columns"]]
+    mean = marginal_error(make_frame(REAL), make_frame(SYNTHETIC), order=order)
+    assert mean == pytest.approx(table["error"].mean(), rel=1e-12)
+
+
+def test_the_tables_may_be_of_different_kinds_with_columns_in_another_order(make_frame):
+    turned = {name: SYNTHETIC[name] for name in ("smokes", "age", "sex")}
+    want = marginal_errors(pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC))
+    for real in (pd.DataFrame(REAL), pl.DataFrame(REAL), pa.table(REAL)):
+        pd.testing.assert_frame_equal(marginal_errors(real, make_frame(turned)), want)
+
+
+def test_arrays_have_columns_by_position():
+    real, synthetic = np.array([[0, 1], [1, 1]]), np.array([[0, 0], [1, 1], [1, 1]])
+    assert marginal_errors(real, synthetic, order=1)["columns"].to_list() == [("x0",), ("x1",)]
+    assert marginal_error(real, synthetic.tolist(), order=1) == pytest.approx((1 / 6 + 1 / 3) / 2)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
+def test_missing_is_one_value_however_it_is_written(missing):
+    real = pd.DataFrame({"a": pd.Series(["x", None], dtype=object)})
+    synthetic = pd.DataFrame({"a": pd.Series(["x", missing], dtype=object)})
+    assert marginal_error(real, synthetic, order=1) == 0
+    assert marginal_error(real, synthetic.dropna(), order=1) == 0.5
+
+
+def test_nan_and_null_are_the_same_in_polars_and_arrow():
+    nan, null = [1.0, float("nan"), float("nan")], [1.0, None, None]
+    for domain in (None, {"a": Interval(0, 1, bins=2)}, {"a": [1, 2]}, {"a": [1, None]}):
+        for left, right in itertools.product((pl.DataFrame, pa.table), repeat=2):
+            assert marginal_error(left({"a": nan}), right({"a": null}), order=1, domain=domain) == 0
+
+
+def test_a_whole_number_is_itself_in_any_dtype_but_not_text_or_truth():
+    real = pd.DataFrame({"a": [0, 1, 1]})
+    for same in ([0.0, 1.0, 1.0], pd.array([0, 1, 1], dtype="Int8"), np.array([0, 1, 1], dtype="uint64")):
+        assert marginal_error(real, pd.DataFrame({"a": same}), order=1) == 0
+    for other, kind in ((["0", "1", "1"], "string"), ([False, True, True], "boolean")):
+        with pytest.raises(ValueError, match=f"column 'a' holds values of the kind number in real, {kind} in synth"):
+            marginal_error(real, pd.DataFrame({"a": other}), order=1)
+
+
+@pytest.mark.parametrize("as_domain", [dict, Domain])
+def test_a_declared_interval_is_compared_in_bins(make_frame, as_domain):
+    edges = [20, 35, 50]
+    binned = [data | {"age": [bin_of(value, edges) for value in data["age"]]} for data in (REAL, SYNTHETIC)]
+    assert {"missing", "outside"} < {*binned[0]["age"], *binned[1]["age"]}
+    domain = as_domain({"age": Interval(edges=edges)})
+    for order in (1, 2, 3):
+        table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order, domain=domain)
+        assert table["error"].to_list() == [float(expected(*binned, names)) for names in table["columns"]]
+
+
+def test_what_is_not_declared_is_one_more_value_and_missing_another(make_frame):
+    domain = {"sex": ["M", "unused"], "age": [20, 30, 40, 50, 60, None]}
+    others = [data | {"sex": [v if v in ("M", None) else "outside" for v in data["sex"]]} for data in (REAL, SYNTHETIC)]
+    for order in (1, 2):
+        table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order, domain=domain)
+        assert table["error"].to_list() == [float(expected(*others, names)) for names in table["columns"]]
+
+
+# A few rows of few values: ties, gaps and repeats all occur.
+rows = st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=1, max_size=20)
+
+
+@given(rows, rows)
+def test_large_joint_domains_give_the_same_as_small_ones(real, synthetic):
+    tables = [pd.DataFrame(data, columns=list("abcd")) for data in (real, synthetic)]
+    domain = {name: list(range(10)) for name in "abcd"}
+    with pytest.MonkeyPatch.context() as patch:
+        for few, most in ((0, 1 << 62), (0, 1), (1 << 16, 1)):
+            patch.setattr(_paired_tables, "_FEW_CELLS", few)
+            patch.setattr(_paired_tables, "_MOST_CODES", most)
+            assert marginal_error(*tables, order=4, domain=domain) == float(distance(real, synthetic))
+
+
+def test_a_product_of_more_than_2_to_the_64_cells_is_counted():
+    # The code of the first column would be multiplied by 2**66, and vanish.
+    domain = {f"x{column}": list(range(64)) for column in range(12)}
+    assert marginal_error(np.zeros((1, 12)), np.eye(1, 12), order=12, domain=domain) == 1
+    coins = np.random.default_rng(0)
+    real, synthetic = coins.integers(0, 3, (50, 14)), coins.integers(0, 3, (30, 14))
+    synthetic[:20] = real[:20]
+    domain = {f"x{column}": list(range(40)) for column in range(14)}
+    want = distance([tuple(row) for row in real.tolist()], [tuple(row) for row in synthetic.tolist()])
+    assert 0 < want < 1
+    assert marginal_error(real, synthetic, order=14, domain=domain) == float(want)
+
+
+@given(rows)
+def test_equal_shares_have_no_error_and_disjoint_ones_an_error_of_exactly_one(real):
+    table = pd.DataFrame(real, columns=list("abcd"))
+    assert marginal_error(table, pd.concat([table] * 3)) == 0
+    for order in (1, 2, 4):
+        assert marginal_errors(table, table + 10, order=order)["error"].eq(1).all()
+
+
+@given(rows, rows)
+def test_a_marginal_within_another_has_no_larger_error(real, synthetic):
+    tables = [pd.DataFrame(data, columns=list("abcd")) for data in (real, synthetic)]
+    chain = [workload_error(*tables, [tuple("abcd"[:order])]) for order in (1, 2, 3, 4)]
+    assert chain == sorted(chain)
+
+
+def test_columns_choose_and_order():
+    real, synthetic = pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC).assign(more=1)
+    table = marginal_errors(real, synthetic, columns=["smokes", "sex"])
+    assert table["columns"].to_list() == [("smokes", "sex")]
+    assert table["error"][0] == float(expected(REAL, SYNTHETIC, ("smokes", "sex")))
+
+
+def test_random_marginals_are_different_ones_and_the_same_for_the_same_seed():
+    table = pd.DataFrame(np.zeros((2, 8)))
+    every = list(itertools.combinations(range(8), 3))
+    draws = [marginal_errors(table, table, order=3, n_marginals=30, random_state=seed)["columns"] for seed in (0, 0, 1)]
+    assert draws[0].equals(draws[1])
+    assert not draws[0].equals(draws[2])
+    for drawn in draws:
+        assert len(set(drawn)) == 30
+        assert sorted(drawn, key=every.index) == drawn.to_list()
+    few = {"order": 1, "n_marginals": 1}
+    assert {marginal_errors(table, table, random_state=s, **few)["columns"][0] for s in range(60)} == {
+        (column,) for column in range(8)
+    }
+    for enough in (56, 57):
+        assert marginal_errors(table, table, order=3, n_marginals=enough)["columns"].to_list() == every
+
+
+def test_a_workload_is_a_weighted_mean():
+    real, synthetic = pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC)
+    workload = [("sex",), ("age", "sex"), ["smokes"], ("sex",)]
+    errors = [float(expected(REAL, SYNTHETIC, names)) for names in workload]
+    assert workload_error(real, synthetic, workload) == pytest.approx(sum(errors) / 4, rel=1e-12)
+    weights = [2, 0, 1, 5]
+    want = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / 8
+    assert workload_error(real, synthetic, iter(workload), weights=weights) == pytest.approx(want, rel=1e-12)
+
+
+def test_twice_the_workload_error_is_that_of_aim():
+    real = pd.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]})
+    synthetic = pd.DataFrame({"a": [0, 0, 0, 1], "b": [0, 0, 0, 1]})
+    workload, weights = [("a",), ("a", "b")], np.array([0.5, 1.5])
+    l1 = [abs(2 - 3) + abs(2 - 1), abs(1 - 3) + 1 + 1 + 0]
+    aim = weights @ l1 / (2 * len(real))
+    assert 2 * workload_error(real, synthetic, workload, weights=weights) == pytest.approx(aim)
+
+
+def test_a_table_of_shares_has_every_cell(make_frame):
+    domain = {"age": Interval(edges=[20, 35, 50]), "sex": ["M", "F"]}
+    table = marginal_table(make_frame(REAL), make_frame(SYNTHETIC), ["sex", "age"], domain=domain)
+    beyond = ["-", "outside the domain"]  # "-" for missing
+    cells = list(itertools.product(["M", "F", *beyond], ["[20, 35)", "[35, 50]", *beyond]))
+    assert [tuple("-" if pd.isna(v) else v for v in cell) for cell in table.index] == cells
+    assert table.index.names == ["sex", "age"]
+    assert table.sum().to_list() == pytest.approx([1, 1])
+    assert table.loc[("M", "[20, 35)")].to_list() == [2 / 7, 0]
+    assert table.loc[("outside the domain", "[35, 50]")].to_list() == [0, 1 / 5]
+    error = workload_error(make_frame(REAL), make_frame(SYNTHETIC), [("sex", "age")], domain=domain)
+    assert total_variation(table["real"], table["synthetic"]) == pytest.approx(error)
+
+
+def test_the_cells_beyond_the_values_are_there_only_if_there_are_such_rows():
+    def labels(*values):
+        tables = pd.DataFrame({"a": pd.Series(values, dtype=float)}), pd.DataFrame({"a": [0.5]})
+        index = marginal_table(*tables, ["a"], domain={"a": Interval(0, 1, bins=1)}).index
+        return ["missing" if pd.isna(label) else label for label in index]
+
+    assert labels(0) == ["[0, 1]"]
+    assert labels(0, None) == ["[0, 1]", "missing"]
+    assert labels(0, 2) == ["[0, 1]", "outside the domain"]
+    assert labels(0, 2, None) == ["[0, 1]", "missing", "outside the domain"]
+
+
+ONE = pd.DataFrame({"a": [1, 2], "b": ["secret", "s"]})
+
+
+@pytest.mark.parametrize("function", [marginal_error, marginal_errors])
+@pytest.mark.parametrize(
+    ("real", "synthetic", "options", "message"),
+    [
+        (ONE, ONE[["a"]], {}, r"same columns; in one of them only: \['b'\]"),
+        (ONE[["a"]], ONE, {}, r"same columns; in one of them only: \['b'\]"),
+        (ONE, ONE.to_numpy(), {}, "same columns"),
+        (ONE, ONE[:0], {}, "synthetic has no rows"),
+        (ONE[:0], ONE, {}, "real has no rows"),
+        (pl.DataFrame(), ONE, {}, "real has no columns"),
+        (np.zeros(3), ONE, {}, "real must be a dataframe or a 2-D array"),
+        (None, ONE, {}, "real must be a dataframe or a 2-D array"),
+        (pl.LazyFrame({"a": [1]}), ONE, {}, "collect"),
+        (ONE, ONE, {"order": 0}, "order must be at least 1"),
+        (ONE, ONE, {"order": 3}, "order must be at most the number of columns, 2"),
+        (ONE, ONE, {"order": 1.0}, "order must be an int"),
+        (ONE, ONE, {"order": True}, "order must be an int"),
+        (ONE, ONE, {"n_marginals": 0}, "n_marginals must be at least 1"),
+        (ONE, ONE, {"n_marginals": "all"}, "n_marginals must be an int"),
+        (ONE, ONE, {"columns": "ab"}, "columns must be a list"),
+        (ONE, ONE, {"columns": 3}, "columns must be a list"),
+        (ONE, ONE, {"columns": []}, "at least one column"),
+        (ONE, ONE, {"columns": ["a", "a"]}, "a column twice"),
+        (ONE, ONE, {"columns": ["a", "c"]}, r"real has no column 'c'; it has \['a', 'b'\]"),
+        (ONE, ONE[["a"]], {"columns": ["a", "b"]}, "synthetic has no column 'b'"),
+        (ONE, ONE, {"domain": [["a"]]}, "domain must be a Domain or a mapping"),
+        (ONE, ONE, {"domain": {"c": [1]}}, r"columns that the tables do not have: \['c'\]"),
+        (ONE, ONE, {"domain": {"a": [1, 1]}}, "column 'a': expected distinct values"),
+        (ONE, ONE, {"domain": {"b": Interval(0, 1, bins=2)}}, "column 'b': expected numbers"),
+        (ONE, ONE.assign(a=[1, "secret"]), {}, "column 'a' of synthetic mixes values of several kinds"),
+        (ONE, ONE.assign(a=[1, math.inf]), {}, "column 'a': expected finite numbers"),
+    ],
+)
+def test_what_does_not_fit_is_refused(function, real, synthetic, options, message):
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        function(real, synthetic, **options)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("workload", "options", "message"),
+    [
+        ([], {}, "at least one marginal"),
+        (["ab"], {}, "must be a tuple of column names, got str"),
+        ([()], {}, "at least one column"),
+        ([("a", "a")], {}, "names a column twice"),
+        ([("a", "c")], {}, "real has no column 'c'"),
+        ([("a",)], {"weights": [1, 2]}, "one entry a marginal"),
+        ([("a",)], {"weights": [0]}, "not all 0"),
+        ([("a",), ("b",)], {"weights": [2, -1]}, "at least 0"),
+        ([("a",)], {"weights": [math.nan]}, "finite"),
+    ],
+)
+def test_a_workload_that_does_not_fit_is_refused(workload, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        workload_error(ONE, ONE, workload, **options)
+
+
+def test_a_table_of_too_many_cells_is_refused():
+    domain = {"x0": range(3000), "x1": range(3000)}
+    with pytest.raises(ValueError, match=r"the marginal of \['x0', 'x1'\] has more than"):
+        marginal_table(np.zeros((1, 2)), np.zeros((1, 2)), ["x0", "x1"], domain=domain)

@@ -1,0 +1,195 @@
+"""Range-count queries, answered row by row."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp import Domain, Interval
+from skdp.metrics import random_range_queries, range_query_error
+
+REAL = {
+    "sex": ["F", "M", "M", None, "F", "M", "F"],
+    "age": [20, 30, None, 40, 40, 20, 50],
+    "smokes": [True, False, True, False, False, True, True],
+}
+SYNTHETIC = {
+    "sex": ["F", "F", "M", None, "X"],
+    "age": [20, 60, None, None, 40],
+    "smokes": [True, True, True, False, False],
+}
+QUERIES = [
+    {"age": (20, 40)},
+    {"age": (20.5, 40.5), "sex": ["F", "M"]},
+    {"age": (None, 41), "smokes": [True]},
+    {"age": (40, None), "sex": ["F", None, "absent"]},
+    {"age": (None, None)},
+    {"age": [None, 20, 60.0], "smokes": [False]},
+    {"sex": ["X"]},
+    {"sex": [None]},
+]
+
+
+def meets(value, condition):
+    if isinstance(condition, list):
+        return value in condition
+    low, high = condition
+    return value is not None and (low is None or low <= value) and (high is None or value < high)
+
+
+def share(data, query):
+    rows = zip(*(data[name] for name in query), strict=True)
+    hits = [all(map(meets, row, query.values())) for row in rows]
+    return Fraction(sum(hits), len(hits))
+
+
+def expected(real, synthetic, queries):
+    return float(sum(abs(share(real, query) - share(synthetic, query)) for query in queries) / len(queries))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_error_of_a_query_on_every_kind_of_frame(make_frame, query):
+    got = range_query_error(make_frame(REAL), make_frame(SYNTHETIC), [query])
+    assert got == pytest.approx(expected(REAL, SYNTHETIC, [query]), rel=1e-12, abs=1e-15)
+
+
+def test_the_error_is_the_mean_over_the_queries(make_frame):
+    got = range_query_error(make_frame(REAL), pd.DataFrame(SYNTHETIC), iter(QUERIES))
+    assert got == pytest.approx(expected(REAL, SYNTHETIC, QUERIES), rel=1e-12)
+
+
+def test_random_queries_on_every_kind_of_frame(make_frame):
+    for order in (1, 2, 3):
+        options = {"n_queries": 40, "order": order, "random_state": 3}
+        queries = random_range_queries(make_frame(REAL), **options)
+        assert queries == random_range_queries(pd.DataFrame(REAL), **options)
+        assert {len(query) for query in queries} == {order}
+        got = range_query_error(make_frame(REAL), make_frame(SYNTHETIC), **options)
+        assert got == pytest.approx(expected(REAL, SYNTHETIC, queries), rel=1e-12)
+
+
+def test_the_queries_do_not_depend_on_the_synthetic_table():
+    real = pd.DataFrame(REAL)
+    queries = random_range_queries(real)
+    for synthetic in (real, pd.DataFrame(SYNTHETIC), real.assign(sex="new")):
+        assert range_query_error(real, synthetic) == range_query_error(real, synthetic, queries)
+
+
+def test_the_scaled_counts_have_this_error():
+    real, synthetic = pd.DataFrame({"a": range(10)}), pd.DataFrame({"a": [0, 1, 2, 9]})
+    scaled = abs(3 / 4 * 10 - 5)  # 3 of 4 rows below 5, for 10 rows; 5 of 10 in truth
+    assert 10 * range_query_error(real, synthetic, [{"a": (None, 5)}]) == pytest.approx(scaled)
+
+
+numbers = st.lists(st.one_of(st.none(), st.integers(-5, 5)), min_size=1, max_size=12)
+bounds = st.one_of(st.none(), st.integers(-6, 6))
+
+
+@given(numbers, numbers, bounds, bounds)
+def test_ranges_are_half_open(real, synthetic, low, high):
+    query = {"a": (low, high)}
+    tables = [pd.DataFrame({"a": pd.array(values, dtype="Int64")}) for values in (real, synthetic)]
+    if low is not None and high is not None and low >= high:
+        with pytest.raises(ValueError, match="low < high"):
+            range_query_error(*tables, [query])
+    else:
+        got = range_query_error(*tables, [query])
+        assert got == pytest.approx(expected({"a": real}, {"a": synthetic}, [query]), rel=1e-12, abs=1e-15)
+
+
+def test_a_bound_is_rounded_as_the_column_is():
+    column = pd.DataFrame({"a": np.array([0.7], dtype="float32")})
+    above = pd.DataFrame({"a": [0.8]})
+    assert np.float64(column["a"][0]) < 0.7
+    assert range_query_error(column, above, [{"a": (0.7, 0.75)}]) == 1
+
+
+def test_an_infinite_number_is_above_every_bound():
+    for dtype in ("float64", "float32"):
+        real, synthetic = (pd.DataFrame({"a": np.array(values, dtype)}) for values in ([math.inf, 1], [1]))
+        assert range_query_error(real, synthetic, [{"a": (0, None)}]) == 0
+        assert range_query_error(real, synthetic, [{"a": (0, 1e300)}]) == 0.5
+        assert range_query_error(real, synthetic, [{"a": (1e300, None)}]) == 0.5
+
+
+def test_all_conditions_on_bins_are_drawn_and_cover_the_ends():
+    domain = Domain({"age": Interval(edges=[0, 18, 38, 120]), "sex": ["F", "M", None]})
+    table = pd.DataFrame({"age": [1], "sex": ["F"]})
+    queries = random_range_queries(table, n_queries=500, domain=domain)
+    edges = [None, 18.0, 38.0, None]
+    ranges = {query["age"] for query in queries}
+    assert ranges == {(edges[i], edges[j]) for i, j in itertools.combinations(range(4), 2)}
+    sets = {tuple(query["sex"]) for query in queries}
+    assert sets == {s for size in (1, 2, 3) for s in itertools.combinations(["F", "M", None], size)}
+
+
+def test_the_sizes_of_sets_are_equally_likely():
+    table = pd.DataFrame({"a": list("abcd")})
+    drawn = [len(query["a"]) for query in random_range_queries(table, n_queries=2000, order=1)]
+    # Seeded; 6 standard deviations of a binomial count.
+    assert all(abs(drawn.count(size) - 500) < 6 * math.sqrt(2000 * 0.25 * 0.75) for size in (1, 2, 3, 4))
+
+
+def test_numbers_get_ranges_and_anything_else_gets_values(make_frame):
+    for query in random_range_queries(make_frame(REAL), order=3):
+        assert list(query) == list(REAL)
+        assert isinstance(query["age"], tuple)
+        assert set(query["age"]) <= {None, 30, 40, 50}
+        assert isinstance(query["sex"], list)
+        assert set(query["sex"]) <= {"F", "M", None}
+        assert set(query["smokes"]) <= {True, False}
+
+
+def test_the_columns_can_be_chosen():
+    queries = random_range_queries(pd.DataFrame(REAL), columns=["smokes", "sex"], n_queries=5)
+    assert {tuple(query) for query in queries} == {("smokes", "sex")}
+    real, synthetic = pd.DataFrame(REAL), pl.DataFrame(SYNTHETIC).with_columns(more=1)
+    got = range_query_error(real, synthetic, columns=["smokes", "sex"], n_queries=5)
+    assert got == pytest.approx(expected(REAL, SYNTHETIC, queries), rel=1e-12)
+
+
+def test_columns_of_one_value_and_of_none_can_be_asked_for():
+    table = pd.DataFrame({"a": [1, 1], "b": ["x", "x"], "c": pd.Series([None, None], dtype=object)})
+    for query in random_range_queries(table, order=3, n_queries=5):
+        assert query == {"a": (None, None), "b": ["x"], "c": [None]}
+    assert range_query_error(table, table, order=3) == 0
+
+
+@pytest.mark.parametrize(
+    ("queries", "options", "message"),
+    [
+        ([], {}, "at least one query"),
+        ([{}], {}, "at least one column"),
+        ([[("age", (1, 2))]], {}, "a query must be a mapping"),
+        ([{"height": (1, 2)}], {}, "real has no column 'height'"),
+        ([{"age": 20}], {}, "column 'age' must be a tuple"),
+        ([{"sex": []}], {}, "column 'sex' lists no value"),
+        ([{"sex": "F"}], {}, "column 'sex' must be a tuple .* or a list of values, got str"),
+        ([{"age": (1, 2, 3)}], {}, "the range of column 'age' must be"),
+        ([{"sex": ("F", "M")}], {}, "values go in a list"),
+        ([{"age": (1, True)}], {}, "values go in a list"),
+        ([{"age": (2, 2)}], {}, "low < high"),
+        ([{"age": (math.nan, 2)}], {}, "low < high"),
+        ([{"sex": (1, 2)}], {}, "column 'sex': expected numbers"),
+        ([{"smokes": (0, 1)}], {}, "column 'smokes': expected numbers"),
+        ([{"age": ["20"]}], {}, "column 'age' holds number values, a query asks for string values"),
+        ([{"smokes": [1]}], {}, "column 'smokes' holds boolean values"),
+        ([{"age": [20, "20"]}], {}, "column 'age': expected values of one kind"),
+        (None, {"order": 4}, "at most the number of columns, 3"),
+        (None, {"order": 0}, "order must be at least 1"),
+        (None, {"n_queries": 0}, "n_queries must be at least 1"),
+        (None, {"n_queries": 1.5}, "n_queries must be an int"),
+        (None, {"domain": {"height": [1]}}, "do not have"),
+        (None, {"columns": ["height"]}, "real has no column"),
+    ],
+)
+def test_what_does_not_fit_is_refused(queries, options, message):
+    table = pd.DataFrame({"age": [20, 30], "sex": ["F", "M"], "smokes": [True, False]})
+    with pytest.raises((ValueError, TypeError), match=message):
+        range_query_error(table, table, queries, **options)

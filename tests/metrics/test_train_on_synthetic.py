@@ -1,0 +1,162 @@
+"""Scores of models that were trained on synthetic rows."""
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
+
+from skdp.metrics import train_on_synthetic
+
+
+def table(size, seed, labels=("no", "yes")):
+    coins = np.random.default_rng(seed)
+    age = coins.integers(20, 60, size)
+    buys = np.where(age + coins.normal(0, 10, size) > 40, labels[1], labels[0])
+    return {"age": age.tolist(), "sex": coins.choice(["F", "M"], size).tolist(), "buys": buys.tolist()}
+
+
+TRAIN, SYNTHETIC, TEST = table(60, 0), table(50, 1), table(40, 2)
+MODEL = make_pipeline(
+    ColumnTransformer([("text", OneHotEncoder(handle_unknown="ignore"), ["sex"])], remainder="passthrough"),
+    LogisticRegression(max_iter=1000),
+)
+
+
+def auc(train, test):
+    X, X_test = (pd.DataFrame(data).drop(columns="buys") for data in (train, test))
+    return roc_auc_score(test["buys"], MODEL.fit(X, train["buys"]).predict_proba(X_test)[:, 1])
+
+
+def test_it_fits_on_synthetic_rows_and_scores_on_real_ones(frame_kind, make_frame):
+    if frame_kind.startswith("pyarrow"):
+        make = make_frame  # scikit-learn selects no columns of Arrow tables
+
+        def make_frame(data):
+            return make(data).to_pandas()
+
+    scores = train_on_synthetic(
+        MODEL, make_frame(SYNTHETIC), make_frame(TEST), target="buys", real_train=make_frame(TRAIN)
+    )
+    assert scores.index.to_list() == ["synthetic", "real"]
+    assert scores.index.name == "trained_on"
+    assert scores["roc_auc"].to_list() == pytest.approx([auc(SYNTHETIC, TEST), auc(TRAIN, TEST)])
+
+
+class Spy(ClassifierMixin, BaseEstimator):
+    """Remembers what it was given, over its clones."""
+
+    seen: ClassVar = []
+
+    def fit(self, X, y):
+        self.seen.append(("fit", X, list(y)))
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        self.seen.append(("predict", X, None))
+        return np.full(len(X), self.classes_[0])
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_the_model_gets_the_features_as_they_are_without_the_target_and_in_the_same_order(make):
+    Spy.seen.clear()
+    turned = {name: TEST[name] for name in ("buys", "sex", "age")}
+    estimator = Spy()
+    scores = train_on_synthetic(estimator, make(SYNTHETIC), make(turned), target="buys", scoring="accuracy")
+    assert not hasattr(estimator, "classes_")
+    (first, X, y), (second, X_test, _) = Spy.seen
+    assert (first, second) == ("fit", "predict")
+    for got, data in ((X, SYNTHETIC), (X_test, TEST)):
+        assert isinstance(got, type(make(data)))
+        assert pa.table(got).to_pydict() == {name: data[name] for name in ("age", "sex")}
+    assert y == SYNTHETIC["buys"]
+    assert scores.loc["synthetic", "accuracy"] == TEST["buys"].count("no") / len(TEST["buys"])
+
+
+def test_pairs_of_features_and_labels_do_as_well():
+    def pair(data):
+        return np.array([data["age"]]).T, data["buys"]
+
+    tables = [pd.DataFrame(data).drop(columns="sex") for data in (SYNTHETIC, TEST, TRAIN)]
+    want = train_on_synthetic(DecisionTreeClassifier(random_state=0), *tables[:2], target="buys", real_train=tables[2])
+    got = train_on_synthetic(
+        DecisionTreeClassifier(random_state=0), pair(SYNTHETIC), pair(TEST), real_train=pair(TRAIN)
+    )
+    pd.testing.assert_frame_equal(got, want)
+
+
+def test_scores_are_named():
+    X, y = np.array([TEST["age"]]).T, TEST["buys"]
+    model = LogisticRegression()
+    assert list(train_on_synthetic(model, (X, y), (X, y), scoring=["accuracy", "roc_auc"])) == ["accuracy", "roc_auc"]
+    accuracy = train_on_synthetic(model, (X, y), (X, y), scoring="accuracy").iloc[0, 0]
+    for scoring in (None, make_scorer(accuracy_score)):
+        scores = train_on_synthetic(model, (X, y), (X, y), scoring=scoring)
+        assert scores.to_dict() == {"score": {"synthetic": accuracy}}
+
+    def own(estimator, X, y):
+        return 7.0
+
+    assert train_on_synthetic(model, (X, y), (X, y), scoring=own).loc["synthetic", "own"] == 7
+
+
+def test_a_regression_is_scored_too():
+    X = np.arange(6.0).reshape(-1, 1)
+    assert train_on_synthetic(LinearRegression(), (X, X[:, 0]), (X, X[:, 0]), scoring="r2").iloc[0, 0] == 1
+    constant = train_on_synthetic(LinearRegression(), (X, X[:, 0] * 0), (X, X[:, 0]), scoring="r2")
+    assert constant.iloc[0, 0] < 0
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), HistGradientBoostingClassifier(), DecisionTreeClassifier()])
+@pytest.mark.parametrize(("labels", "label"), [(("no", "yes"), "yes"), (("no", "yes"), "no"), ((0, 1), 1)])
+@pytest.mark.parametrize("dtype", [object, "category"])
+def test_synthetic_rows_of_one_class_teach_a_constant(model, labels, label, dtype):
+    train, test = (pd.DataFrame(table(200, seed, labels)).drop(columns="sex") for seed in (1, 2))
+    synthetic = train.assign(buys=label)
+    synthetic["buys"] = synthetic["buys"].astype(dtype)
+    with pytest.warns(UserWarning, match="all rows of synthetic are of one class") as caught:
+        scores = train_on_synthetic(
+            model, synthetic, test, target="buys", scoring=["roc_auc", "accuracy"], real_train=train
+        )
+    assert caught[0].filename == __file__
+    assert "yes" not in str(caught[0].message)
+    assert scores.loc["synthetic"].to_list() == [0.5, (test["buys"] == label).mean()]
+    assert scores.loc["real", "roc_auc"] > 0.6
+
+
+FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
+PAIR = FRAME[["age"]], FRAME["buys"]
+
+
+@pytest.mark.parametrize(
+    ("synthetic", "test", "options", "message"),
+    [
+        (FRAME, FRAME, {}, "synthetic is a dataframe: target must name"),
+        (FRAME, FRAME, {"target": "sells"}, r"synthetic has no column 'sells'; it has \['age', 'buys'\]"),
+        (FRAME, FRAME[["age"]], {"target": "buys"}, "real_test has no column 'buys'"),
+        (FRAME[["buys"]], FRAME, {"target": "buys"}, "no column besides the target"),
+        (FRAME, FRAME.assign(sex=1), {"target": "buys"}, r"same columns; in one of them only: \['sex'\]"),
+        (FRAME[:0], FRAME, {"target": "buys"}, "synthetic has no rows"),
+        (FRAME, FRAME[:0], {"target": "buys"}, "real_test has no rows"),
+        (FRAME.assign(buys=["no", None]), FRAME, {"target": "buys"}, "target of synthetic has missing values"),
+        (FRAME.assign(buys=[0, 1]), FRAME, {"target": "buys"}, "values of different kinds"),
+        (PAIR, (PAIR[0], ["no"]), {}, "X of real_test has 2 rows, y has 1"),
+        (PAIR, PAIR, {"real_train": (PAIR[0],)}, "real_train must be a dataframe or a pair"),
+        (PAIR, [[1], [2]], {"target": "buys"}, "real_test must be a dataframe or a pair"),
+        (pl.LazyFrame({"a": [1]}), PAIR, {"target": "a"}, "collect"),
+    ],
+)
+def test_what_does_not_fit_is_refused(synthetic, test, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        train_on_synthetic(LogisticRegression(), synthetic, test, **options)
