@@ -1,4 +1,4 @@
-"""Finding the graphical model that fits noisy marginals best: mirror descent."""
+"""Finding the graphical model that fits noisy marginals best: accelerated mirror descent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from skdp.synthesis._graphical_model import GraphicalModel, Table, calibrate
 from skdp.synthesis._junction_tree import JunctionTree
-from skdp.synthesis._marginal import Marginal, merge
+from skdp.synthesis._marginal import Groups, Marginal, group, merge, spread
 
+_GROWTH = 1.01
+_FIRST = 0.05  # of the first step that is too long: the momentum multiplies what a step moves
+_MOMENTUM = 0.95
 _LEAST_STEP = 1e-30
-_GROWTH = 1.25
 _BLOCK = 20
 """Progress is judged over so many steps."""
+
+_FLATNESS = 8.0
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,63 @@ class _Target:
     place: int
     dropped: tuple[int, ...]
     shape: tuple[int, ...]
+    groups: Groups | None
     shares: Table
     weight: float
+
+    def project(self, beliefs: Sequence[Table]) -> Table:
+        """Return what the model says of it."""
+        belief = beliefs[self.place]
+        return group(belief.sum(axis=self.dropped) if self.dropped else belief, self.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """A point of the descent: the potentials, the marginals that they give, and the loss."""
+
+    potentials: list[Table]
+    beliefs: list[Table]
+    projected: list[Table]
+    loss: float
+
+
+class _Descent:
+    """The loss of potentials, and the step against its gradient."""
+
+    def __init__(self, tree: JunctionTree, marginals: Sequence[Marginal], total: float) -> None:
+        self.tree = tree
+        self.targets = [_place(tree, marginal, total) for marginal in marginals]
+        typical = float(np.median([target.weight for target in self.targets]))
+        flatness = (_FLATNESS * total / typical) ** 2
+        self.rates = [(np.maximum(target.shares, 0) + flatness) ** -0.5 for target in self.targets]
+        self.least = 2 / sum(
+            target.weight * float(rate.max()) for target, rate in zip(self.targets, self.rates, strict=True)
+        )
+
+    def at(self, potentials: list[Table]) -> _State:
+        """Evaluate potentials."""
+        beliefs = calibrate(self.tree, potentials)
+        projected = [target.project(beliefs) for target in self.targets]
+        squares = (
+            target.weight * float(((have - target.shares) ** 2).sum())
+            for target, have in zip(self.targets, projected, strict=True)
+        )
+        return _State(potentials, beliefs, projected, math.fsum(squares) / 2)
+
+    def step(self, state: _State, length: float) -> list[Table]:
+        """Take a plain step."""
+        moved = [table.copy() for table in state.potentials]
+        for target, rate, have in zip(self.targets, self.rates, state.projected, strict=True):
+            change = length * target.weight * rate * (have - target.shares)
+            moved[target.place] -= spread(change, target.groups).reshape(target.shape)
+        return moved
+
+    def first_length(self, state: _State) -> float:
+        """Double the step until it is too long."""
+        length, best = self.least, state.loss
+        while (loss := self.at(self.step(state, length)).loss) < best:
+            length, best = 2 * length, loss
+        return length * _FIRST
 
 
 def fit_model(
@@ -54,7 +113,7 @@ def fit_model(
     marginals: Sequence[Marginal],
     total: float,
     *,
-    max_iter: int = 1000,
+    max_iter: int = 120,
     tol: float = 1e-4,
     start: Sequence[Table] | None = None,
 ) -> Fit:
@@ -62,7 +121,13 @@ def fit_model(
 
     The loss is half the sum of the squares of (model - measurement) / standard error over all cells. Mirror descent
     takes a step against its gradient in the logarithms of the potentials ([1]_ algorithm 1), which keeps all
-    probabilities positive; the step is halved until the loss falls enough, and grows again.
+    probabilities positive. Here it has momentum, which is dropped whenever the loss would rise ([2]_, [3]_): it needs
+    about a fifth of the steps.
+
+    A cell's gradient is divided by the square root of its measured share plus a constant. Where there is much noise
+    the constant is large and the descent is the plain one: it fits the cells with many records first, and leaves the
+    small ones, of which mostly noise is known, near where it started; that it stops early is a regularisation. With
+    little noise small cells are fitted as fast as large ones.
 
     Parameters
     ----------
@@ -72,7 +137,7 @@ def fit_model(
         The measurements.
     total : float
         The number of records, at least 1.
-    max_iter : int, default=1000
+    max_iter : int, default=120
         The largest number of steps.
     tol : float, default=1e-4
         The descent ends when 20 steps lower the loss by less than this share of it.
@@ -88,41 +153,66 @@ def fit_model(
     ----------
     .. [1] R. McKenna, D. Sheldon, G. Miklau (2019). Graphical-model based estimation and inference for differential
        privacy. ICML.
+    .. [2] Y. Nesterov (1983). A method for solving the convex programming problem with convergence rate O(1/k^2).
+    .. [3] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient schemes. Foundations of
+       Computational Mathematics 15.
     """
-    targets = [_place(tree, marginal, total) for marginal in merge(list(marginals))]
+    descent = _Descent(tree, merge(marginals), total)
     potentials = _zeros(tree) if start is None else [np.array(table, float) for table in start]
-    beliefs = calibrate(tree, potentials)
-    projected, loss = _evaluate(targets, beliefs)
-    losses = [loss]
-    step = 2 / max(sum(target.weight for target in targets), 1e-300)
+    state = descent.at(potentials)
+    losses, last, speed = [state.loss], state.potentials, 0
+    length = descent.first_length(state)
     for _ in range(max_iter):
-        gradients = [target.weight * (have - target.shares) for target, have in zip(targets, projected, strict=True)]
-        while True:
-            trial = [table.copy() for table in potentials]
-            for target, gradient in zip(targets, gradients, strict=True):
-                trial[target.place] -= (step * gradient).reshape(target.shape)
-            beliefs = calibrate(tree, trial)
-            moved, lower = _evaluate(targets, beliefs)
-            gain = sum(
-                float((gradient * (before - after)).sum())
-                for gradient, before, after in zip(gradients, projected, moved, strict=True)
-            )
-            if loss - lower >= gain / 2 or step < _LEAST_STEP:
-                break
-            step /= 2
-        if lower > loss:  # no step is small enough: this is the minimum as far as floats can tell
-            beliefs = calibrate(tree, potentials)
+        landed = descent.step(state, length)
+        momentum = min(_MOMENTUM, speed / (speed + 3))
+        trial = descent.at(_extrapolate(last, landed, momentum) if speed else landed)
+        if trial.loss < state.loss:
+            state, last, speed, length = trial, landed, speed + 1, length * _GROWTH
+            losses.append(state.loss)
+        elif speed:
+            last, speed = state.potentials, 0
+        else:
+            length /= 2
+        stalled = len(losses) > _BLOCK and losses[-1 - _BLOCK] - state.loss <= tol * state.loss
+        if stalled or length < _LEAST_STEP * descent.least:
             break
-        potentials, projected, loss = [table - table.max() for table in trial], moved, lower
-        losses.append(loss)
-        step *= _GROWTH
-        if len(losses) > _BLOCK and losses[-1 - _BLOCK] - loss <= tol * loss:
-            break
-    return Fit(GraphicalModel(tree, beliefs), potentials, losses)
+    return Fit(GraphicalModel(tree, state.beliefs), [table - table.max() for table in state.potentials], losses)
+
+
+def independent_start(tree: JunctionTree, shares: Sequence[NDArray[np.float64]]) -> list[Table]:
+    """Return the potentials of independent columns.
+
+    Parameters
+    ----------
+    tree : JunctionTree
+        The cliques.
+    shares : sequence of ndarray
+        The distribution of each column; 0 for what cannot occur.
+
+    Returns
+    -------
+    list of ndarray
+        A potential for each clique.
+    """
+    potentials = _zeros(tree)
+    for column, share in enumerate(shares):
+        place = tree.holder((column,))
+        assert place is not None  # every column is in a clique
+        with np.errstate(divide="ignore"):
+            potentials[place] += np.log(share).reshape([-1 if one == column else 1 for one in tree.cliques[place]])
+    return potentials
 
 
 def _zeros(tree: JunctionTree) -> list[Table]:
     return [np.zeros([tree.sizes[column] for column in clique]) for clique in tree.cliques]
+
+
+def _extrapolate(last: list[Table], landed: list[Table], momentum: float) -> list[Table]:
+    # What cannot occur stays so: minus infinity less itself is no number.
+    return [
+        np.add(new, momentum * np.subtract(new, old, where=new > -np.inf, out=np.zeros_like(new)))
+        for new, old in zip(landed, last, strict=True)
+    ]
 
 
 def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
@@ -134,19 +224,7 @@ def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
         place,
         tuple(axis for axis, column in enumerate(clique) if column not in marginal.clique),
         tuple(tree.sizes[column] if column in marginal.clique else 1 for column in clique),
-        np.asarray(marginal.counts, float).reshape([tree.sizes[column] for column in marginal.clique]) / total,
+        marginal.groups,
+        np.asarray(marginal.counts, float) / total,
         (total / marginal.std_error) ** 2,
     )
-
-
-def _evaluate(targets: Sequence[_Target], beliefs: Sequence[Table]) -> tuple[list[NDArray[np.float64]], float]:
-    """Return what the model says of each measured marginal, and the loss."""
-    projected = [
-        beliefs[target.place].sum(axis=target.dropped) if target.dropped else beliefs[target.place]
-        for target in targets
-    ]
-    squares = (
-        target.weight * float(((have - target.shares) ** 2).sum())
-        for target, have in zip(targets, projected, strict=True)
-    )
-    return projected, math.fsum(squares) / 2

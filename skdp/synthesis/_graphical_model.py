@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from skdp.synthesis._junction_tree import Clique, JunctionTree
 
@@ -34,6 +34,21 @@ class GraphicalModel:
     Notes
     -----
     **Privacy.** Plain arithmetic on what was released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tree = JunctionTree([2, 2, 3], [(0, 1), (1, 2)])
+    >>> first = np.array([[0.4, 0.1], [0.2, 0.3]])
+    >>> second = np.array([[0.3, 0.3, 0.0], [0.1, 0.1, 0.2]])
+    >>> model = GraphicalModel(tree, [first, second])
+    >>> model.marginal((0, 2)).round(3)
+    array([[0.225, 0.225, 0.05 ],
+           [0.175, 0.175, 0.15 ]])
+    >>> round(model.expectation({0: [1, 0], 2: [0, 1, 1]}), 3)
+    0.275
+    >>> model.log_probability(np.array([[0, 0], [1, 0], [2, 2]])).round(3)
+    array([-2.996,   -inf])
     """
 
     def __init__(self, tree: JunctionTree, beliefs: Sequence[Table]) -> None:
@@ -127,6 +142,113 @@ class GraphicalModel:
             table, columns = _expand(table, columns, union) * _expand(message, extra, union), union
         return table, columns
 
+    def expectation(self, weights: Mapping[int, ArrayLike]) -> float:
+        """Compute the expectation of a product of weights, one for the value of each of some columns.
+
+        Weights of 0 and 1 make it the probability that every named column has one of its values of weight 1. Fractions
+        count values in part: a bin that a range covers to a third has weight 1/3.
+
+        Parameters
+        ----------
+        weights : mapping of int to array_like of shape (n_values,)
+            For any columns, the weight of each of the column's values: finite, not negative. Others weigh 1.
+
+        Returns
+        -------
+        float
+            The expectation. It takes one message from each clique to its parent, so no table is larger than a clique,
+            however many columns are named.
+
+        Raises
+        ------
+        ValueError
+            If there is no such column, or its weights are not of the stated shape and range.
+        """
+        factors: dict[int, list[tuple[Table, Clique]]] = {}
+        for column, given in weights.items():
+            vector = self._check_weights(column, given)
+            # Some clique holds every column; counting the weight in any one of them counts it once.
+            place = next(place for place, clique in enumerate(self.tree.cliques) if column in clique)
+            factors.setdefault(place, []).append((vector, (column,)))
+        for link, shared in zip(reversed(self.tree.links), reversed(self.separators), strict=True):
+            if link.child in factors:
+                table, columns = self._absorb(link.child, factors.pop(link.child))
+                message = _divide(_project(table, columns, link.separator), shared)
+                factors.setdefault(link.parent, []).append((message, link.separator))
+        return float(self._absorb(0, factors.pop(0, []))[0].sum())
+
+    def _check_weights(self, column: int, weights: ArrayLike) -> Table:
+        if column not in range(len(self.tree.sizes)):
+            raise ValueError(f"weights names column {column}; the model has columns 0 to {len(self.tree.sizes) - 1}")
+        vector = np.asarray(weights, np.float64)
+        if vector.shape != (self.tree.sizes[column],):
+            raise ValueError(
+                f"the weights of column {column} must have shape ({self.tree.sizes[column]},), got {vector.shape}"
+            )
+        if not (np.isfinite(vector).all() and (vector >= 0).all()):
+            raise ValueError(f"the weights of column {column} must be finite and not negative")
+        return vector
+
+    def log_probability(self, rows: NDArray[np.integer]) -> Table:
+        """Compute the logarithm of the probability of each of some rows.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (n_columns, n)
+            A code a cell, as `sample` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Natural logarithms, minus infinity for a row that cannot occur.
+
+        Raises
+        ------
+        TypeError
+            If the rows are not integers.
+        ValueError
+            If their shape is another, or a column holds a code that it does not have.
+
+        Notes
+        -----
+        **Privacy.** Of synthetic rows it is post-processing. Of real rows it is as private as they are.
+        """
+        rows = check_rows(self.tree, rows, range(len(self.tree.sizes)))
+        total = np.zeros(rows.shape[1])
+        for place, clique in enumerate(self.tree.cliques):
+            total += self.log_conditional(place)[tuple(rows[column] for column in clique)]
+        return total
+
+    def log_conditional(self, place: int) -> Table:
+        """Compute the logarithm of the law of a clique given what it shares with its parent.
+
+        The probability of a row is the product of these over all cliques.
+
+        Parameters
+        ----------
+        place : int
+            The clique's place; the root, 0, shares nothing.
+
+        Returns
+        -------
+        ndarray, an axis a column of the clique
+            Not positive up to rounding; minus infinity for what cannot occur, also where the shared columns cannot.
+        """
+        table = self.beliefs[place]
+        if place > 0:
+            shared = _expand(self.separators[place - 1], self.tree.links[place - 1].separator, self.tree.cliques[place])
+            table = _divide(table, shared)
+        with np.errstate(divide="ignore"):
+            return np.log(table)
+
+    @cached_property
+    def separators(self) -> tuple[Table, ...]:  # numpydoc ignore=RT01
+        """The marginal of what each clique but the root shares with its parent, in the order of the links."""
+        return tuple(
+            _project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator)
+            for link in self.tree.links
+        )
+
     @cached_property
     def entropy(self) -> float:  # numpydoc ignore=RT01
         """The entropy of the distribution, in nats."""
@@ -135,11 +257,42 @@ class GraphicalModel:
             positive = table[table > 0]
             return float(-(positive * np.log(positive)).sum())
 
-        shared = (
-            _project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator)
-            for link in self.tree.links
-        )
-        return sum(map(of, self.beliefs)) - sum(map(of, shared))
+        return sum(map(of, self.beliefs)) - sum(map(of, self.separators))
+
+
+def check_rows(tree: JunctionTree, rows: NDArray[np.integer], columns: Iterable[int]) -> NDArray[np.integer]:
+    """Check that rows are codes of a model's columns.
+
+    Parameters
+    ----------
+    tree : JunctionTree
+        Knows the columns.
+    rows : ndarray of int, shape (n_columns, n)
+        A code a cell.
+    columns : iterable of int
+        The columns whose codes are to be checked.
+
+    Returns
+    -------
+    ndarray of int, shape (n_columns, n)
+        The rows.
+
+    Raises
+    ------
+    TypeError
+        If the rows are not integers.
+    ValueError
+        If their shape is another, or one of the columns holds a code that it does not have.
+    """
+    rows = np.asarray(rows)
+    if rows.ndim != 2 or rows.shape[0] != len(tree.sizes):
+        raise ValueError(f"rows must have shape (n_columns, n) with {len(tree.sizes)} columns, got {rows.shape}")
+    if not np.issubdtype(rows.dtype, np.integer):
+        raise TypeError(f"rows must be integers, got dtype {rows.dtype}")
+    for column in columns if rows.shape[1] else ():
+        if rows[column].min() < 0 or rows[column].max() >= tree.sizes[column]:
+            raise ValueError(f"column {column} of rows holds a code outside 0 to {tree.sizes[column] - 1}")
+    return rows
 
 
 def calibrate(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,19 @@ from hypothesis import strategies as st
 
 from skdp.synthesis._graphical_model import GraphicalModel
 from skdp.synthesis._junction_tree import JunctionTree
-from tests.synthesis.conftest import all_subsets, full_table, graphs, project, random_potentials
+from tests.synthesis.conftest import CHAIN, all_subsets, cells, full_table, graphs, project, random_potentials
+
+
+def all_rows(sizes):
+    return np.indices(sizes).reshape(len(sizes), -1)
+
+
+def forbid(tree, potentials):
+    """Let one value of each clique's first column never occur, so that separators have cells of probability 0."""
+    for clique, potential in zip(tree.cliques, potentials, strict=True):
+        if tree.sizes[clique[0]] > 1:
+            potential[0] = -np.inf
+    return potentials
 
 
 @given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 2.0, 30.0]))
@@ -58,3 +72,106 @@ def test_too_large_a_marginal_is_refused_with_its_size():
     tree = JunctionTree([300, 2, 300, 300, 300], [(0, 1), (1, 2), (1, 3), (1, 4)])
     with pytest.raises(ValueError, match=r"cells \(.* GB\)"):
         GraphicalModel.uniform(tree).marginal((0, 2, 3, 4))
+
+
+@given(graphs(), st.integers(0, 100), st.booleans(), st.data())
+def test_an_expectation_is_the_sum_over_all_cells(graph, seed, zeros, data):
+    tree = JunctionTree(*graph)
+    potentials = random_potentials(tree, seed)
+    potentials = forbid(tree, potentials) if zeros else potentials
+    exact = full_table(tree, potentials)
+    model = GraphicalModel.from_potentials(tree, potentials)
+    columns = data.draw(st.sets(st.integers(0, len(tree.sizes) - 1)))
+    rng = np.random.default_rng(seed)
+    weights = {
+        column: 3 * rng.random(tree.sizes[column]) * (rng.random(tree.sizes[column]) < 0.7) for column in columns
+    }
+    summed = exact
+    for column, vector in weights.items():
+        summed = summed * vector.reshape([-1 if axis == column else 1 for axis in range(exact.ndim)])
+    assert model.expectation(weights) == pytest.approx(summed.sum(), rel=1e-9, abs=1e-12)
+
+
+def test_indicators_of_a_row_have_its_probability(model):
+    sizes = model.tree.sizes
+    rows = all_rows(sizes)
+    found = [
+        model.expectation({column: np.arange(sizes[column]) == code for column, code in enumerate(row)})
+        for row in rows.T
+    ]
+    np.testing.assert_allclose(found, np.exp(model.log_probability(rows)), rtol=1e-9)
+
+
+def test_an_expectation_over_many_columns_needs_no_joint_table():
+    d = 60
+    tree = JunctionTree([3] * d, [(column, column + 1) for column in range(d - 1)])
+    model = GraphicalModel.from_potentials(tree, random_potentials(tree))
+    weights = np.array([0.9, 0.0, 0.4])
+    vector = weights * model.marginal([0])  # then along the chain, as a Markov chain goes
+    for column in range(1, d):
+        pair = model.marginal([column - 1, column])
+        vector = vector / model.marginal([column - 1]) @ pair * weights
+    assert model.expectation(dict.fromkeys(range(d), weights)) == pytest.approx(vector.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        ({5: [1.0]}, "column 5; the model has columns 0 to 4"),
+        ({-1: [1.0] * 6}, "column -1"),
+        ({1: [1.0, 1.0]}, r"column 1 must have shape \(4,\), got \(2,\)"),
+        ({0: [[1.0, 1.0, 1.0]]}, r"column 0 must have shape \(3,\)"),
+        ({0: [1.0, -1e-9, 1.0]}, "column 0 must be finite and not negative"),
+        ({0: [1.0, np.nan, 1.0]}, "column 0 must be finite"),
+        ({0: [1.0, np.inf, 1.0]}, "column 0 must be finite"),
+    ],
+)
+def test_weights_that_are_none_are_refused(weights, match):
+    with pytest.raises(ValueError, match=match):
+        GraphicalModel.uniform(JunctionTree(*CHAIN)).expectation(weights)
+
+
+@given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 2.0, 10.0]), st.booleans())
+def test_every_rows_probability_is_that_of_its_cell(graph, seed, spread, zeros):
+    tree = JunctionTree(*graph)
+    potentials = random_potentials(tree, seed, spread)
+    potentials = forbid(tree, potentials) if zeros else potentials
+    exact = full_table(tree, potentials).ravel()
+    found = GraphicalModel.from_potentials(tree, potentials).log_probability(all_rows(tree.sizes))
+    np.testing.assert_array_equal(found == -np.inf, exact == 0)
+    np.testing.assert_allclose(found[exact > 0], np.log(exact[exact > 0]), atol=1e-8)
+
+
+def test_a_row_that_several_cliques_forbid_has_minus_infinity():
+    tree = JunctionTree([2, 2, 2], [(0, 1), (1, 2)])
+    table = np.array([[0.5, 0.0], [0.5, 0.0]])  # column 1 is never 1: its separator has no probability either
+    model = GraphicalModel(tree, [table, table.T])
+    found = model.log_probability(all_rows((2, 2, 2))).reshape(2, 2, 2)
+    np.testing.assert_array_equal(found[:, 1], -np.inf)
+    np.testing.assert_allclose(found[:, 0], math.log(1 / 4))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+def test_rows_are_any_integers(model, dtype):
+    rows = all_rows(model.tree.sizes)
+    found = model.log_probability(rows.astype(dtype))
+    assert found.shape == (cells(model.tree.sizes),)
+    assert np.exp(found).sum() == pytest.approx(1)
+    np.testing.assert_array_equal(found, model.log_probability(rows))
+    assert model.log_probability(rows[:, :0].astype(dtype)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "match"),
+    [
+        (np.zeros((4, 7), int), ValueError, r"5 columns, got \(4, 7\)"),
+        (np.zeros(5, int), ValueError, r"got \(5,\)"),
+        (np.zeros((5, 7)), TypeError, "dtype float64"),
+        (np.zeros((5, 7), bool), TypeError, "dtype bool"),
+        (np.full((5, 7), 2), ValueError, "column 3 of rows holds a code outside 0 to 1"),
+        (np.full((5, 7), -7), ValueError, "column 0 of rows holds a code outside 0 to 2$"),
+    ],
+)
+def test_rows_that_are_none_are_refused(rows, error, match):
+    with pytest.raises(error, match=match):
+        GraphicalModel.uniform(JunctionTree(*CHAIN)).log_probability(rows)

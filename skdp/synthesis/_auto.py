@@ -1,0 +1,198 @@
+"""Choosing marginals by their gain and their noise: all pairs at once, then what the first model misses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.synthesis._fitted import FittedTable, fit_table
+from skdp.synthesis._guesses import guess_counts
+from skdp.synthesis._junction_tree import Clique
+from skdp.synthesis._marginal import Groups, group
+from skdp.synthesis._plan import Plan
+from skdp.synthesis._private_table import PrivateTable
+from skdp.synthesis._rare_values import group_rare_values
+from skdp.synthesis._scoring import by_workload, measure_columns, score_pairs
+
+_ONE_WAY = Fraction(1, 20)
+_SCORES = Fraction(1, 50)
+_REFINEMENT = Fraction(1, 4)
+
+_MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
+_NOISE = 0.7 * _MEAN_ABSOLUTE
+"""What noise costs a cell, in standard deviations: less than its mean, since negative counts are repaired."""
+
+_COLUMN_WEIGHTS = 1.0, 25.0
+"""What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error."""
+
+_LARGE_ERROR, _SMALL_ERROR = 0.015, 0.003
+_RARE = 3.0
+_CAUTION = 0.5
+_MOST_CANDIDATES = 1000
+
+
+def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
+    """Measure the columns and those marginals that are worth their noise.
+
+    First each column is measured with a twentieth of the budget, and with a fiftieth how far each pair is from the
+    independence of its two columns: what a model gains if it is told the pair. Scores are shrunk towards their mean as
+    far as their noise explains how they differ, and lowered by half a standard deviation of what remains. Then pairs
+    are taken, the most gain for its noise first, as long as the gain is more than the noise that it adds to all that
+    are measured, and the junction tree stays small enough. What is left of the budget is split among the columns and
+    the pairs such that the expected sum of the errors is least ([1]_, [2]_). Values that are too rare for the noise
+    are counted together in the pairs. Where no pair is worth its noise, all of the rest is spent on the columns.
+
+    If noise is small compared with the table, a quarter of the rest is kept for a second round, in which the scores are
+    the distances of pairs and of triples from the first model.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The table.
+    plan : Plan
+        Sizes and limits.
+
+    Returns
+    -------
+    FittedTable
+        The model.
+
+    References
+    ----------
+    .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
+       differentially private synthetic data. PVLDB 15(11).
+    .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
+       differential privacy. PVLDB 7(5): noise against approximation error.
+    """
+    counts = measure_columns(table, plan, _ONE_WAY)
+    error = _relative_error(table, plan, counts)
+    weights = plan.candidates(2)
+    if not weights:
+        measure_columns(table, plan, table.budget.left)
+        return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+    refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
+    rest = (table.budget.left - _SCORES) * (1 - _REFINEMENT if refine else 1)
+    groups = _rare_groups(table, plan, counts, rest)
+    gains = _trusted(score_pairs(table, list(weights), counts, _SCORES, groups), table, _SCORES)
+    column_weight = _column_weight(error)
+    costs = [column_weight * size for size in plan.sizes]
+    chosen = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [])
+    _measure(table, plan, chosen, groups, rest, costs)
+    fitted = fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+    return _refine(table, plan, fitted, chosen) if refine else fitted
+
+
+def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> FittedTable:
+    """Measure what a model misses most: pairs, and triples."""
+    weights = _second_candidates(plan, fitted, measured)
+    share = table.budget.left
+    counts = [fitted.total * fitted.model.marginal((column,)) for column in range(len(plan.sizes))]
+    groups = _rare_groups(table, plan, counts, share)
+    expected = zip(weights, guess_counts(fitted, weights), strict=True)
+    guesses = [group(guess, _of(groups, clique)) for clique, guess in expected]
+    scores = table.score(list(weights), guesses, share / 10, groups)
+    gains = by_workload(_trusted(scores, table, share / 10), weights)
+    chosen = _choose(table, plan, gains, groups, table.budget.left, [], measured)
+    if not chosen:  # the columns are never in vain
+        measure_columns(table, plan, table.budget.left)
+    else:
+        _measure(table, plan, chosen, groups, table.budget.left, [])
+    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+
+
+def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> dict[Clique, int]:
+    """List pairs that were not measured, and triples, those first that cost the model no further cells."""
+    pairs = {pair: weight for pair, weight in plan.candidates(2).items() if pair not in set(measured)}
+    triples = plan.candidates(3)
+    inside = {
+        triple
+        for clique in fitted.model.tree.cliques
+        for triple in itertools.combinations(clique, 3)
+        if triple in triples
+    }
+    others = sorted(set(triples) - inside, key=plan.n_cells)
+    listed = [*pairs, *sorted(inside), *others][:_MOST_CANDIDATES]
+    return {clique: pairs.get(clique) or triples[clique] for clique in listed}
+
+
+def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]) -> float:
+    """Estimate the total-variation distance of each column, if all that is left were spent on columns."""
+    noise = _MEAN_ABSOLUTE * table.budget.std_error(table.budget.left / len(plan.sizes)) * float(np.mean(plan.sizes))
+    return noise / 2 / max(1.0, float(counts[0].sum()))
+
+
+def _column_weight(error: float) -> float:
+    """Weigh columns the more, the more noise there would be in them alone."""
+    least, most = _COLUMN_WEIGHTS
+    return min(most, max(least, most * (error / _LARGE_ERROR) ** 2))
+
+
+def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]], share: Fraction) -> Groups:
+    """Group the values of each column that are rare against the noise of twice as many marginals as columns."""
+    least = _RARE * table.budget.std_error(share / (2 * len(plan.sizes)))
+    return tuple(
+        group_rare_values(count, least, ordered=ordered) for count, ordered in zip(counts, plan.ordered, strict=True)
+    )
+
+
+def _trusted(noisy: NDArray[np.float64], table: PrivateTable, share: Fraction) -> NDArray[np.float64]:
+    """Shrink noisy scores towards their mean (empirical Bayes: of their variance, that of the noise is known)."""
+    error, variance = table.budget.score_error(share, noisy.size), float(noisy.var())
+    kept = max(0.0, 1 - error**2 / variance) if variance > 0 else 0.0
+    return noisy.mean() + (noisy - noisy.mean()) * kept - _CAUTION * error * math.sqrt(kept)
+
+
+def _choose(
+    table: PrivateTable,
+    plan: Plan,
+    gains: Mapping[Clique, float],
+    groups: Groups,
+    share: Fraction,
+    others: Iterable[float],
+    measured: Sequence[Clique],
+) -> list[Clique]:
+    """Take marginals while they gain more than their noise costs all that share the budget."""
+    power = 1 / (1 + float(table.budget.power))
+    unit = table.budget.std_error(share)
+    cost = {clique: (_NOISE * _cells(clique, groups, plan)) ** power for clique in gains}
+    spent = math.fsum((_NOISE * other) ** power for other in others)
+    chosen: list[Clique] = []
+    for clique in sorted(gains, key=lambda clique: gains[clique] / cost[clique], reverse=True):
+        more = unit * ((spent + cost[clique]) ** (1 / power) - spent ** (1 / power))
+        if gains[clique] > more and plan.fits([*measured, *chosen, clique]):
+            chosen.append(clique)
+            spent += cost[clique]
+    return chosen
+
+
+def _measure(
+    table: PrivateTable,
+    plan: Plan,
+    cliques: Sequence[Clique],
+    groups: Groups,
+    share: Fraction,
+    columns: Sequence[float],
+) -> None:
+    """Split a share among the columns, if they have weights, and cliques such that the expected error is least."""
+    singles = [(column,) for column in range(len(columns))]
+    costs = [*columns, *(float(_cells(clique, groups, plan)) for clique in cliques)]
+    for clique, part in zip([*singles, *cliques], table.budget.best_shares(costs, share), strict=True):
+        table.measure(clique, part, _of(groups, clique) if len(clique) > 1 else None)
+
+
+def _cells(clique: Clique, groups: Groups, plan: Plan) -> int:
+    """Count the groups of values of a marginal."""
+    return math.prod(
+        plan.sizes[column] if (members := groups[column]) is None else int(members.max()) + 1 for column in clique
+    )
+
+
+def _of(groups: Groups, clique: Clique) -> Groups | None:
+    """Return the groups of a marginal's columns, None if it has none."""
+    found = tuple(groups[column] for column in clique)
+    return None if all(members is None for members in found) else found

@@ -1,0 +1,126 @@
+"""From noisy marginals to the model of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.oracles import project_to_simplex
+from skdp.synthesis._estimation import fit_model, independent_start
+from skdp.synthesis._graphical_model import GraphicalModel
+from skdp.synthesis._junction_tree import Clique, JunctionTree
+from skdp.synthesis._marginal import Marginal, estimate_total, merge
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTable:  # numpydoc ignore=PR02
+    """What is known of a table.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+        The distribution of its rows.
+    total : float
+        The estimated number of rows, at least 1.
+    std_error : float
+        Of the total.
+    losses : list of float
+        Of the descent, step by step.
+    """
+
+    model: GraphicalModel
+    total: float
+    std_error: float
+    losses: list[float]
+
+
+def fit_table(
+    sizes: Sequence[int],
+    marginals: Sequence[Marginal],
+    *,
+    zeros: Sequence[tuple[Clique, NDArray[np.bool_]]] = (),
+    max_iter: int = 120,
+) -> FittedTable:
+    """Fit a model to all that was measured.
+
+    The descent starts where the columns are independent, each with its own measured distribution; so that is what
+    remains where little is known of how columns hang together.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        The number of values of each column.
+    marginals : sequence of Marginal
+        The measurements, at least one.
+    zeros : sequence of (tuple of int, ndarray of bool)
+        Combinations of values that cannot occur: the columns, and True for such cells.
+    max_iter : int, default=120
+        The largest number of steps.
+
+    Returns
+    -------
+    FittedTable
+        The model; the same input gives the same output.
+    """
+    merged = merge(marginals)
+    total, std_error = estimate_total(merged)
+    cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
+    tree = JunctionTree(sizes, cliques)
+    start = independent_start(tree, [_share(column, size, merged, total) for column, size in enumerate(sizes)])
+    for clique, impossible in zeros:
+        place = tree.holder(clique)
+        assert place is not None  # the tree was made for it
+        shape = [tree.sizes[column] if column in clique else 1 for column in tree.cliques[place]]
+        start[place] = np.where(impossible.reshape(shape), -np.inf, start[place])
+    fit = fit_model(tree, merged, total, max_iter=max_iter, start=start)
+    return FittedTable(fit.model, total, std_error, fit.losses)
+
+
+def one_way_counts(column: int, size: int, marginals: Sequence[Marginal], total: float) -> NDArray[np.float64]:
+    """Estimate the counts of one column: not negative, and adding up to the total.
+
+    Parameters
+    ----------
+    column : int
+        The column.
+    size : int
+        The number of its values.
+    marginals : sequence of Marginal
+        What was measured.
+    total : float
+        The number of records.
+
+    Returns
+    -------
+    ndarray of shape (size,)
+        The projection of the most precise of the measurements; even counts, if there is none.
+    """
+    found = _most_precise(column, marginals)
+    return np.full(size, total / size) if found is None else project_to_simplex(found[0], total)
+
+
+def _share(column: int, size: int, marginals: Sequence[Marginal], total: float) -> NDArray[np.float64]:
+    """Estimate the distribution of a column, positive everywhere."""
+    found = _most_precise(column, marginals)
+    counts = one_way_counts(column, size, marginals, total) + (1.0 if found is None else found[1])
+    return counts / counts.sum()
+
+
+def _most_precise(column: int, marginals: Sequence[Marginal]) -> tuple[NDArray[np.float64], float] | None:
+    """Return the counts of a column with the least noise, and its standard deviation."""
+    best: tuple[NDArray[np.float64], float] | None = None
+    for marginal in marginals:
+        if column not in marginal.clique:
+            continue
+        axis = marginal.clique.index(column)
+        if marginal.groups is not None and marginal.groups[axis] is not None:
+            continue
+        others = tuple(other for other in range(len(marginal.clique)) if other != axis)
+        summed = marginal.counts.sum(axis=others)
+        error = marginal.std_error * (marginal.counts.size / summed.size) ** 0.5
+        if best is None or error < best[1]:
+            best = summed, error
+    return best

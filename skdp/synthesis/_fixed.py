@@ -1,0 +1,70 @@
+"""Measuring marginals that are known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from skdp.synthesis._fitted import FittedTable, fit_table
+from skdp.synthesis._junction_tree import Clique
+from skdp.synthesis._plan import Plan
+from skdp.synthesis._private_table import PrivateTable
+
+
+def measure_cliques(table: PrivateTable, plan: Plan, cliques: Sequence[Clique]) -> FittedTable:
+    """Measure marginals, each with the same share of the budget, so that all counts have the same noise.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The table.
+    plan : Plan
+        Sizes and limits.
+    cliques : sequence of tuple of int
+        What to measure, at least one.
+
+    Returns
+    -------
+    FittedTable
+        The model.
+    """
+    share = table.budget.left * Fraction(1, len(cliques))
+    for clique in cliques:
+        table.measure(clique, share)
+    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+
+
+def measure_independent(table: PrivateTable, plan: Plan) -> FittedTable:
+    """Measure each column by itself.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The table.
+    plan : Plan
+        Sizes and limits.
+
+    Returns
+    -------
+    FittedTable
+        A model of independent columns.
+    """
+    return measure_cliques(table, plan, [(column,) for column in range(len(plan.sizes))])
+
+
+def measure_full(table: PrivateTable, plan: Plan) -> FittedTable:
+    """Measure the whole table, every combination of values.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The table.
+    plan : Plan
+        Sizes and limits.
+
+    Returns
+    -------
+    FittedTable
+        A model that is that table.
+    """
+    return measure_cliques(table, plan, [tuple(range(len(plan.sizes)))])

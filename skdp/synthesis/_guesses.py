@@ -1,0 +1,51 @@
+"""What a fitted model says of many marginals at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.synthesis._fitted import FittedTable
+from skdp.synthesis._junction_tree import Clique
+from skdp.synthesis._sampling import sample
+
+_ROWS = 1 << 17
+
+
+def guess_counts(fitted: FittedTable, cliques: Iterable[Clique], seed: int = 0) -> list[NDArray[np.float64]]:
+    """Return the counts that a model expects.
+
+    Marginals that a clique of the model holds are summed from it. The others are counted in 2**17 sampled rows, which
+    costs much less than computing each; the error of that is the error of a sample.
+
+    Parameters
+    ----------
+    fitted : FittedTable
+        The model.
+    cliques : iterable of tuple of int
+        The marginals.
+    seed : int, default=0
+        Of the sample, so that the same model gives the same counts.
+
+    Returns
+    -------
+    list of ndarray, an axis a column
+        The counts, not rounded.
+    """
+    model, sizes = fitted.model, fitted.model.tree.sizes
+    rows: NDArray[np.int32] | None = None
+    found = []
+    for clique in cliques:
+        if model.tree.holder(clique) is not None:
+            found.append(fitted.total * model.marginal(clique))
+            continue
+        if rows is None:
+            rows = sample(model, _ROWS, np.random.default_rng(seed))
+        shape = [sizes[column] for column in clique]
+        joint = np.ravel_multi_index(tuple(rows[column] for column in clique), shape)
+        counts = np.bincount(joint, minlength=math.prod(shape)).reshape(shape)
+        found.append(counts * (fitted.total / _ROWS))
+    return found

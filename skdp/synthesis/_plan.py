@@ -1,0 +1,94 @@
+"""What every way of choosing marginals needs to know, apart from the table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.synthesis._junction_tree import Clique, eliminate
+
+
+@dataclass(frozen=True)
+class Plan:  # numpydoc ignore=PR02
+    """Public facts and limits.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        The number of values of each column.
+    ordered : tuple of bool
+        Whether neighbouring values of a column are alike.
+    max_cells : int
+        How many cells a clique of the junction tree may have.
+    workload : tuple of tuple of int
+        The marginals that matter; empty for all pairs.
+    max_iter : int
+        Steps of the descent.
+    zeros : tuple of (tuple of int, ndarray of bool)
+        Combinations that cannot occur.
+    """
+
+    sizes: tuple[int, ...]
+    ordered: tuple[bool, ...]
+    max_cells: int
+    workload: tuple[Clique, ...] = ()
+    max_iter: int = 120
+    zeros: tuple[tuple[Clique, NDArray[np.bool_]], ...] = field(default=(), repr=False)
+
+    def n_cells(self, clique: Iterable[int]) -> int:
+        """Count the cells of a table.
+
+        Parameters
+        ----------
+        clique : iterable of int
+            Its columns.
+
+        Returns
+        -------
+        int
+            The product of their sizes.
+        """
+        return math.prod(self.sizes[column] for column in clique)
+
+    def fits(self, cliques: Sequence[Clique]) -> bool:
+        """Say whether a model of some marginals is small enough.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The marginals.
+
+        Returns
+        -------
+        bool
+            True if no clique of their junction tree has more than `max_cells` cells, and all together not more than
+            four times as many.
+        """
+        impossible = [clique for clique, _ in self.zeros]
+        cells = [self.n_cells(clique) for clique in eliminate(self.sizes, [*cliques, *impossible])]
+        return max(cells) <= self.max_cells and sum(cells) <= 4 * self.max_cells
+
+    def candidates(self, order: int) -> dict[Clique, int]:
+        """List the marginals of some order that matter, and how much.
+
+        Parameters
+        ----------
+        order : int
+            The number of columns.
+
+        Returns
+        -------
+        dict of tuple of int to int
+            For each the number of marginals of the workload that hold it. Tables of more than `max_cells` cells are
+            left out.
+        """
+        columns = range(len(self.sizes))
+        workload = self.workload or [tuple(columns)]
+        found = Counter(subset for wanted in workload for subset in itertools.combinations(wanted, order))
+        return {clique: weight for clique, weight in found.items() if self.n_cells(clique) <= self.max_cells}

@@ -1,0 +1,167 @@
+"""A table whose counts come out with noise only: what the selection of marginals works on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.randomness import ByteSource
+from skdp.synthesis._junction_tree import Clique
+from skdp.synthesis._marginal import Groups, Marginal, group
+from skdp.synthesis._noise import NoiseBudget
+
+_MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use
+
+
+class PrivateTable:
+    """Integer codes of a table, a budget, and what was measured so far.
+
+    Nothing but noisy counts, noisy scores and choices leave it; each takes its share of the budget first.
+
+    Parameters
+    ----------
+    codes : sequence of ndarray of int
+        The columns.
+    sizes : sequence of int
+        The number of values of each.
+    budget : NoiseBudget
+        What may be spent.
+    source : ByteSource
+        The coins of the noise.
+    say : callable, optional
+        Is told what is measured: for a progress bar.
+
+    Attributes
+    ----------
+    marginals : list of Marginal
+        What was measured, in order.
+    """
+
+    def __init__(
+        self,
+        codes: Sequence[NDArray[np.integer]],
+        sizes: Sequence[int],
+        budget: NoiseBudget,
+        source: ByteSource,
+        say: Callable[[str], Any] | None = None,
+    ) -> None:
+        self._codes, self._source = codes, source
+        self._kept: dict[Clique, NDArray[np.int64]] = {}
+        self._n_kept = 0
+        self.sizes, self.budget = tuple(sizes), budget
+        self.say = say or (lambda message: None)
+        self.marginals: list[Marginal] = []
+
+    def measure(self, clique: Clique, share: Fraction, groups: Groups | None = None) -> Marginal:
+        """Measure a marginal.
+
+        Parameters
+        ----------
+        clique : tuple of int
+            The columns, increasing.
+        share : Fraction
+            What it may cost.
+        groups : tuple of (ndarray of int or None), optional
+            Values that are counted together.
+
+        Returns
+        -------
+        Marginal
+            The noisy counts; they are in `marginals` too.
+        """
+        true = group(self._count(clique), groups)
+        noisy = self.budget.counts(self._source, share, true)
+        self.marginals.append(Marginal(clique, noisy, self.budget.std_error(share), groups))
+        return self.marginals[-1]
+
+    def score(
+        self, cliques: Sequence[Clique], guesses: Sequence[NDArray[np.float64]], share: Fraction, groups: Groups
+    ) -> NDArray[np.float64]:
+        """Measure how far guesses of some marginals are off, in records.
+
+        A guess is rounded to integers, so a record changes its distance to the counts by exactly 1.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The columns of each candidate.
+        guesses : sequence of ndarray
+            Of the counts, by groups of values.
+        share : Fraction
+            What all scores together may cost.
+        groups : tuple of (ndarray of int or None)
+            For each column of the table, values that are counted together.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_candidates,)
+            The L1 distances with noise.
+        """
+        return self.budget.scores(self._source, share, self._distances(cliques, guesses, groups))
+
+    def choose(
+        self,
+        cliques: Sequence[Clique],
+        guesses: Sequence[NDArray[np.float64]],
+        weights: Sequence[int],
+        penalties: Sequence[int],
+        share: Fraction,
+    ) -> int:
+        """Choose a marginal of which a guess is far off.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The columns of each candidate.
+        guesses : sequence of ndarray
+            Of the counts.
+        weights : sequence of int
+            By which each distance is multiplied, positive.
+        penalties : sequence of int
+            Subtracted from each distance before.
+        share : Fraction
+            What the choice may cost.
+
+        Returns
+        -------
+        int
+            The index of the candidate.
+        """
+        distances = self._distances(cliques, guesses, (None,) * len(self.sizes))
+        scores = (distances - np.array(penalties, np.int64)) * np.array(weights, np.int64)
+        return self.budget.choose(self._source, share, scores, max(weights))
+
+    def _distances(
+        self, cliques: Sequence[Clique], guesses: Sequence[NDArray[np.float64]], groups: Groups
+    ) -> NDArray[np.int64]:
+        return np.array(
+            [
+                np.abs(group(self._count(clique), tuple(groups[column] for column in clique)) - _rounded(guess)).sum()
+                for clique, guess in zip(cliques, guesses, strict=True)
+            ],
+            np.int64,
+        )
+
+    def _count(self, clique: Clique) -> NDArray[np.int64]:
+        """Count the records of each cell."""
+        if clique in self._kept:
+            return self._kept[clique]
+        shape = [self.sizes[column] for column in clique]
+        joint = self._codes[clique[0]].astype(np.intp)
+        for column in clique[1:]:
+            joint *= self.sizes[column]
+            joint += self._codes[column]
+        counts = np.bincount(joint, minlength=math.prod(shape)).reshape(shape)
+        self._n_kept += counts.size
+        if self._n_kept <= _MOST_KEPT:
+            self._kept[clique] = counts
+        return counts
+
+
+def _rounded(guess: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.rint(guess).astype(np.int64)

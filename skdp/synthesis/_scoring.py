@@ -1,0 +1,93 @@
+"""How much a model gains by being told a pair: the same for every way of choosing pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.synthesis._fitted import one_way_counts
+from skdp.synthesis._junction_tree import Clique
+from skdp.synthesis._marginal import Groups, estimate_total, group
+from skdp.synthesis._plan import Plan
+from skdp.synthesis._private_table import PrivateTable
+
+
+def measure_columns(table: PrivateTable, plan: Plan, share: Fraction) -> list[NDArray[np.float64]]:
+    """Measure each column by itself.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The table.
+    plan : Plan
+        Sizes.
+    share : Fraction
+        What all of them may cost.
+
+    Returns
+    -------
+    list of ndarray
+        Estimates of each column's counts, not negative; all columns have the same total.
+    """
+    for column, part in enumerate(table.budget.best_shares(plan.sizes, share)):
+        table.measure((column,), part)
+    total, _ = estimate_total(table.marginals)
+    return [one_way_counts(column, size, table.marginals, total) for column, size in enumerate(plan.sizes)]
+
+
+def score_pairs(
+    table: PrivateTable,
+    pairs: Sequence[Clique],
+    counts: Sequence[NDArray[np.float64]],
+    share: Fraction,
+    groups: Groups | None = None,
+) -> NDArray[np.float64]:
+    """Measure how many records are misplaced, counted twice, where the columns of a pair are taken as independent.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The table.
+    pairs : sequence of tuple of int
+        The candidates.
+    counts : sequence of ndarray
+        Estimates of each column's counts.
+    share : Fraction
+        What all scores together may cost.
+    groups : tuple of (ndarray of int or None), optional
+        For each column, values that are counted together.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_pairs,)
+        The L1 distances with noise.
+    """
+    groups = groups or (None,) * len(counts)
+    total = max(1.0, float(counts[0].sum()))
+    rough = [group(count, (members,)) for count, members in zip(counts, groups, strict=True)]
+    guesses = [np.outer(rough[first], rough[second]) / total for first, second in pairs]
+    return table.score(pairs, guesses, share, groups)
+
+
+def by_workload(gains: NDArray[np.float64], weights: Mapping[Clique, int]) -> dict[Clique, float]:
+    """Weigh gains by how many marginals of the workload they are for.
+
+    Parameters
+    ----------
+    gains : ndarray of shape (n_cliques,)
+        In the order of the weights.
+    weights : mapping of tuple of int to int
+        Positive.
+
+    Returns
+    -------
+    dict of tuple of int to float
+        The gains, those of the largest weight as they were.
+    """
+    largest = max(weights.values(), default=1)
+    return {
+        clique: float(gain) * weight / largest for (clique, weight), gain in zip(weights.items(), gains, strict=True)
+    }

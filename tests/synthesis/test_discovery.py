@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp import Domain
+from skdp.coding import ColumnError
+from skdp.randomness import SeededSource
+from skdp.synthesis import _discovery
+from skdp.synthesis._discovery import count_values, discover_values, discovery_threshold
+
+TINY = Decimal(10) ** -60
+"""Far more than 80 digits leave open."""
+
+PROMISES = [  # epsilon, delta, rows a person; a single value is the worst case in some, many values in others
+    (Fraction(1), Fraction(1, 100), 1),
+    (Fraction(3), Fraction(1, 10**6), 1),
+    (Fraction(1, 2), Fraction(1, 10), 2),
+    (Fraction(4), Fraction(1, 100), 2),
+    (Fraction(1), Fraction(1, 50), 3),
+    (Fraction(9, 2), Fraction(1, 1000), 3),
+    (Fraction(2), Fraction(2, 5), 3),
+]
+
+
+@pytest.fixture(autouse=True)
+def eighty_digits():
+    with localcontext(prec=80):
+        yield
+
+
+def number(fraction):
+    return Decimal(fraction.numerator) / fraction.denominator
+
+
+def publishes(count, threshold, ratio):
+    """P(count + noise >= threshold) by the law of discrete Laplace noise, ratio = e^(-1/b); never for a count of 0."""
+    if count == 0:
+        return Decimal(0)
+    distance = threshold - count
+    return ratio**distance / (1 + ratio) if distance > 0 else 1 - ratio ** (1 - distance) / (1 + ratio)
+
+
+def law(counts, threshold, ratio):
+    """The probability of every set of published values."""
+    chances = [publishes(count, threshold, ratio) for count in counts]
+    return [
+        math.prod(chance if out else 1 - chance for chance, out in zip(chances, published, strict=True))
+        for published in itertools.product([False, True], repeat=len(counts))
+    ]
+
+
+def divergence(law, other, power):
+    return sum(max(Decimal(0), p - power * q) for p, q in zip(law, other, strict=True))
+
+
+def worst_delta(epsilon, rows, threshold):
+    """The least delta for all pairs of neighbouring tables of three values, with counts around all that matters."""
+    ratio, power = (-number(epsilon) / rows).exp(), number(epsilon).exp()
+    people = [person for person in itertools.product(range(rows + 1), repeat=3) if 0 < sum(person) <= rows]
+    levels = sorted({0, 1, 2, threshold - 1, threshold, threshold + 1})
+    # A table in another order is the same table.
+    worst = Decimal(0)
+    for table in itertools.combinations_with_replacement(levels, 3):
+        before = law(table, threshold, ratio)
+        for person in people:
+            after = law([count + more for count, more in zip(table, person, strict=True)], threshold, ratio)
+            worst = max(worst, divergence(before, after, power), divergence(after, before, power))
+    return worst
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "rows"), PROMISES)
+def test_no_neighbours_differ_by_more_than_promised_and_one_less_would_not_do(epsilon, delta, rows):
+    threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=rows)
+    assert worst_delta(epsilon, rows, threshold) <= number(delta) + TINY
+    assert worst_delta(epsilon, rows, threshold - 1) > number(delta) + TINY
+
+
+def partitions(total, largest):
+    if total == 0:
+        yield ()
+    for first in range(min(total, largest), 0, -1):
+        yield from ((first, *rest) for rest in partitions(total - first, first))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12)])
+@pytest.mark.parametrize("delta", [Fraction(9, 20), Fraction(1, 10), Fraction(1, 10**9)])
+def test_the_worst_person_among_all_divisions_of_rows_decides(epsilon, delta, rows):
+    ratio = (-number(epsilon) / rows).exp()
+    threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=rows)
+
+    def worst(threshold):
+        people = [person for used in range(1, rows + 1) for person in partitions(used, used)]
+        return max(1 - math.prod(1 - publishes(m, threshold, ratio) for m in person) for person in people)
+
+    assert worst(threshold) <= number(delta) + TINY
+    assert worst(threshold - 1) > number(delta) + TINY
+
+
+def test_both_extremes_are_the_worst_somewhere():
+    small = [discovery_threshold(epsilon=1, delta=1e-3, max_rows_per_person=k) for k in (1, 6)]
+    assert small[1] > 6 * (small[0] - 1) + 1  # k values: more than what one value of k rows would ask for
+    assert discovery_threshold(epsilon=60, delta=1e-3, max_rows_per_person=6) == 7  # one value: 6 rows and a bit
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "rows"), [(1, 1e-300, 1), (1e-6, 1e-9, 1000), (700, 0.99, 1)])
+def test_extreme_promises_have_a_threshold(epsilon, delta, rows):
+    assert discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=rows) > rows
+
+
+def test_a_value_is_published_when_count_plus_noise_reaches_the_threshold(monkeypatch):
+    asked = []
+
+    def noise(source, scale, size):
+        asked.append((source, scale, size))
+        return np.array([0, -1, 2, -3, 1])
+
+    monkeypatch.setattr(_discovery, "discrete_laplace", noise)
+    promise = {"epsilon": Fraction(3, 2), "delta": 0.01, "max_rows_per_person": 2}
+    t = discovery_threshold(**promise)
+    counts = np.array([t, 0, t, t - 2, t + 2, t - 2])
+    assert discover_values("source", ["a", "never", "b", "c", "d", None], counts, **promise) == ["a", "c"]
+    assert asked == [("source", Fraction(4, 3), 5)]
+
+
+def test_a_value_that_nobody_has_is_never_published():
+    for seed in range(20):
+        assert discover_values(SeededSource(seed), ["a", "b"], np.zeros(2, int), epsilon=0.01, delta=0.4) == []
+
+
+def test_values_of_any_frame_are_counted_in_a_fixed_order(make_frame):
+    frame = make_frame({"word": ["b", None, "a", "b", "c"], "number": [3, 1, 3, 2, 3]})
+    columns = frame.columns if isinstance(frame, pa.Table) else [frame["word"], frame["number"]]
+    counted = [count_values(column) for column in columns]
+    assert [(values, counts.tolist()) for values, counts in counted] == [
+        (["a", "b", "c", None], [1, 2, 1, 1]),
+        ([1, 2, 3], [1, 1, 3]),
+    ]
+    assert all(type(value) is int for value in counted[1][0])
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (np.array([1.5, math.inf, math.nan, 1.5, -math.inf]), {1.5: 2, None: 1}),
+        (pl.Series([math.nan, None, -0.0, 0.0]), {0: 2, None: 2}),
+        (pa.chunked_array([[0.0, -0.0], [2.5]]), {0: 2, 2.5: 1}),
+        (pd.Series([True, False, True]), {False: 1, True: 2}),
+        (pd.Series([True, None, True], dtype=object), {True: 2, None: 1}),
+        (pl.Series([dt.date(2020, 1, 2), dt.date(2020, 1, 1)]), {dt.date(2020, 1, 1): 1, dt.date(2020, 1, 2): 1}),
+        (pd.Series(["b", "a"], dtype=pd.CategoricalDtype(["z", "b", "a"])), {"a": 1, "b": 1}),
+        (pd.Series([0.1, 0.1], dtype="float32"), {float(np.float32(0.1)): 2}),
+        (pd.Series([2**63, 10**30, 10**30], dtype=object), {2**63: 1, 10**30: 2}),
+        (np.array([], dtype=object), {}),
+        (np.array([None, None], dtype=object), {None: 2}),
+    ],
+)
+def test_what_is_counted(column, expected):
+    values, counts = count_values(column)
+    assert dict(zip(values, counts.tolist(), strict=True)) == expected
+    assert list(values) == list(expected)
+    assert counts.dtype == np.int64
+    if values:
+        assert Domain({"x": values})["x"].values == tuple(values)
+
+
+@pytest.mark.parametrize(
+    "rows", [[1, 1.0], [0.0, -0.0], [0.5, Fraction(1, 2)], [Fraction(4, 2), 2], [np.float32(3), 3]]
+)
+def test_no_row_decides_how_a_value_is_written(rows):
+    written = {repr(count_values(pd.Series(order, dtype=object))[0]) for order in itertools.permutations(rows)}
+    alone = {repr(count_values(pd.Series([row], dtype=object))[0]) for row in rows}
+    assert len(written | alone) == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (pd.Series(["a", 1], dtype=object), "several kinds"),
+        (pd.Series([1, True], dtype=object), "several kinds"),
+        (pd.Series([pd.Timestamp(0)]), "holds values of type datetime"),
+        (pd.Series([b"a"], dtype=object), "holds values of type bytes"),
+    ],
+)
+def test_other_columns_are_refused(column, match):
+    with pytest.raises(ColumnError, match=match):
+        count_values(column)
+
+
+@pytest.mark.parametrize(
+    ("promise", "error", "match"),
+    [
+        ({"epsilon": 0, "delta": 0.1}, ValueError, "epsilon must be"),
+        ({"epsilon": 1, "delta": 0}, ValueError, "delta must be above 0"),
+        ({"epsilon": 1, "delta": 1}, ValueError, "delta must be"),
+        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": 0}, ValueError, "max_rows_per_person must be at least 1"),
+        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": 1.5}, TypeError, "max_rows_per_person .* got float"),
+        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": True}, TypeError, "max_rows_per_person .* got bool"),
+    ],
+)
+def test_wrong_promises_are_refused_before_any_draw(promise, error, match, scripted_source):
+    with pytest.raises(error, match=match):
+        discover_values(scripted_source(), ["a"], np.array([5]), **promise)
+
+
+def test_frequent_values_of_adult_like_columns_are_found():
+    column = pl.Series(["Private"] * 4000 + ["State-gov"] * 200 + [None] * 100 + ["Never-worked"])
+    found = discover_values(SeededSource(1), *count_values(column), epsilon=1, delta=1e-9)
+    assert found == ["Private", "State-gov", None]
