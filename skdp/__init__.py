@@ -27,6 +27,7 @@ from skdp.local import (
     recommend_strategy,
 )
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
+from skdp.synthesis import DPMarginalSynthesizer
 
 __version__ = "0.1.0"
 
@@ -34,6 +35,7 @@ __all__ = [
     "BudgetExceeded",
     "DPHistogram",
     "DPKBinsDiscretizer",
+    "DPMarginalSynthesizer",
     "DPMean",
     "DPMinMaxScaler",
     "DPQuantileBinarizer",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from skdp.base import draft_domain_toml
 from skdp.coding import distinct_values
 from skdp.datasets import load_adult
 from skdp.domain import Domain, Interval
@@ -35,6 +36,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="skdp", description="Differential privacy for scikit-learn work.")
     commands = parser.add_subparsers(dest="command", required=True)
+    _add_report(commands)
+    _add_draft_domain(commands)
+    options = parser.parse_args(arguments)
+    try:
+        written = options.run(options)
+    except (ImportError, OSError, ValueError, TypeError) as error:
+        options.parser.error(str(error))
+    print(f"Wrote {written}")
+    return 0
+
+
+def _add_report(commands: Any) -> None:
     report = commands.add_parser(
         "report",
         help="show what local differential privacy costs, on Adult or on your own table",
@@ -60,21 +73,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="COLUMN=EDGE,EDGE,...",
         help="bins for a numeric column, such as age=0,38,120",
     )
-    options = parser.parse_args(arguments)
+    report.set_defaults(parser=report, run=_run_report)
+
+
+def _add_draft_domain(commands: Any) -> None:
+    draft = commands.add_parser(
+        "draft-domain",
+        help="write a first draft of a domain file, to be edited",
+        description="Read a table and write a domain file (TOML) for you to edit. The draft shows values of the data: "
+        "it is not private until you have replaced them by what is publicly known.",
+    )
+    draft.add_argument("data", type=Path, help="your table: a CSV or Parquet file")
+    draft.add_argument("domain", type=Path, help="the file to write; one that exists is never overwritten")
+    draft.add_argument("--bins", type=_positive, default=32, help="the most bins of a column of numbers (default: 32)")
+    draft.add_argument(
+        "--max-values", type=_positive, default=100, help="the most values to list of another column (default: 100)"
+    )
+    draft.set_defaults(parser=draft, run=_run_draft_domain)
+
+
+def _run_report(options: argparse.Namespace) -> Path:
     if (options.data is None) != (options.columns is None):
-        report.error("--data and --columns go together")
+        raise ValueError("--data and --columns go together")
     if options.edges and options.data is None:
-        report.error("--edges goes with --data")
+        raise ValueError("--edges goes with --data")
     for name in ("epsilon", "columns"):
         given = getattr(options, name) or []
         if len(set(given)) < len(given):
-            report.error(f"--{name} names something twice")
-    try:
-        page = _run_adult(options) if options.data is None else _run_own(options)
-    except (ImportError, OSError, ValueError, TypeError) as error:
-        report.error(str(error))
-    print(f"Wrote {page}")
-    return 0
+            raise ValueError(f"--{name} names something twice")
+    return _run_adult(options) if options.data is None else _run_own(options)
+
+
+def _run_draft_domain(options: argparse.Namespace) -> Path:
+    if options.domain.exists():
+        raise ValueError(f"{options.domain} exists already; choose another name, or remove it")
+    text = draft_domain_toml(_read_frame(options.data), bins=options.bins, max_values=options.max_values)
+    with options.domain.open("x", encoding="utf-8") as file:
+        file.write(text)
+    # The remarks stand at the top of the file, before the first empty line.
+    print(*(line.removeprefix("# ") for line in text.partition("\n\n")[0].splitlines()), sep="\n", file=sys.stderr)
+    return options.domain
 
 
 def _run_adult(options: argparse.Namespace) -> Path:
@@ -93,7 +131,7 @@ def _run_adult(options: argparse.Namespace) -> Path:
 
 
 def _run_own(options: argparse.Namespace) -> Path:
-    frame = pd.read_parquet(options.data) if options.data.suffix == ".parquet" else pd.read_csv(options.data)
+    frame = _read_frame(options.data)
     absent = [name for name in options.columns if name not in frame.columns]
     if absent:
         raise ValueError(f"{options.data.name} has no columns {absent}; it has {frame.columns.to_list()}")
@@ -127,6 +165,10 @@ def _run_own(options: argparse.Namespace) -> Path:
         notes=notes,
         progress=_progress_bar,
     )
+
+
+def _read_frame(path: Path) -> pd.DataFrame:
+    return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
 
 
 def _observed(column: pd.Series) -> list[Any]:

@@ -43,7 +43,14 @@ class CentralEstimator(BaseEstimator):
         """Read a private table; even a table without rows is answered, since how many rows there are is private."""
         return read_input(self, X, reset=True, least=0)
 
-    def _spend(self, columns: Sequence[Any], mechanism: str, *, delta: Fraction | float = 0.0) -> ByteSource:
+    def _spend(
+        self,
+        columns: Sequence[Any],
+        mechanism: str,
+        *,
+        delta: Fraction | float = 0.0,
+        rho: Fraction | None = None,
+    ) -> ByteSource:
         """Charge what the fit releases, keep the promise on the estimator, and return the coins."""
         guarantee = PrivacyGuarantee(
             round_up(check_epsilon(self.epsilon)),
@@ -53,6 +60,7 @@ class CentralEstimator(BaseEstimator):
             scope=tuple(columns),
             mechanism=mechanism,
             secure=self.random_state is None,
+            rho=None if rho is None else round_up(rho),
         )
         if self.ledger is not None:
             self.ledger.charge(guarantee, type(self).__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skdp.coding import ColumnError, decoder
 from skdp.domain._categories import Categories
 from skdp.domain._interval import Interval
+from skdp.domain._toml import read_toml, write_toml
 
 Codes = NDArray[np.unsignedinteger]
 
@@ -114,6 +115,88 @@ class Domain:
             The smaller domain.
         """
         return Domain({column: self._attributes[column] for column in columns})
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        r"""Read the text of a domain file: what `to_toml` gave, or what a person wrote.
+
+        A table ``[columns.NAME]`` for each column, in order, has either ``values`` (``missing = true`` adds None to
+        them, at the end; a number puts it there), or ``low``, ``high`` and ``bins``, or ``edges``.
+
+        Parameters
+        ----------
+        text : str
+            TOML, not a path.
+
+        Returns
+        -------
+        Domain
+            The columns, in the order of the file.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no such file; the error names the column and the key.
+
+        Examples
+        --------
+        >>> text = '''
+        ... [columns.age]
+        ... low = 15
+        ... high = 95
+        ... bins = 16
+        ...
+        ... [columns."marital.status"]
+        ... values = ["never married", "married", "divorced", "widowed"]
+        ... missing = true
+        ... '''
+        >>> domain = Domain.from_toml(text)
+        >>> domain.sizes
+        (16, 5)
+        >>> Domain.from_toml(domain.to_toml()) == domain
+        True
+        >>> Domain.from_toml("[columns.age]\nlow = 15")
+        Traceback (most recent call last):
+            ...
+        ValueError: column 'age': expected values (and missing), or low, high and bins, or edges; got low
+        """
+        return cls(read_toml(text))
+
+    def to_toml(self, *, comments: Mapping[Any, str] | None = None) -> str:
+        """Write the domain as the text of a file, for people to read and edit.
+
+        Parameters
+        ----------
+        comments : mapping of column name to text, optional
+            Remarks to write above some of the columns.
+
+        Returns
+        -------
+        str
+            TOML, from which `from_toml` makes an equal domain. An `Interval` of bins of equal width is written by
+            its ends, any other by its edges.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column's name is no text, or a value is none of text, number, boolean, date and time.
+
+        Examples
+        --------
+        >>> domain = Domain({"age": Interval(0, 100, bins=20), "sex": ["Female", "Male", None]})
+        >>> print(domain.to_toml(comments={"age": "In years."}))
+        # In years.
+        [columns.age]
+        low = 0
+        high = 100
+        bins = 20
+        <BLANKLINE>
+        [columns.sex]
+        values = ["Female", "Male"]
+        missing = true
+        <BLANKLINE>
+        """
+        return write_toml(self._attributes, comments or {})
 
     def encode(self, columns: Iterable[Any]) -> list[Codes]:
         """Code the columns of a table.

@@ -1,1 +1,5 @@
 """Synthetic tables from private marginals: graphical models, their inference, and their samples."""
+
+from skdp.synthesis._synthesizer import DPMarginalSynthesizer
+
+__all__ = ["DPMarginalSynthesizer"]

@@ -37,15 +37,15 @@ def guess_counts(fitted: FittedTable, cliques: Iterable[Clique], seed: int = 0) 
     """
     model, sizes = fitted.model, fitted.model.tree.sizes
     rows: NDArray[np.int32] | None = None
-    found = []
+    found: list[NDArray[np.float64]] = []
     for clique in cliques:
         if model.tree.holder(clique) is not None:
-            found.append(fitted.total * model.marginal(clique))
+            found.append(np.multiply(model.marginal(clique), fitted.total))
             continue
         if rows is None:
             rows = sample(model, _ROWS, np.random.default_rng(seed))
         shape = [sizes[column] for column in clique]
         joint = np.ravel_multi_index(tuple(rows[column] for column in clique), shape)
         counts = np.bincount(joint, minlength=math.prod(shape)).reshape(shape)
-        found.append(counts * (fitted.total / _ROWS))
+        found.append(counts.astype(float) * (fitted.total / _ROWS))
     return found

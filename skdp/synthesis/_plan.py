@@ -56,6 +56,21 @@ class Plan:  # numpydoc ignore=PR02
         """
         return math.prod(self.sizes[column] for column in clique)
 
+    def largest_clique(self, cliques: Sequence[Clique]) -> int:
+        """Count the cells of the largest clique of a model of some marginals.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The marginals.
+
+        Returns
+        -------
+        int
+            In the junction tree.
+        """
+        return max(self.n_cells(clique) for clique in eliminate(self.sizes, cliques))
+
     def fits(self, cliques: Sequence[Clique]) -> bool:
         """Say whether a model of some marginals is small enough.
 

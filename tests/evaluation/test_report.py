@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skdp import Domain, Interval
 from skdp.cli import main
 from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report
@@ -144,3 +145,51 @@ class TestCommand:
         with pytest.raises(SystemExit):
             main(["report", "--data", str(path), "--columns", "a", "b"])
         assert "1,600 cells together (a: 40, b: 40), too many to show" in capsys.readouterr().err
+
+
+class TestDraftDomain:
+    @pytest.fixture
+    def table(self, tmp_path):
+        path = tmp_path / "people.csv"
+        people = {"age": range(20, 80), "sex": ["f", "m", None] * 20, "name": [f"p{index}" for index in range(60)]}
+        pd.DataFrame(people).to_csv(path, index=False)
+        return path
+
+    @pytest.mark.parametrize("suffix", ["csv", "parquet"])
+    def test_a_draft_is_written_with_its_warning(self, table, tmp_path, capsys, suffix):
+        if suffix == "parquet":
+            pd.read_csv(table).to_parquet(table.with_suffix(".parquet"))
+        out = tmp_path / "domain.toml"
+        words = ["draft-domain", table.with_suffix(f".{suffix}"), out, "--bins", "12", "--max-values", "50"]
+        assert main([str(word) for word in words]) == 0
+        text = out.read_text(encoding="utf-8")
+        assert Domain.from_toml(text) == Domain({"age": Interval(20, 80, bins=12), "sex": ["f", "m", None]})
+        shown = capsys.readouterr()
+        assert shown.out == f"Wrote {out}\n"
+        for phrase in ("edit it from public knowledge", "Column 'name' is left out"):
+            assert phrase in text.split("[columns")[0]
+            assert phrase in shown.err
+
+    def test_a_file_is_never_overwritten(self, table, tmp_path, capsys):
+        out = tmp_path / "domain.toml"
+        out.write_text("edited", encoding="utf-8")
+        with pytest.raises(SystemExit):
+            main(["draft-domain", str(table), str(out)])
+        assert "exists already" in capsys.readouterr().err
+        assert out.read_text(encoding="utf-8") == "edited"
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["no such file.csv"], "no such file.csv"),
+            (["TABLE", "--bins", "0"], "a whole number of at least 1"),
+            (["TABLE", "--max-values", "x"], "a whole number of at least 1"),
+        ],
+    )
+    def test_mistakes_are_explained(self, table, tmp_path, capsys, words, message):
+        words = [str(table) if word == "TABLE" else word for word in words]
+        with pytest.raises(SystemExit) as caught:
+            main(["draft-domain", *words[:1], str(tmp_path / "domain.toml"), *words[1:]])
+        assert caught.value.code == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "domain.toml").exists()

@@ -1,0 +1,217 @@
+"""A first draft of a domain, read from the data: for a person to edit, not for a release."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base._domain import _from_dtypes, _level_of_the_caller
+from skdp.coding import ColumnError, distinct_values, kind_of, to_numbers
+from skdp.domain import Categories, Domain, Interval
+from skdp.frames import is_frame, read_table
+from skdp.privacy import PrivacyLeakWarning
+
+_REMARK = (
+    "A draft that was read from the data, without any protection: which values occur,\n"
+    "and how far the numbers go, is private.\n"
+    "Before you use it for a release, edit it from public knowledge: a code book, a form, a law."
+)
+"""What stands at the top of a drafted file."""
+
+_WHOLE_STEPS = (1, 2, 3, 4, 5, 6, 8)
+_STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+
+
+def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain:
+    """Read a table and propose a domain for it: a draft, to be edited from public knowledge before any release.
+
+    A column of numbers with more than `bins` distinct values becomes an `Interval` of bins of equal width, with ends
+    that are rounded outwards. Of any other column the values are listed, None at the end if some are missing; a column
+    with more than `max_values` of them (names, numbers of records) is left out. A categorical dtype (pandas categories,
+    polars Enum) is taken as it is declared.
+
+    Parameters
+    ----------
+    frame : pandas, polars or pyarrow table
+        The private table.
+    bins : int, default=32
+        The most bins of an interval.
+    max_values : int, default=100
+        The most values that are listed of a column that does not hold numbers.
+
+    Returns
+    -------
+    Domain
+        The columns that could be drafted, in order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no table, `bins` or `max_values` are no whole numbers of at least 1, or no column can be drafted.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Always: it names the columns that were left out, and those whose missing values have no place in an interval.
+
+    Notes
+    -----
+    **Privacy.** None: the draft shows values of the data. A guarantee that is stated for a domain does not cover how
+    the domain was chosen, so replace what was read by what everybody may know.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"age": range(17, 91), "sex": ["Female", "Male"] * 37})
+    >>> with warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning):
+    ...     print(draft_domain(people).to_toml())
+    [columns.age]
+    low = 15
+    high = 93
+    bins = 26
+    <BLANKLINE>
+    [columns.sex]
+    values = ["Female", "Male"]
+    <BLANKLINE>
+    """
+    domain, remarks = _draft(frame, bins, max_values)
+    lines = [f"{_REMARK}", *(f"column {name!r}: {remark}" for name, remark in remarks.items())]
+    warnings.warn("\n".join(lines), PrivacyLeakWarning, stacklevel=_level_of_the_caller())
+    return domain
+
+
+def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
+    """Write the draft of `draft_domain` as the text of a domain file whose comments say what to do.
+
+    Parameters
+    ----------
+    frame : pandas, polars or pyarrow table
+        The private table.
+    bins : int, default=32
+        The most bins of an interval.
+    max_values : int, default=100
+        The most values that are listed of a column that does not hold numbers.
+
+    Returns
+    -------
+    str
+        TOML, for `Domain.from_toml`. The comments say that it must be edited, and which columns were left out.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `draft_domain` does, or if TOML cannot hold a column's name.
+
+    Notes
+    -----
+    **Privacy.** None: see `draft_domain`. The text itself carries the warning.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> print(draft_domain_toml(pd.DataFrame({"sex": ["Female", None]})))
+    # A draft that was read from the data, without any protection: which values occur,
+    # and how far the numbers go, is private.
+    # Before you use it for a release, edit it from public knowledge: a code book, a form, a law.
+    <BLANKLINE>
+    [columns.sex]
+    values = ["Female"]
+    missing = true
+    <BLANKLINE>
+    """
+    domain, remarks = _draft(frame, bins, max_values)
+    left_out = [f"Column {name!r} {remark}." for name, remark in remarks.items() if name not in domain.columns]
+    head = "\n".join(f"# {line}" for line in [*_REMARK.split("\n"), *left_out])
+    comments = {name: f"This column {remark}." for name, remark in remarks.items() if name in domain.columns}
+    return f"{head}\n\n{domain.to_toml(comments=comments)}"
+
+
+def _draft(frame: Any, bins: int, max_values: int) -> tuple[Domain, dict[Any, str]]:
+    """Return the draft, and remarks on some columns; a column that is left out always has one."""
+    for name, number in (("bins", bins), ("max_values", max_values)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
+    if not is_frame(frame):
+        raise TypeError(f"expected a pandas, polars or pyarrow table, got {type(frame).__name__}")
+    table = read_table(frame)
+    found, remarks = {}, {}
+    declared = _from_dtypes(table)
+    for name, column in zip(table.names, table.columns, strict=True):
+        try:
+            attribute, remark = _draft_column(column, declared.get(name), bins, max_values)
+            found[name] = attribute
+            if remark:
+                remarks[name] = remark
+        except (ColumnError, _LeftOut) as error:
+            remarks[name] = f"is left out: it {error}"
+    if not found:
+        raise ValueError(f"no column can be drafted; {'; '.join(f'{name!r} {why}' for name, why in remarks.items())}")
+    return Domain(found), remarks
+
+
+class _LeftOut(ValueError):
+    """No domain can be drafted for a column; the message goes on after "it", and holds no value."""
+
+
+def _draft_column(
+    column: Any, declared: list[Any] | None, bins: int, max_values: int
+) -> tuple[Categories | Interval, str]:
+    values, missing = distinct_values(column)
+    end = [None] if missing else []
+    if declared:
+        return Categories([*declared, *end]), ""
+    kind = kind_of(values[0]) if values else "nothing"
+    if kind == "number":
+        if len(values) > bins:
+            why = "has missing values, which an interval has no place for: fill them in or drop these rows"
+            return _draft_interval(to_numbers(column), bins), why if missing else ""
+        if not all(map(math.isfinite, values)):
+            raise _LeftOut("holds infinite numbers")
+        return Categories([*(int(value) if value == int(value) else value for value in values), *end]), ""
+    if kind == "boolean":
+        return Categories([False, True, *end]), ""
+    if kind not in ("string", "date", "datetime"):
+        raise _LeftOut(f"holds {'no value' if kind == 'nothing' else f'values of type {kind}'}")
+    if len(values) > max_values:
+        raise _LeftOut(f"has more than {max_values} distinct values; declare them by hand, grouped, or drop it")
+    return Categories([*values, *end]), ""
+
+
+def _draft_interval(numbers: NDArray[np.floating], bins: int) -> Interval:
+    """Cut the range of numbers into at most so many bins of a round width, from a multiple of it."""
+    finite = numbers[np.isfinite(numbers)]
+    if finite.size == 0:
+        raise _LeftOut("holds infinite numbers")
+    low, high = Fraction(float(finite.min())), Fraction(float(finite.max()))
+    whole = bool((finite == np.floor(finite)).all())
+    most = max(bins, 2)  # no multiples of a width are the ends of one bin around 0
+    for step in _round_steps((high - low) / most, whole):
+        first = math.floor(low / step)
+        # The last bin holds its end too; whole numbers get a bin as wide as the others.
+        last = math.floor(high / step) + 1 if whole else max(math.ceil(high / step), first + 1)
+        if last - first <= most:
+            break
+    try:
+        with np.errstate(all="ignore"):
+            return Interval(float(first * step), float(last * step), bins=min(last - first, bins))
+    except (ValueError, OverflowError):
+        raise _LeftOut("has a range that floating-point numbers cannot cut into bins") from None
+
+
+def _round_steps(least: Fraction, whole: bool) -> Iterator[Fraction]:
+    """Yield round widths, from just below some width upwards without end."""
+    power = len(str(least.numerator)) - len(str(least.denominator)) - 1
+    if whole:
+        power = max(power, 0)
+    while True:
+        for step in _WHOLE_STEPS if whole else _STEPS:
+            width = Fraction(step) * Fraction(10) ** power
+            if width >= least:
+                yield width
+        power += 1

@@ -1,0 +1,230 @@
+"""A domain as a TOML file that people read and edit: one table a column."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp.domain._categories import Categories
+from skdp.domain._interval import Interval
+
+_WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
+_EXPECTED = "expected values (and missing), or low, high and bins, or edges"
+_BARE = re.compile("[A-Za-z0-9_-]+")
+_SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
+_WIDTH = 100
+"""A list that is longer gets a line an item."""
+
+
+def write_toml(attributes: Mapping[Any, Categories | Interval], comments: Mapping[Any, str]) -> str:
+    """Write the values of all columns as TOML.
+
+    Parameters
+    ----------
+    attributes : mapping of column name to Categories or Interval
+        The columns, in order.
+    comments : mapping of column name to text
+        What to write above some of the columns; every line becomes a comment.
+
+    Returns
+    -------
+    str
+        The text of the file.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If TOML cannot hold a column's name or a value.
+    """
+    return "\n".join(_block(name, attribute, comments.get(name, "")) for name, attribute in attributes.items())
+
+
+def read_toml(text: str) -> dict[str, Categories | Interval]:
+    """Read what `write_toml` wrote, or a person.
+
+    Parameters
+    ----------
+    text : str
+        The text of the file.
+
+    Returns
+    -------
+    dict of column name to Categories or Interval
+        The columns, in the order of the file.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no such file; the error names the column and the key.
+    """
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"not a TOML file: {error}") from None
+    unknown = sorted(content.keys() - {"columns"})
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}; a domain file has a table [columns.NAME] for each column")
+    columns = content.get("columns")
+    if not isinstance(columns, dict) or not columns:
+        raise ValueError("no column; a domain file has a table [columns.NAME] for each column")
+    return {name: _read_column(name, table) for name, table in columns.items()}
+
+
+def comment(text: str) -> str:
+    r"""Turn text into TOML comments, a line a line.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        Lines that begin with ``#``; nothing for no text.
+
+    Examples
+    --------
+    >>> comment("Edit this.")
+    '# Edit this.\n'
+    """
+    # TOML forbids control characters in comments too.
+    lines = ("".join(mark if mark.isprintable() else "?" for mark in line) for line in text.splitlines())
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+
+
+def _block(name: Any, attribute: Categories | Interval, remark: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"column {name!r}: a domain file needs names that are text, got {type(name).__name__}")
+    try:
+        keys = _interval_keys(attribute) if isinstance(attribute, Interval) else _category_keys(attribute)
+        head = f"[columns.{name if _BARE.fullmatch(name) else _string(name)}]"
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"column {name!r}: {error}") from None
+    return comment(remark) + "\n".join([head, *(f"{key} = {value}" for key, value in keys.items())]) + "\n"
+
+
+def _interval_keys(interval: Interval) -> dict[str, str]:
+    """Write bins of equal width by their ends, if that gives the same edges to the last bit."""
+    low, high, bins = interval.edges[0], interval.edges[-1], len(interval)
+    with np.errstate(all="ignore"):
+        even = tuple(np.linspace(low, high, bins + 1).tolist()) == interval.edges
+    if even:
+        return {"low": _number(low), "high": _number(high), "bins": str(bins)}
+    return {"edges": _list([_number(edge) for edge in interval.edges])}
+
+
+def _number(edge: float) -> str:
+    """Write an edge, without a point where it is whole: 38 rather than 38.0."""
+    return str(int(edge)) if edge.is_integer() and abs(edge) < 1 << 53 else repr(edge)
+
+
+def _category_keys(categories: Categories) -> dict[str, str]:
+    known = [value for value in categories.values if value is not None]
+    keys = {"values": _list([_scalar(value) for value in known])}
+    if None in categories.values:
+        place = categories.values.index(None)
+        keys["missing"] = "true" if place == len(known) else str(place)
+    return keys
+
+
+def _list(items: list[str]) -> str:
+    line = f"[{', '.join(items)}]"
+    return line if len(line) <= _WIDTH else "".join(["[\n", *(f"    {item},\n" for item in items), "]"])
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if type(value) in (int, float):
+        return repr(value)
+    if isinstance(value, pd.Timestamp) and value.nanosecond:
+        raise ValueError("a domain file holds times to the microsecond, not the nanosecond")
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).isoformat()  # an offset may have seconds, which TOML does not know
+    if isinstance(value, date) or (isinstance(value, time) and value.tzinfo is None):
+        return value.isoformat()
+    raise TypeError(f"a domain file holds text, numbers, booleans and dates, not {type(value).__name__}")
+
+
+def _string(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("expected Unicode text, got half of a surrogate pair") from None
+    return f'"{_SPECIAL.sub(_escape, text)}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    mark = found[0]
+    return "\\" + mark if mark in '"\\' else f"\\u{ord(mark):04X}"
+
+
+def _read_column(name: str, table: Any) -> Categories | Interval:
+    try:
+        if not isinstance(table, dict):
+            raise TypeError(f"{_EXPECTED}; got {_type(table)}")
+        given = set(table)
+        unknown = sorted(given - set().union(*_WAYS, {"missing"}))
+        if unknown:
+            hint = "; write a name with a dot in quotes" if isinstance(table[unknown[0]], dict) else ""
+            raise ValueError(f"unknown key {unknown[0]!r}; {_EXPECTED}{hint}")
+        if given - {"missing"} not in _WAYS:
+            raise ValueError(f"{_EXPECTED}; got {', '.join(sorted(given)) or 'nothing'}")
+        if "values" in given:
+            return Categories(_with_missing(_read_list(table["values"], "values"), table.get("missing", False)))
+        if "missing" in given:
+            raise ValueError("missing goes with values only; an interval has no place for what is missing")
+        return _read_interval(table)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"column {name!r}: {error}") from None
+
+
+def _with_missing(values: list[Any], missing: Any) -> list[Any]:
+    if isinstance(missing, bool):
+        return [*values, None] if missing else values
+    if not isinstance(missing, int):
+        raise TypeError(f"missing must be true, false, or its place among the values, got {_type(missing)}")
+    if not 0 <= missing <= len(values):
+        raise ValueError(f"missing must be true, false, or a place from 0 to {len(values)}, got {missing}")
+    return [*values[:missing], None, *values[missing:]]
+
+
+def _read_interval(table: Mapping[str, Any]) -> Interval:
+    if "edges" in table:
+        return Interval(edges=[_read_number(edge, "edges") for edge in _read_list(table["edges"], "edges")])
+    bins = table["bins"]
+    if not isinstance(bins, int) or isinstance(bins, bool):
+        raise TypeError(f"bins must be a whole number, got {_type(bins)}")
+    return Interval(_read_number(table["low"], "low"), _read_number(table["high"], "high"), bins=bins)
+
+
+def _read_number(value: Any, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{key} must be {'numbers' if key == 'edges' else 'a number'}, got {_type(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{key} is beyond the range of floating-point numbers") from None
+
+
+def _read_list(value: Any, key: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{key} must be a list in square brackets, got {_type(value)}")
+    if any(isinstance(item, list | dict) for item in value):
+        raise TypeError(f"{key} must be a flat list")
+    return value
+
+
+def _type(value: Any) -> str:
+    """Name the type of something in the file as TOML does."""
+    names = {bool: "a boolean", str: "text", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
+    return names.get(type(value), f"a {type(value).__name__}")

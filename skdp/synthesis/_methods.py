@@ -1,0 +1,183 @@
+"""Which marginals are measured: what `marginals=` says, and what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.domain import Domain
+from skdp.synthesis._adaptive import measure_adaptive
+from skdp.synthesis._auto import measure_auto
+from skdp.synthesis._fitted import FittedTable
+from skdp.synthesis._fixed import measure_cliques, measure_full, measure_independent
+from skdp.synthesis._graphical_model import MOST_CELLS
+from skdp.synthesis._junction_tree import Clique
+from skdp.synthesis._plan import Plan
+from skdp.synthesis._private_table import PrivateTable
+from skdp.synthesis._queries import find_column, read_conditions
+from skdp.synthesis._tree import measure_tree
+
+METHODS: dict[str, Callable[[PrivateTable, Plan], FittedTable]] = {
+    "auto": measure_auto,
+    "independent": measure_independent,
+    "tree": measure_tree,
+    "adaptive": measure_adaptive,
+    "full": measure_full,
+}
+"""A function for each way of choosing marginals."""
+
+
+def check_marginals(marginals: Any) -> None:
+    """Check the kind of `marginals`.
+
+    Parameters
+    ----------
+    marginals : str or list of tuple
+        What the user asked for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither a method nor a list.
+    """
+    if isinstance(marginals, str):
+        if marginals not in METHODS:
+            raise ValueError(f"marginals must be one of {sorted(METHODS)}, or a list of tuples, got {marginals!r}")
+    elif not isinstance(marginals, Iterable) or isinstance(marginals, Mapping):
+        raise TypeError(
+            f"marginals must be one of {sorted(METHODS)}, or a list of tuples, got {type(marginals).__name__}"
+        )
+
+
+def read_workload(workload: Any, domain: Domain) -> tuple[Clique, ...]:
+    """Turn tuples of column names into tuples of places.
+
+    Parameters
+    ----------
+    workload : iterable of tuple of column names, or None
+        What the user asked for.
+    domain : Domain
+        The columns.
+
+    Returns
+    -------
+    tuple of tuple of int
+        Each with increasing places, without repetitions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no list of tuples of columns.
+    """
+    return () if workload is None else _read_cliques("workload", workload, domain)
+
+
+def read_zeros(zeros: Any, domain: Domain) -> tuple[tuple[Clique, NDArray[np.bool_]], ...]:
+    """Turn combinations that cannot occur into tables of cells.
+
+    Parameters
+    ----------
+    zeros : iterable of mapping of column name to condition, or None
+        What the user asked for.
+    domain : Domain
+        The columns.
+
+    Returns
+    -------
+    tuple of (tuple of int, ndarray of bool)
+        For each set of columns, True for the cells that cannot occur.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column or a value is not declared, or nothing could occur.
+    """
+    if zeros is None:
+        return ()
+    if isinstance(zeros, Mapping) or not isinstance(zeros, Iterable):
+        raise TypeError(f"structural_zeros must be a list of mappings, got {type(zeros).__name__}")
+    found: dict[Clique, NDArray[np.bool_]] = {}
+    for combination in zeros:
+        weights = read_conditions(domain, combination)
+        if not weights or any(((weight != 0) & (weight != 1)).any() for weight in weights.values()):
+            raise ValueError("structural_zeros must name columns, and whole bins of numbers")
+        clique = tuple(sorted(weights))
+        cells = np.ix_(*(weights[column] == 1 for column in clique))
+        table = found.setdefault(clique, np.zeros([domain.sizes[column] for column in clique], bool))
+        table[cells] = True
+    if any(table.all() for table in found.values()):
+        raise ValueError("structural_zeros leave nothing that could occur")
+    return tuple(found.items())
+
+
+def measure(table: PrivateTable, plan: Plan, marginals: Any, domain: Domain) -> FittedTable:
+    """Measure what was asked for.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The table.
+    plan : Plan
+        Sizes and limits.
+    marginals : str or list of tuple
+        What the user asked for.
+    domain : Domain
+        The columns.
+
+    Returns
+    -------
+    FittedTable
+        The model.
+    """
+    if isinstance(marginals, str):
+        return METHODS[marginals](table, plan)
+    return measure_cliques(table, plan, _read_cliques("marginals", marginals, domain))
+
+
+def check_size_of_model(plan: Plan, marginals: Any, domain: Domain) -> None:
+    """Refuse a model that is too large, before anything is spent.
+
+    Parameters
+    ----------
+    plan : Plan
+        Sizes and limits.
+    marginals : str or list of tuple
+        What the user asked for.
+    domain : Domain
+        The columns.
+
+    Raises
+    ------
+    ValueError
+        If the cliques that are asked for need more than 2**26 cells; with the number of cells and bytes.
+    """
+    cliques: list[Clique] = [clique for clique, _ in plan.zeros]
+    if not isinstance(marginals, str):
+        cliques += _read_cliques("marginals", marginals, domain)
+    elif marginals == "full":
+        cliques.append(tuple(range(len(plan.sizes))))
+    cells = plan.largest_clique(cliques)
+    if cells > MOST_CELLS:
+        raise ValueError(
+            f"the model of these marginals has a clique of {cells:,} cells ({8 * cells:,} bytes a table); at most "
+            f"{MOST_CELLS:,} cells are computed. Ask for fewer columns together, or for coarser bins"
+        )
+
+
+def _read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
+    if isinstance(cliques, str | Mapping) or not isinstance(cliques, Iterable):
+        raise TypeError(f"{name} must be a list of tuples of column names, got {type(cliques).__name__}")
+    found = []
+    for clique in cliques:
+        if isinstance(clique, str) or not isinstance(clique, Iterable):
+            raise TypeError(f"{name} must be a list of tuples of column names; {clique!r} is no tuple")
+        places = [find_column(domain, column) for column in clique]
+        if not places or len(set(places)) < len(places):
+            raise ValueError(f"{name}: a tuple must name at least one column, each once, got {clique!r}")
+        found.append(tuple(sorted(places)))
+    if not found:
+        raise ValueError(f"{name} must have at least one tuple of columns")
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,129 @@
+"""Conditions on columns, as weights of their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.central._ranges import find_range
+from skdp.coding import is_missing
+from skdp.domain import Categories, Domain, Interval
+
+
+def read_conditions(domain: Domain, conditions: Any) -> dict[int, NDArray[np.float64]]:
+    """Turn conditions into what share of each cell fulfils them.
+
+    Parameters
+    ----------
+    domain : Domain
+        The columns.
+    conditions : mapping of column name to pair or list of values
+        A tuple (low, high) is a half-open range, None leaving an end open; anything else is a value, or a list of
+        values. Within a bin, numbers are taken as evenly spread.
+
+    Returns
+    -------
+    dict of int to ndarray
+        The weights of the cells of each column that is named.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column or a value is not declared.
+    """
+    if not isinstance(conditions, Mapping):
+        raise TypeError(
+            f"conditions must be a mapping of column to values or (low, high), got {type(conditions).__name__}"
+        )
+    found = {}
+    for name, condition in conditions.items():
+        place = find_column(domain, name)
+        if isinstance(condition, tuple):
+            if len(condition) != 2:
+                raise ValueError(f"the range of column {name!r} must be a pair (low, high); a list is for values")
+            found[place] = range_weights(name, domain[name], *condition)
+        else:
+            found[place] = _value_weights(name, domain[name], condition)
+    return found
+
+
+def find_column(domain: Domain, name: Any) -> int:
+    """Return the place of a column.
+
+    Parameters
+    ----------
+    domain : Domain
+        The columns.
+    name : object
+        The name.
+
+    Returns
+    -------
+    int
+        Its place.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column.
+    """
+    if name not in domain.columns:
+        raise ValueError(f"there is no column {name!r}; the columns are {list(domain.columns)}")
+    return domain.columns.index(name)
+
+
+def range_weights(name: Any, values: Categories | Interval, low: Any, high: Any) -> NDArray[np.float64]:
+    """Return which share of each cell is in a half-open range.
+
+    Parameters
+    ----------
+    name : object
+        The column, for errors.
+    values : Categories or Interval
+        Its values.
+    low, high : value or None
+        The ends; None leaves one open.
+
+    Returns
+    -------
+    ndarray of shape (n_cells,)
+        1 inside, 0 outside; between them for a bin of numbers that is cut.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an end is of another kind than the values, or `low` is above `high`.
+
+    Examples
+    --------
+    >>> range_weights("age", Interval(edges=[0, 20, 40, 60]), 30, None).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    if not isinstance(values, Interval):
+        return find_range(name, values, low, high).astype(float)
+    ends = [np.inf if high is None else high, -np.inf if low is None else low]
+    for end in ends:
+        if isinstance(end, bool | np.bool_) or not isinstance(end, int | float | np.number) or np.isnan(end):
+            raise TypeError(f"the ends of a range of column {name!r} must be numbers or None, got {type(end).__name__}")
+    if ends[1] > ends[0]:
+        raise ValueError("low must not be above high")
+    edges = np.array(values.edges)
+    inside = np.minimum(edges[1:], ends[0]) - np.maximum(edges[:-1], ends[1])
+    return np.clip(inside / np.diff(edges), 0, 1)
+
+
+def _value_weights(name: Any, values: Categories | Interval, wanted: Any) -> NDArray[np.float64]:
+    """Return 1 for the wanted values, 0 for others."""
+    if isinstance(values, Interval):
+        raise ValueError(f"column {name!r} has bins of numbers: ask for a range, a tuple (low, high)")
+    several = isinstance(wanted, Iterable) and not isinstance(wanted, str | bytes)
+    asked = [None if is_missing(one) else one for one in (wanted if several else [wanted])]
+    codes = values.encode(np.array([*asked, None], object)[:-1])
+    if (codes == len(values)).any():
+        raise ValueError(f"a value that is asked of column {name!r} is not among its declared ones")
+    weights = np.zeros(len(values))
+    weights[codes] = 1
+    return weights

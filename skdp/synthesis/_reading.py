@@ -1,0 +1,196 @@
+"""Reading a private table as integer codes of its public domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.central._declared import declared_domain
+from skdp.coding import to_numbers
+from skdp.domain import Domain, Interval
+from skdp.frames import Table, is_frame, read_table
+
+POLICIES = ("error", "clip", "ignore")
+TARGET = "target"
+
+
+def with_target(table: Table, y: Any) -> Table:
+    """Add the target as the last column.
+
+    Parameters
+    ----------
+    table : Table
+        The features.
+    y : 1-D array or series
+        A value a row.
+
+    Returns
+    -------
+    Table
+        With y under its own name if it has one, otherwise as ``"target"``.
+
+    Raises
+    ------
+    ValueError
+        If y has another length, several columns, or the name of a feature.
+    """
+    column, name = target_column(y)
+    if not table.columns or len(column) != len(table.columns[0]):
+        raise ValueError(f"y has {len(column)} rows; X has {len(table.columns[0]) if table.columns else 0}")
+    if name in table.names:
+        raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
+    return Table((*table.names, name), (*table.columns, column), table.native)
+
+
+def target_column(y: Any) -> tuple[Any, Any]:
+    """Return the target as a column, and its name.
+
+    Parameters
+    ----------
+    y : 1-D array or series
+        The target; a table of one column is taken as that column.
+
+    Returns
+    -------
+    tuple
+        A series or array, and its name.
+
+    Raises
+    ------
+    ValueError
+        If it has several columns.
+    """
+    if is_frame(y):
+        table = read_table(y)
+        if len(table.names) != 1:
+            raise ValueError(f"y must be one column, got {len(table.names)}")
+        return table.columns[0], table.names[0]
+    if hasattr(y, "__array__") and not isinstance(y, np.ndarray):
+        name = getattr(y, "name", None)
+        return y, TARGET if name is None or name == "" else name
+    column = np.asarray(y)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"y must be one column, got an array of {column.ndim} dimensions")
+    return column, TARGET
+
+
+def check_policy(handle_unknown: Any) -> None:
+    """Check what is to be done with values that are not declared.
+
+    Parameters
+    ----------
+    handle_unknown : {"error", "clip", "ignore"}, or mapping of column name to value
+        What the user asked for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is anything else.
+    """
+    if isinstance(handle_unknown, Mapping):
+        return
+    if not isinstance(handle_unknown, str):
+        raise TypeError(
+            f"handle_unknown must be one of {POLICIES}, or a mapping of column name to a declared value, got "
+            f"{type(handle_unknown).__name__}"
+        )
+    if handle_unknown not in POLICIES:
+        raise ValueError(f"handle_unknown must be one of {POLICIES}, or a mapping, got {handle_unknown!r}")
+
+
+def read_codes(table: Table, domain: Domain, handle_unknown: Any) -> list[NDArray[np.unsignedinteger]]:
+    """Code the columns of a table.
+
+    Parameters
+    ----------
+    table : Table
+        The columns of the domain, in its order.
+    domain : Domain
+        The declared values.
+    handle_unknown : {"error", "clip", "ignore"}, or mapping of column name to value
+        ``"clip"`` puts numbers beyond the ends of an `Interval` into its first or last bin. A mapping names the
+        declared value that stands for whatever else a column holds. Other undeclared values are errors, but for
+        ``"ignore"``.
+
+    Returns
+    -------
+    list of ndarray of unsigned integers
+        A code a value; the number of values of the column marks what is not declared, if it is ignored.
+
+    Raises
+    ------
+    ValueError
+        If a value is not declared and has to be: the error names the column and shows no value. If a mapping names a
+        column or a value that there is not.
+    """
+    check_policy(handle_unknown)
+    codes = domain.encode(table.columns)
+    instead = _replacements(domain, handle_unknown)
+    for place, name in enumerate(domain.columns):
+        size = domain.sizes[place]
+        outside = codes[place] == size
+        if not outside.any():
+            continue
+        if name in instead:
+            codes[place][outside] = instead[name]
+        elif handle_unknown == "clip" and isinstance(domain[name], Interval):
+            _clip(codes[place], domain[name], table.columns[place])
+            outside = codes[place] == size
+        if handle_unknown != "ignore" and name not in instead and outside.any():
+            raise ValueError(
+                f"column {name!r} holds a value, or a NaN or inf, outside the declared domain. Declare it (None among "
+                "the values is missing), or set handle_unknown: 'clip' for numbers, {column: declared value} for the "
+                "unforeseen, or 'ignore' to leave such rows out."
+            )
+    return codes
+
+
+def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
+    """Return the code of the value that stands for what is not declared."""
+    if not isinstance(handle_unknown, Mapping):
+        return {}
+    found = {}
+    for name, value in handle_unknown.items():
+        if name not in domain.columns:
+            raise ValueError(f"handle_unknown names {name!r}, which is no column of the domain")
+        (code,) = domain[name].encode(np.array([value], float if isinstance(domain[name], Interval) else object))
+        if code == len(domain[name]):
+            raise ValueError(f"handle_unknown of column {name!r} must be one of its declared values")
+        found[name] = int(code)
+    return found
+
+
+def _clip(codes: NDArray[np.unsignedinteger], interval: Any, column: Any) -> None:
+    """Put numbers beyond the ends, infinite ones too, into the first or the last bin."""
+    numbers = to_numbers(column)
+    edges = np.array(interval.edges, numbers.dtype)
+    codes[numbers < edges[0]] = 0
+    codes[numbers > edges[-1]] = len(interval.edges) - 2
+
+
+def read_declared(table: Table, declared: Any) -> Domain:
+    """Build the domain of a table from what is declared; nothing is read from the data.
+
+    Parameters
+    ----------
+    table : Table
+        Names and dtypes.
+    declared : Domain, mapping, list, Interval or None
+        What the user declares.
+
+    Returns
+    -------
+    Domain
+        In the order of the table's columns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column is not declared, or the declaration does not fit; the error names the column.
+    """
+    return declared_domain(table, declared, "domain")

@@ -1,0 +1,596 @@
+"""Tables that may be shared: a graphical model of noisy marginals, and rows drawn from it."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import CallCounter, as_asked, check_names, declares_missing, read_input
+from skdp.central._base import CentralEstimator
+from skdp.central._ranges import is_ordered
+from skdp.domain import Domain
+from skdp.frames import Table
+from skdp.oracles import check_size
+from skdp.privacy import PrivacyLedger, check_delta
+from skdp.synthesis._account import open_budget
+from skdp.synthesis._contribution import bound_contribution
+from skdp.synthesis._errors import noise_of_marginal
+from skdp.synthesis._graphical_model import MOST_CELLS
+from skdp.synthesis._methods import check_marginals, check_size_of_model, measure, read_workload, read_zeros
+from skdp.synthesis._plan import Plan
+from skdp.synthesis._private_table import PrivateTable
+from skdp.synthesis._queries import find_column, range_weights, read_conditions
+from skdp.synthesis._reading import check_policy, read_codes, read_declared, with_target
+from skdp.synthesis._redraw import redraw
+from skdp.synthesis._sampling import sample
+from skdp.synthesis._writing import assemble, check_decodable, decode, empty_table
+
+_MOST_COLUMNS = 1000
+
+
+class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
+    """Learn a table from private counts, and draw synthetic rows that may be shared.
+
+    `fit` measures marginals (tables of counts of a few columns), with noise on every cell, and fits a graphical model
+    to them; `sample` draws rows from it. The rows are new: none is a copy of a record, and everything that is made of
+    the model is post-processing.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss of all that is released, finite and > 0.
+    delta : float, default=0.0
+        Failure probability, in [0, 1). With 0 the noise is discrete Laplace. A small one, below one in the number of
+        records, allows Gaussian noise, with which many marginals are more accurate.
+    domain : Domain, mapping of column name to values, list of values a column, or Interval
+        The values that each column may take, from what is publicly known: lists of values (None declares missing), or
+        an `Interval`, which cuts numbers into bins. Columns of a categorical dtype (pandas categories, polars Enum)
+        need no declaration. ``skdp draft-domain`` writes a file to start from.
+    marginals : {"auto", "independent", "tree", "adaptive", "full"} or list of tuples, default="auto"
+        What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with much budget
+        also what the first model misses, triples included. ``"independent"``: the columns. ``"tree"``: the columns, and
+        pairs that link all of them once. ``"adaptive"``: one marginal after the other, always one that the model gets
+        wrong; slow. ``"full"``: all combinations of values. Or a list of tuples of column names, all with the same
+        noise.
+    workload : list of tuple of column names, optional
+        The marginals that matter; by default all pairs.
+    structural_zeros : list of mapping of column name to values, optional
+        What cannot occur, as is publicly known: each mapping a combination, such as
+        ``{"sex": "Male", "relationship": "Wife"}``.
+    max_cells : int, default=100_000
+        How many cells a clique of the model may have: memory and time are in proportion to it.
+    max_iter : int, default=120
+        The largest number of steps in which the model is fitted.
+    max_rows_per_person : int, default=1
+        How many rows one person may have. All noise is in proportion to it, and what is protected is a person with all
+        her rows. If `fit` is told who is who (``groups``), further rows are left out; otherwise it is taken on trust.
+    handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
+        What is done with a value that is not declared. ``"clip"`` puts a number beyond the ends of an `Interval` into
+        its first or last bin. ``"ignore"`` leaves the record out. A mapping names for a column the declared value that
+        stands for all others. What remains is an error, which shows that there is such a value.
+    redraw : list of column names, optional
+        What `transform` draws anew, given the other columns of each row; by default whole rows.
+    ledger : PrivacyLedger, optional
+        What each `fit` is charged to, before anything is drawn.
+    random_state : None or int, default=None
+        None for secure coins; an int for reproducible experiments, and no promise to who knows it.
+    verbose : bool, default=False
+        Whether to say on the standard error stream what is done.
+
+    Attributes
+    ----------
+    domain_ : Domain
+        The values of each column, the target's last.
+    guarantee_ : PrivacyGuarantee
+        What was promised for this `fit`.
+    selected_cliques_ : list of tuple
+        The columns of each marginal that was measured.
+    noise_scale_ : dict of tuple to float
+        The standard deviation of the noise of each count, a marginal each.
+    marginals_ : list of Marginal
+        The noisy counts.
+    model_ : GraphicalModel
+        The distribution of the rows.
+    n_rows_ : float
+        The estimated number of records, from the noisy counts.
+    n_rows_std_error_ : float
+        Its standard deviation.
+    n_features_in_ : int
+        The number of columns of X.
+    feature_names_in_ : ndarray of str
+        Their names, if all of them are strings.
+
+    See Also
+    --------
+    SyntheticResampler : Trains on synthetic rows and predicts real ones, in a pipeline of imbalanced-learn.
+    DPHistogram : A single marginal, with intervals.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a person, who has at most
+    `max_rows_per_person` rows, changes the law of all that is released by at most ``(epsilon, delta)``; for replacing
+    one, ``guarantee_.to("replace")`` says what follows. `fit` reads the values of all columns. How many records there
+    are is protected too, and every cell of the declared domain gets noise, whether or not it occurs. A person with k
+    rows changes the counts of a marginal by at most k, and a score (how far a model is from a marginal, in whole
+    records) by at most k. With delta = 0, a marginal that gets the share s of epsilon has discrete Laplace noise of
+    scale ``k / (s * epsilon)``. Otherwise it has Gaussian noise of variance ``k**2 / (s * mu**2)``, drawn exactly and
+    rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([3]_; for
+    ``"adaptive"``, mu**2 / 2 is the zero-concentrated loss). Shares add up to exactly 1. The model, samples, and all
+    other methods are post-processing: free, and repeatable.
+
+    Not covered: that an error shows an undeclared value; that the dtypes of the columns are those of X. In `transform`,
+    the columns that are not redrawn are released as they are, and `score` depends on the rows that it is given.
+
+    Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
+    sampling, of noise, and of what the model leaves out; only the first two have standard errors.
+
+    References
+    ----------
+    .. [1] R. McKenna, G. Miklau, D. Sheldon (2021). Winning the NIST contest: a scalable and general approach to
+       differentially private synthetic data. Journal of Privacy and Confidentiality 11(3).
+    .. [2] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
+       differentially private synthetic data. PVLDB 15(11).
+    .. [3] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1).
+
+    Examples
+    --------
+    >>> from skdp import DPMarginalSynthesizer, Interval
+    >>> from skdp.datasets import load_adult
+    >>> people = load_adult().frame[["age", "sex", "income"]]
+    >>> synthesizer = DPMarginalSynthesizer(
+    ...     epsilon=1.0, delta=1e-9, domain={"age": Interval(15, 95, bins=16)}, random_state=0
+    ... ).fit(people)
+    >>> synthesizer.sample(3)
+       age     sex income
+    0   26  Female  <=50K
+    1   39    Male  <=50K
+    2   52    Male  <=50K
+    >>> synthesizer.selected_cliques_
+    [('age',), ('sex',), ('income',), ('age', 'sex'), ('age', 'income'), ('sex', 'income')]
+    >>> synthesizer.range_count("age", 25, 65).round(), int(people["age"].between(25, 64).sum())
+    (25641.0, 25655)
+    >>> synthesizer.marginal(["sex", "income"]).round(1)
+          sex income    count  std_error
+    0  Female  <=50K   9595.5        5.2
+    1  Female   >50K   1170.0        5.2
+    2    Male  <=50K  15136.5        5.2
+    3    Male   >50K   6659.4        5.2
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 0.0,
+        domain: Any = None,
+        marginals: Any = "auto",
+        workload: Sequence[Sequence[Any]] | None = None,
+        structural_zeros: Sequence[Any] | None = None,
+        max_cells: int = 100_000,
+        max_iter: int = 120,
+        max_rows_per_person: int = 1,
+        handle_unknown: Any = "error",
+        redraw: Sequence[Any] | None = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.domain = domain
+        self.marginals = marginals
+        self.workload = workload
+        self.structural_zeros = structural_zeros
+        self.max_cells = max_cells
+        self.max_iter = max_iter
+        self.max_rows_per_person = max_rows_per_person
+        self.handle_unknown = handle_unknown
+        self.redraw = redraw
+        self.ledger = ledger
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def protects_rows(self) -> bool:  # type: ignore[override] # numpydoc ignore=RT01
+        """Whether `transform` returns synthetic rows only."""
+        return self.redraw is None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = True
+        declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
+        tags.input_tags.allow_nan = (
+            declared or not isinstance(self.handle_unknown, str) or self.handle_unknown == "ignore"
+        )
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+        """Measure a table, and fit a model to it.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Declared values.
+        y : 1-D array-like of shape (n_samples,), optional
+            One more column, declared under its name, or as ``"target"``.
+        groups : 1-D array-like of shape (n_samples,), optional
+            Who each row is about: of each person at most `max_rows_per_person` rows are kept, chosen at random.
+
+        Returns
+        -------
+        self
+            The fitted synthesizer.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, the domain is not declared or does not fit the columns, the model would have
+            too many cells, or X is 1-D, sparse or lazy, or holds undeclared values that are not handled.
+        BudgetExceeded
+            If the ledger does not cover it.
+        """
+        epsilon, delta = self._check_promise(), check_delta(self.delta)
+        reach = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
+        check_policy(self.handle_unknown)
+        check_marginals(self.marginals)
+        table = self._read_table(X)
+        n_features = len(table.names)
+        if y is not None:
+            table = with_target(table, y)
+        if len(table.names) > _MOST_COLUMNS:
+            raise ValueError(
+                f"X has {len(table.names):,} columns; at most {_MOST_COLUMNS:,} are modelled: the budget is split "
+                "among them, and nothing but noise would be left. Choose columns first, by public knowledge"
+            )
+        domain = read_declared(table, self.domain)
+        plan = self._plan(domain)
+        check_size_of_model(plan, self.marginals, domain)
+        names = domain.columns
+        self._redrawn(names[:n_features])
+        check_decodable(table, domain)
+        codes = self._bounded(table, domain, groups, reach)
+        choices = isinstance(self.marginals, str) and self.marginals == "adaptive"
+        budget, rho = open_budget(epsilon, delta, reach, choices=choices)
+        source = self._spend(names, f"{budget.name} noise on marginals", delta=delta, rho=rho)
+        private = PrivateTable(codes, domain.sizes, budget, source, self._say if self.verbose else None)
+        fitted = measure(private, plan, self.marginals, domain)
+        self.domain_ = domain
+        self.marginals_ = private.marginals
+        self.model_ = fitted.model
+        self.n_rows_, self.n_rows_std_error_ = fitted.total, fitted.std_error
+        self._template = empty_table(table)
+        self._calls = CallCounter()
+        return self
+
+    def _plan(self, domain: Domain) -> Plan:
+        """Gather what is public."""
+        return Plan(
+            domain.sizes,
+            tuple(is_ordered(domain[name]) for name in domain.columns),
+            check_size(self.max_cells, name="max_cells"),
+            read_workload(self.workload, domain),
+            check_size(self.max_iter, name="max_iter", least=1),
+            read_zeros(self.structural_zeros, domain),
+        )
+
+    def _bounded(self, table: Table, domain: Domain, groups: Any, reach: int) -> list[NDArray[np.unsignedinteger]]:
+        """Code the table, without the rows that are ignored, or beyond what a person may have."""
+        codes = read_codes(table, domain, self.handle_unknown)
+        declared = np.logical_and.reduce([code < size for code, size in zip(codes, domain.sizes, strict=True)])
+        if groups is not None:
+            kept = bound_contribution(groups, reach, declared.size, self._generator("contribution"))
+            within = np.zeros(declared.size, bool)
+            within[kept] = True
+            declared &= within
+        return codes if declared.all() else [code[declared] for code in codes]
+
+    def _say(self, message: str) -> None:
+        print(f"[{type(self).__name__}] {message}", file=sys.stderr)
+
+    def _generator(self, *key: Any) -> np.random.Generator:
+        """Return coins for what is post-processing: not those of the noise."""
+        if self.random_state is None:
+            return np.random.default_rng()
+        words = [ord(letter) for letter in repr(key)]
+        return np.random.default_rng([int(self.random_state), *words])
+
+    @property
+    def selected_cliques_(self) -> list[tuple[Any, ...]]:  # numpydoc ignore=RT01
+        """The columns of each marginal that was measured."""
+        check_is_fitted(self)
+        return list(self.noise_scale_)
+
+    @property
+    def noise_scale_(self) -> dict[tuple[Any, ...], float]:  # numpydoc ignore=RT01
+        """The standard deviation of the noise of each count; of the mean, where a marginal was measured twice."""
+        check_is_fitted(self)
+        precision: dict[tuple[Any, ...], float] = {}
+        for marginal in self.marginals_:
+            names = tuple(self.domain_.columns[column] for column in marginal.clique)
+            precision[names] = precision.get(names, 0.0) + marginal.std_error**-2
+        return {names: value**-0.5 for names, value in precision.items()}
+
+    def sample(self, n_samples: int | None = None) -> Any:
+        """Draw synthetic rows.
+
+        Parameters
+        ----------
+        n_samples : int, optional
+            How many, at least 0; by default the estimated number of records.
+
+        Returns
+        -------
+        same kind as X of `fit`
+            The rows, the target's column last. Each call draws new ones; numbers are drawn within their bin.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If the number is no integer of at least 0.
+        """
+        check_is_fitted(self)
+        if n_samples is None:
+            n_samples = round(self.n_rows_)
+        elif isinstance(n_samples, bool | np.bool_) or not isinstance(n_samples, int | np.integer):
+            raise TypeError(f"n_samples must be an int, got {type(n_samples).__name__}")
+        if n_samples < 0:
+            raise ValueError(f"n_samples must be at least 0, got {n_samples}")
+        rng = self._generator("sample", self._calls.advance())
+        rows = list(sample(self.model_, int(n_samples), rng))
+        columns = decode(self._template, self.domain_, rows, rng)
+        return assemble(self._template, columns, self.domain_.columns)
+
+    def transform(self, X: Any) -> Any:
+        """Replace rows by synthetic ones, or draw some of their columns anew.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The columns of `fit`.
+
+        Returns
+        -------
+        same kind as X
+            Without `redraw`, as many synthetic rows as X has: they have nothing to do with the rows of X, nor with a
+            target beside them. With it, the rows of X, in which those columns are drawn from the model given the others
+            of the row; these others are released as they are.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If X has other columns, or undeclared values that are not handled.
+        """
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False, least=0)
+        features = self.domain_.columns[: self.n_features_in_]
+        check_names(self, table, features)
+        rng = self._generator("transform", self._calls.advance())
+        drawn = self._redrawn(features)
+        domain = self.domain_.select(features)
+        if drawn is None:
+            rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])
+            return as_asked(self, table.rebuild(decode(table, domain, rows, rng), features))
+        columns = list(table.columns)
+        for place, code in zip(drawn, self._redraw(table, domain, drawn, rng), strict=True):
+            name = features[place]
+            one = Table((name,), (table.columns[place],), table.native)
+            (columns[place],) = decode(one, domain.select([name]), [code], rng)
+        return as_asked(self, table.rebuild(columns, features))
+
+    def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
+        """Check `redraw`, and return the places of these columns."""
+        if self.redraw is None:
+            return None
+        if isinstance(self.redraw, str) or not isinstance(self.redraw, Iterable):
+            raise TypeError(f"redraw must be a list of column names, got {type(self.redraw).__name__}")
+        names = list(self.redraw)
+        unknown = [name for name in names if name not in features]
+        if unknown or len(set(names)) < len(names) or not names:
+            raise ValueError(f"redraw must name columns of X, each once, got {names}; X has {list(features)}")
+        return [list(features).index(name) for name in names]
+
+    def _redraw(
+        self, table: Table, domain: Domain, drawn: Sequence[int], rng: np.random.Generator
+    ) -> NDArray[np.int32]:
+        """Draw columns of rows anew; the target is not known, and is drawn and dropped with them."""
+        n = len(table.columns[0])
+        rows = np.zeros((len(self.domain_.columns), n), np.int64)
+        kept = [place for place in range(len(domain.columns)) if place not in drawn]
+        if kept:
+            others = Table(
+                tuple(domain.columns[place] for place in kept),
+                tuple(table.columns[place] for place in kept),
+                table.native,
+            )
+            policy = self.handle_unknown
+            if not isinstance(policy, str):
+                policy = {name: value for name, value in policy.items() if name in others.names}
+            for place, code in zip(kept, read_codes(others, domain.select(others.names), policy), strict=True):
+                # What is ignored in `fit` is given the likeliest value here: a row must have one.
+                rows[place] = np.where(code < domain.sizes[place], code, self.model_.marginal([place]).argmax())
+        hidden = range(len(domain.columns), len(self.domain_.columns))
+        return redraw(self.model_, rows, [*drawn, *hidden], rng)[: len(drawn)]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the columns that `transform` returns: those of X.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Ignored, but for being the same as those of `fit`.
+
+        Returns
+        -------
+        ndarray of object
+            The names.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If they are others.
+        """
+        check_is_fitted(self)
+        names = self.domain_.columns[: self.n_features_in_]
+        if input_features is not None and tuple(input_features) != names:
+            raise ValueError(f"input_features should be {list(names)}, the columns of fit")
+        return np.array(names, object)
+
+    def marginal(self, columns: Any) -> pd.DataFrame:
+        """Estimate the counts of all combinations of the values of some columns.
+
+        Parameters
+        ----------
+        columns : list of column names
+            Any.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns (bins as text), the ``count`` by the model, and ``std_error``: the standard deviation of the
+            noise of these counts, where the columns were measured together, as those or with others; otherwise nan.
+            The model's counts have less noise, but what it cannot represent is in no standard error.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If a column is not there, or there are more than 2**26 combinations.
+        """
+        check_is_fitted(self)
+        names = [columns] if isinstance(columns, str) else list(columns)
+        places = [find_column(self.domain_, name) for name in names]
+        if not places or len(set(places)) < len(places):
+            raise ValueError(f"columns must name at least one column, each once, got {names}")
+        domain = self.domain_.select(names)
+        if domain.size > MOST_CELLS:
+            raise ValueError(f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed")
+        counts = self.n_rows_ * self.model_.marginal(places).ravel()
+        table = domain.cells().to_frame(index=False)
+        return table.assign(count=counts, std_error=noise_of_marginal(self.marginals_, places, self.domain_.sizes))
+
+    def range_count(self, column: Any, low: Any = None, high: Any = None) -> float:
+        """Estimate the number of records whose value is in a range.
+
+        Parameters
+        ----------
+        column : column name
+            Which.
+        low, high : value or None
+            The ends, the upper one left out; None leaves one open. Any numbers for an `Interval`, within whose bins
+            numbers are taken as evenly spread; for text, declared values in their declared order.
+
+        Returns
+        -------
+        float
+            By the model: not whole, not negative.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If the column or an end is not declared.
+        """
+        check_is_fitted(self)
+        place = find_column(self.domain_, column)
+        weights = range_weights(column, self.domain_[column], low, high)
+        return float(self.n_rows_ * (weights @ self.model_.marginal([place])))
+
+    def count(self, conditions: Any) -> float:
+        """Estimate the number of records that fulfil conditions on several columns.
+
+        Parameters
+        ----------
+        conditions : mapping of column name to (low, high), value or list of values
+            A tuple is a half-open range as in `range_count`; a list is any of its values. All must hold.
+
+        Returns
+        -------
+        float
+            By the model: not whole, not negative.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If a column or a value is not declared.
+        """
+        check_is_fitted(self)
+        return float(self.n_rows_ * self.model_.expectation(read_conditions(self.domain_, conditions)))
+
+    def score_samples(self, X: Any, y: Any = None) -> NDArray[np.float64]:
+        """Return the logarithm of the probability of each row by the model.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The columns of `fit`. The result says something of these rows: it is as private as they are.
+        y : 1-D array-like of shape (n_samples,), optional
+            The target, if `fit` had one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Of the cell that the row is in; minus infinity for what cannot occur.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If X has other columns, or undeclared values; if y is missing and `fit` had one.
+        """
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False, least=0)
+        check_names(self, table, self.domain_.columns[: self.n_features_in_])
+        targets = self.domain_.columns[self.n_features_in_ :]
+        if targets and y is None:
+            raise ValueError(f"y is needed: fit had {targets[0]!r} as one more column")
+        if targets:
+            table = Table((*table.names, *targets), with_target(table, y).columns, table.native)
+        policy = "error" if self.handle_unknown == "ignore" else self.handle_unknown
+        rows = np.array(read_codes(table, self.domain_, policy), np.int64)
+        return self.model_.log_probability(rows)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean logarithm of the probability of rows by the model.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            As for `score_samples`.
+        y : 1-D array-like of shape (n_samples,), optional
+            The target, if `fit` had one.
+
+        Returns
+        -------
+        float
+            The higher, the better the model describes these rows.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            As for `score_samples`.
+        """
+        scores = self.score_samples(X, y)
+        return math.fsum(scores) / len(scores) if len(scores) else math.nan

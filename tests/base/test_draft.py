@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp import Domain, Interval, PrivacyLeakWarning
+from skdp.base import draft_domain, draft_domain_toml
+
+
+def draft(frame, **options):
+    with pytest.warns(PrivacyLeakWarning, match="read from the data"):
+        return draft_domain(frame, **options)
+
+
+def test_any_frame_gives_the_same_draft():
+    data = {"sex": ["Male", "Female", None] * 20, "age": list(range(20, 80)), "grade": [1, 2, 3] * 20}
+    expected = Domain({"sex": ["Female", "Male", None], "age": Interval(20, 80, bins=30), "grade": [1, 2, 3]})
+    for frame in (pd.DataFrame(data), pl.DataFrame(data), pa.table(data)):
+        assert draft(frame) == expected
+        assert Domain.from_toml(draft_domain_toml(frame)) == expected
+
+
+NUMBERS = st.floats(-1e12, 1e12) | st.integers(-1000, 1000).map(float)
+
+
+@given(st.lists(NUMBERS, min_size=2, unique=True), st.integers(1, 40))
+def test_every_value_of_the_table_is_declared(values, bins):
+    frame = pd.DataFrame({"x": values})
+    with warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning):
+        domain = draft_domain(frame, bins=bins)
+    assert isinstance(domain["x"], Interval) == (len(values) > bins)
+    assert domain.sizes[0] <= bins
+    assert (domain.encode([frame["x"]])[0] < domain.sizes[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "interval"),
+    [
+        (range(17, 91), Interval(15, 93, bins=26)),
+        (range(101), Interval(0, 104, bins=26)),
+        (range(0, 99_999, 7), Interval(0, 100_000, bins=25)),
+        (range(-40, 0), Interval(-40, 0, bins=20)),
+        (np.linspace(0, 1, 50), Interval(0, 1.0, bins=25)),
+        (np.linspace(0.13, 0.98, 50), Interval(0.12, 0.99, bins=29)),
+        ([-1e308, 0, 1e308], None),
+        ([float("-inf"), *range(40), float("inf")], Interval(0, 40, bins=20)),
+    ],
+)
+def test_ends_are_round(values, interval):
+    frame = pd.DataFrame({"x": np.array(values, float)})
+    if interval is None:
+        with pytest.raises(ValueError, match="cannot cut into bins"):
+            draft_domain(frame, bins=2)
+    else:
+        assert draft(frame)["x"].edges == pytest.approx(interval.edges)
+
+
+def test_what_each_column_becomes():
+    n = 120
+    frame = pd.DataFrame(
+        {
+            "flag": [True] * n,
+            "day": [dt.date(2020, 1, 1), dt.date(2020, 1, 2)] * (n // 2),
+            "level": pd.Categorical(["low"] * n, ["low", "mid", "high"]),
+            "half": [0.5, 1.0] * (n // 2),
+            "holes": [1.0, None] * (n // 2),
+            "income": [None, *range(1, n)],
+            "name": [f"person {index}" for index in range(n)],
+            "mixed": pd.Series([1, "a"] * (n // 2), dtype=object),
+            "blob": [b"a"] * n,
+            "empty": [None] * n,
+        }
+    )
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        domain = draft_domain(frame)
+    assert {name: getattr(domain[name], "values", None) for name in domain.columns if name != "income"} == {
+        "flag": (False, True),
+        "day": (dt.date(2020, 1, 1), dt.date(2020, 1, 2)),
+        "level": ("low", "mid", "high"),
+        "half": (0.5, 1),
+        "holes": (1, None),
+    }
+    assert domain["income"] == Interval(0, 120, bins=30)
+    text = str(caught[0].message)
+    assert caught[0].filename == __file__
+    for phrase in (
+        "column 'income': has missing values, which an interval has no place for",
+        "column 'name': is left out: it has more than 100 distinct values",
+        "column 'mixed': is left out: it mixes values of several kinds",
+        "column 'blob': is left out: it holds values of type bytes",
+        "column 'empty': is left out: it holds no value",
+    ):
+        assert phrase in text
+    assert "person" not in text
+    assert "name" in draft(frame, max_values=n).columns
+
+
+def test_the_file_says_what_to_do_and_what_was_left_out():
+    frame = pd.DataFrame({"name": list("abc"), "income": [None, *range(2)], "sex": ["f", "m", "f"]})
+    text = draft_domain_toml(frame, bins=1, max_values=2)
+    head, income, sex = text.split("\n\n")
+    assert "must be edited" in head or "edit it from public knowledge" in head
+    assert "# Column 'name' is left out: it has more than 2 distinct values" in head
+    assert income.startswith("# This column has missing values")
+    assert sex == '[columns.sex]\nvalues = ["f", "m"]\n'
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "error", "match"),
+    [
+        (np.zeros((2, 2)), {}, TypeError, "expected a pandas, polars or pyarrow table, got ndarray"),
+        (pl.LazyFrame({"a": [1]}), {}, TypeError, "lazy"),
+        (pd.DataFrame({"a": [1]}), {"bins": 0}, ValueError, "bins must be"),
+        (pd.DataFrame({"a": [1]}), {"max_values": True}, ValueError, "max_values must be"),
+        (pd.DataFrame({"a": ["x", "y"]}), {"max_values": 1}, ValueError, "no column can be drafted; 'a' is left out"),
+        (pd.DataFrame({"a": [np.inf]}), {}, ValueError, "infinite"),
+        (pd.DataFrame({"a": pd.Categorical([None])}), {}, ValueError, "'a' is left out: it holds no value"),
+    ],
+)
+def test_mistakes_are_explained(frame, options, error, match):
+    with pytest.raises(error, match=match):
+        draft_domain(frame, **options)

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from skdp import Domain, Interval
+from skdp.coding import kind_of
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+KINDS = [
+    st.text(),
+    st.integers() | FINITE,
+    st.booleans(),
+    st.dates(),
+    st.datetimes(timezones=st.none()),
+    st.datetimes(timezones=st.timezones()).filter(lambda moment: 1 < moment.year < 9999),
+    st.times(),
+]
+
+
+@st.composite
+def categories(draw):
+    values = draw(st.lists(draw(st.sampled_from(KINDS)), unique=True, max_size=6))
+    if not values or draw(st.booleans()):
+        values.insert(draw(st.integers(0, len(values))), None)
+    return values
+
+
+@st.composite
+def intervals(draw):
+    if draw(st.booleans()):
+        return Interval(edges=sorted(draw(st.lists(FINITE, unique=True, min_size=2, max_size=6))))
+    low = draw(st.floats(-1e6, 1e6))
+    return Interval(low, low + draw(st.floats(1e-3, 1e6)), bins=draw(st.integers(1, 40)))
+
+
+domains = st.dictionaries(st.text(), categories() | intervals(), min_size=1, max_size=4).map(Domain)
+
+
+def typed(domain):
+    return [[type(value) for value in domain[name].values] for name in domain.columns]
+
+
+@given(domains)
+@example(
+    Domain({"": [""], "a.b": ["\r\n\t\\\"'\x00\x7f\x85\u2028"], '"': ['"""'], "é": [None], "a\nb": [0.1, -7, 1e300]})
+)
+@example(Domain({"x": Interval(edges=[-1.7e308, 1.7e308]), "y": Interval(edges=[-5e-324, 0, 5e-324])}))
+@example(Domain({"x": Interval(edges=[-1.7e308, 1, 1.7e308])}))
+def test_the_round_trip_is_exact(domain):
+    text = domain.to_toml()
+    text.encode()
+    again = Domain.from_toml(text)
+    assert again == domain
+    assert again.columns == domain.columns
+    assert typed(again) == typed(domain)
+    assert again.to_toml() == text
+
+
+@given(domains, st.text())
+def test_comments_change_nothing(domain, remark):
+    assert Domain.from_toml(domain.to_toml(comments=dict.fromkeys(domain.columns, remark))) == domain
+
+
+def test_the_file_is_what_a_person_would_write():
+    domain = Domain(
+        {
+            "age": Interval(16, 96, bins=32),
+            "capital-gain": Interval(edges=[0, 1, 1000, 5000.5]),
+            "marital status": ["never", "once"],
+            "rate": [0.5, 1, None],
+            "day": [None, dt.date(2020, 2, 29)],
+            "word": [f"word number {index}" for index in range(8)],
+        }
+    )
+    assert domain.to_toml() == (
+        "[columns.age]\nlow = 16\nhigh = 96\nbins = 32\n\n"
+        "[columns.capital-gain]\nedges = [0, 1, 1000, 5000.5]\n\n"
+        '[columns."marital status"]\nvalues = ["never", "once"]\n\n'
+        "[columns.rate]\nvalues = [0.5, 1]\nmissing = true\n\n"
+        "[columns.day]\nvalues = [2020-02-29]\nmissing = 0\n\n"
+        "[columns.word]\nvalues = [\n" + "".join(f'    "word number {index}",\n' for index in range(8)) + "]\n"
+    )
+
+
+def test_what_people_write_is_read():
+    text = """
+    # a remark
+    [columns]
+    sex = { values = ['Female', 'Male'], missing = false }
+    [columns.age]
+    edges = [0, 38.5, 1_00]   # years
+    [columns.score]
+    bins = 2
+    high = 1e1
+    low = -10
+    """
+    assert Domain.from_toml(text) == Domain(
+        {"sex": ["Female", "Male"], "age": Interval(edges=[0, 38.5, 100]), "score": Interval(-10, 10, bins=2)}
+    )
+
+
+def test_times_of_several_zones_are_the_same_instants():
+    zone = dt.timezone(dt.timedelta(hours=1, seconds=7))
+    domain = Domain({"x": [dt.datetime(2020, 1, 1, 12, tzinfo=zone)]})
+    assert "2020-01-01T10:59:53+00:00" in domain.to_toml()
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "match"),
+    [
+        ({"x": ["a"], 3: ["a"]}, TypeError, "column 3: .* names that are text, got int"),
+        ({"x": [decimal.Decimal(1)]}, TypeError, "column 'x': .* not Decimal"),
+        ({"x": [b"a"]}, TypeError, "column 'x': .* not bytes"),
+        ({"x": [("a", 1)]}, TypeError, "column 'x': .* not tuple"),
+        ({"x": [pd.Timestamp(1, unit="ns")]}, ValueError, "column 'x': .* microsecond"),
+        ({"x": ["\ud800"]}, ValueError, "column 'x': expected Unicode text"),
+        ({"\ud800": ["a"]}, ValueError, "expected Unicode text"),
+    ],
+)
+def test_what_toml_cannot_hold_is_refused(columns, error, match):
+    with pytest.raises(error, match=match):
+        Domain(columns).to_toml()
+
+
+WRONG = {
+    "[columns.x": (ValueError, "not a TOML file: .*at the end of a table"),
+    "": (ValueError, r"no column; .* \[columns.NAME\]"),
+    "columns = 3": (ValueError, "no column"),
+    "[columns]": (ValueError, "no column"),
+    "[column.x]\nvalues = [1]": (ValueError, r"unknown key 'column'; .* \[columns.NAME\]"),
+    "[columns]\nx = [1]": (TypeError, "column 'x': expected values .* got a list"),
+    "[columns.x]": (ValueError, "column 'x': expected values .* got nothing"),
+    "[columns.x]\nvalue = [1]": (ValueError, "column 'x': unknown key 'value'; expected values"),
+    "[columns.marital.status]\nvalues = [1]": (ValueError, "column 'marital': unknown key 'status'; .* in quotes"),
+    "[columns.x]\nlow = 1\nhigh = 2": (ValueError, "column 'x': expected .* got high, low"),
+    "[columns.x]\nvalues = [1]\nedges = [1, 2]": (ValueError, "column 'x': expected .* got edges, values"),
+    "[columns.x]\nmissing = true": (ValueError, "column 'x': expected .* got missing"),
+    "[columns.x]\nedges = [1, 2]\nmissing = true": (ValueError, "column 'x': missing goes with values only"),
+    "[columns.x]\nvalues = 'ab'": (TypeError, "column 'x': values must be a list .* got text"),
+    "[columns.x]\nvalues = [[1]]": (TypeError, "column 'x': values must be a flat list"),
+    "[columns.x]\nvalues = []": (ValueError, "column 'x': expected at least one value"),
+    "[columns.x]\nvalues = [1, 1.0]": (ValueError, "column 'x': expected distinct values"),
+    "[columns.x]\nvalues = [1, 'a']": (TypeError, "column 'x': expected values of one kind, got number and string"),
+    "[columns.x]\nvalues = [inf]": (ValueError, "column 'x': expected finite numbers"),
+    "[columns.x]\nvalues = [1]\nmissing = 'yes'": (TypeError, "column 'x': missing must be true, false, .* got text"),
+    "[columns.x]\nvalues = [1]\nmissing = 2": (ValueError, "column 'x': missing must be .* from 0 to 1, got 2"),
+    "[columns.x]\nvalues = [1]\nmissing = -1": (ValueError, "column 'x': missing must be .* from 0 to 1, got -1"),
+    "[columns.x]\nlow = 'a'\nhigh = 2\nbins = 3": (TypeError, "column 'x': low must be a number, got text"),
+    "[columns.x]\nlow = 1\nhigh = true\nbins = 3": (TypeError, "column 'x': high must be a number, got a boolean"),
+    "[columns.x]\nlow = 1\nhigh = 2\nbins = 3.0": (TypeError, "column 'x': bins must be a whole number, got a number"),
+    "[columns.x]\nlow = 1\nhigh = 2\nbins = true": (TypeError, "column 'x': bins must be a whole .* got a boolean"),
+    "[columns.x]\nlow = 1\nhigh = 2\nbins = 0": (ValueError, "column 'x': .* at least 1"),
+    "[columns.x]\nlow = 2\nhigh = 1\nbins = 3": (ValueError, "column 'x': .* must increase"),
+    "[columns.x]\nlow = 1\nhigh = inf\nbins = 3": (ValueError, "column 'x': .* finite"),
+    "[columns.x]\nlow = 1\nhigh = 1" + "0" * 400 + "\nbins = 3": (ValueError, "column 'x': high is beyond the range"),
+    "[columns.x]\nedges = [1, 2020-01-01]": (TypeError, "column 'x': edges must be numbers, got a date"),
+    "[columns.x]\nedges = 3": (TypeError, "column 'x': edges must be a list .* got a whole number"),
+    "[columns.x]\nedges = [1]": (ValueError, "column 'x': .* at least 2 edges"),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_file_is_explained(text):
+    error, match = WRONG[text]
+    with pytest.raises(error, match=match):
+        Domain.from_toml(text)
+
+
+def test_kinds_stay_apart():
+    domain = Domain({"a": [0, 1], "b": [False, True], "c": ["0", "1"], "d": [0.0, 1.0]})
+    again = Domain.from_toml(domain.to_toml())
+    assert [kind_of(again[name].values[0]) for name in again.columns] == ["number", "boolean", "string", "number"]
