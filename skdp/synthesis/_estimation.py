@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis._graphical_model import GraphicalModel, Table, calibrate
+from skdp.synthesis._calibration import calibrate
+from skdp.synthesis._graphical_model import GraphicalModel
 from skdp.synthesis._junction_tree import JunctionTree
 from skdp.synthesis._marginal import Groups, Marginal, group, merge, spread
+from skdp.synthesis._tables import Projections, Table
 
 _GROWTH = 1.01
 _FIRST = 0.05  # of the first step that is too long: the momentum multiplies what a step moves
@@ -47,16 +49,9 @@ class _Target:
     """A measured marginal: where it is in the tree, its shares, and the weight of their squared errors."""
 
     place: int
-    dropped: tuple[int, ...]
-    shape: tuple[int, ...]
     groups: Groups | None
     shares: Table
     weight: float
-
-    def project(self, beliefs: Sequence[Table]) -> Table:
-        """Return what the model says of it."""
-        belief = beliefs[self.place]
-        return group(belief.sum(axis=self.dropped) if self.dropped else belief, self.groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +70,13 @@ class _Descent:
     def __init__(self, tree: JunctionTree, marginals: Sequence[Marginal], total: float) -> None:
         self.tree = tree
         self.targets = [_place(tree, marginal, total) for marginal in marginals]
+        self.members: dict[int, list[int]] = {}
+        for index, target in enumerate(self.targets):
+            self.members.setdefault(target.place, []).append(index)
+        self.projections = {
+            place: Projections(tree.cliques[place], tree.sizes, [marginals[index].clique for index in members])
+            for place, members in self.members.items()
+        }
         typical = float(np.median([target.weight for target in self.targets]))
         flatness = (_FLATNESS * total / typical) ** 2
         self.rates = [(np.maximum(target.shares, 0) + flatness) ** -0.5 for target in self.targets]
@@ -85,7 +87,10 @@ class _Descent:
     def at(self, potentials: list[Table]) -> _State:
         """Evaluate potentials."""
         beliefs = calibrate(self.tree, potentials)
-        projected = [target.project(beliefs) for target in self.targets]
+        said: dict[int, Table] = {}
+        for place, members in self.members.items():
+            said.update(zip(members, self.projections[place].project(beliefs[place]), strict=True))
+        projected = [group(said[index], target.groups) for index, target in enumerate(self.targets)]
         squares = (
             target.weight * float(((have - target.shares) ** 2).sum())
             for target, have in zip(self.targets, projected, strict=True)
@@ -94,10 +99,19 @@ class _Descent:
 
     def step(self, state: _State, length: float) -> list[Table]:
         """Take a plain step."""
-        moved = [table.copy() for table in state.potentials]
-        for target, rate, have in zip(self.targets, self.rates, state.projected, strict=True):
-            change = length * target.weight * rate * (have - target.shares)
-            moved[target.place] -= spread(change, target.groups).reshape(target.shape)
+        moved = list(state.potentials)
+        for place, members in self.members.items():
+            changes = [
+                spread(
+                    length
+                    * self.targets[index].weight
+                    * self.rates[index]
+                    * (state.projected[index] - self.targets[index].shares),
+                    self.targets[index].groups,
+                )
+                for index in members
+            ]
+            moved[place] = moved[place] - self.projections[place].lift(changes)
         return moved
 
     def first_length(self, state: _State) -> float:
@@ -219,12 +233,5 @@ def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
     place = tree.holder(marginal.clique)
     if place is None:
         raise ValueError(f"no clique of the tree holds the columns {marginal.clique}")
-    clique = tree.cliques[place]
-    return _Target(
-        place,
-        tuple(axis for axis, column in enumerate(clique) if column not in marginal.clique),
-        tuple(tree.sizes[column] if column in marginal.clique else 1 for column in clique),
-        marginal.groups,
-        np.asarray(marginal.counts, float) / total,
-        (total / marginal.std_error) ** 2,
-    )
+    shares = np.asarray(marginal.counts, float) / total
+    return _Target(place, marginal.groups, shares, (total / marginal.std_error) ** 2)

@@ -9,14 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdp.synthesis._calibration import calibrate
 from skdp.synthesis._junction_tree import Clique, JunctionTree
-
-Table = NDArray[np.float64]
+from skdp.synthesis._tables import Table, divide, expand, project
 
 MOST_CELLS = 1 << 26
 """The largest marginal that is computed: half a gigabyte."""
-
-_LEAST = 1e-200
 
 
 class GraphicalModel:
@@ -111,8 +109,8 @@ class GraphicalModel:
         wanted = tuple(columns)
         place = self.tree.holder(wanted)
         if place is not None:
-            return _project(self.beliefs[place], self.tree.cliques[place], wanted)
-        return _project(*self._eliminate(set(wanted)), wanted)
+            return project(self.beliefs[place], self.tree.cliques[place], wanted)
+        return project(*self._eliminate(set(wanted)), wanted)
 
     def _eliminate(self, wanted: set[int]) -> tuple[Table, Clique]:
         """Sum out all other columns, from the leaves to the root."""
@@ -120,10 +118,10 @@ class GraphicalModel:
         for link in reversed(self.tree.links):
             table, columns = self._absorb(link.child, pending.pop(link.child, []))
             keep = tuple(column for column in columns if column in wanted or column in link.separator)
-            message = _project(table, columns, keep)
+            message = project(table, columns, keep)
             # The child given the separator: times the parent's marginal it is the marginal of both.
-            shared = _project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator)
-            conditional = _divide(message, _expand(shared, link.separator, keep))
+            shared = project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator)
+            conditional = divide(message, expand(shared, link.separator, keep))
             if any(column in wanted and column not in link.separator for column in keep):
                 pending.setdefault(link.parent, []).append((conditional, keep))
         return self._absorb(0, pending.pop(0, []))
@@ -139,7 +137,7 @@ class GraphicalModel:
                     f"the marginal needs a table of {cells} cells ({8 * cells / 1e9:.3g} GB); at most {MOST_CELLS} are "
                     "computed. Ask for fewer columns at once, or sample rows and count them"
                 )
-            table, columns = _expand(table, columns, union) * _expand(message, extra, union), union
+            table, columns = expand(table, columns, union) * expand(message, extra, union), union
         return table, columns
 
     def expectation(self, weights: Mapping[int, ArrayLike]) -> float:
@@ -173,7 +171,7 @@ class GraphicalModel:
         for link, shared in zip(reversed(self.tree.links), reversed(self.separators), strict=True):
             if link.child in factors:
                 table, columns = self._absorb(link.child, factors.pop(link.child))
-                message = _divide(_project(table, columns, link.separator), shared)
+                message = divide(project(table, columns, link.separator), shared)
                 factors.setdefault(link.parent, []).append((message, link.separator))
         return float(self._absorb(0, factors.pop(0, []))[0].sum())
 
@@ -236,8 +234,8 @@ class GraphicalModel:
         """
         table = self.beliefs[place]
         if place > 0:
-            shared = _expand(self.separators[place - 1], self.tree.links[place - 1].separator, self.tree.cliques[place])
-            table = _divide(table, shared)
+            shared = expand(self.separators[place - 1], self.tree.links[place - 1].separator, self.tree.cliques[place])
+            table = divide(table, shared)
         with np.errstate(divide="ignore"):
             return np.log(table)
 
@@ -245,8 +243,7 @@ class GraphicalModel:
     def separators(self) -> tuple[Table, ...]:  # numpydoc ignore=RT01
         """The marginal of what each clique but the root shares with its parent, in the order of the links."""
         return tuple(
-            _project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator)
-            for link in self.tree.links
+            project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator) for link in self.tree.links
         )
 
     @cached_property
@@ -293,87 +290,3 @@ def check_rows(tree: JunctionTree, rows: NDArray[np.integer], columns: Iterable[
         if rows[column].min() < 0 or rows[column].max() >= tree.sizes[column]:
             raise ValueError(f"column {column} of rows holds a code outside 0 to {tree.sizes[column] - 1}")
     return rows
-
-
-def calibrate(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
-    """Pass messages to the root and back.
-
-    In linear space, where each clique costs one exponential function and otherwise sums and products; each table is
-    scaled to a maximum of 1 before it is multiplied. Should all of a clique's cells vanish in that, which takes
-    potentials hundreds apart, it is done again in logarithms, at several times the cost.
-
-    Parameters
-    ----------
-    tree : JunctionTree
-        The cliques.
-    potentials : sequence of ndarray
-        The logarithm of each clique's factor.
-
-    Returns
-    -------
-    list of ndarray
-        The marginal of each clique.
-    """
-    tables = [np.exp(potential - potential.max()) for potential in potentials]
-    messages: dict[int, Table] = {}
-    for link in reversed(tree.links):
-        message = _project(tables[link.child], tree.cliques[link.child], link.separator)
-        messages[link.child] = message = message / message.max()
-        tables[link.parent] = tables[link.parent] * _expand(message, link.separator, tree.cliques[link.parent])
-        largest = tables[link.parent].max()
-        if largest < _LEAST:
-            return _calibrate_logs(tree, potentials)
-        tables[link.parent] /= largest
-    tables[0] = tables[0] / tables[0].sum()
-    for link in tree.links:
-        above = _project(tables[link.parent], tree.cliques[link.parent], link.separator)
-        ratio = _divide(above, messages[link.child])
-        tables[link.child] = tables[link.child] * _expand(ratio, link.separator, tree.cliques[link.child])
-        total = tables[link.child].sum()
-        if not _LEAST < total < math.inf:
-            return _calibrate_logs(tree, potentials)
-        tables[link.child] /= total
-    return tables
-
-
-def _calibrate_logs(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
-    """Pass the same messages as logarithms."""
-    tables = list(potentials)
-    messages: dict[int, Table] = {}
-    for link in reversed(tree.links):
-        messages[link.child] = message = _log_project(tables[link.child], tree.cliques[link.child], link.separator)
-        tables[link.parent] = tables[link.parent] + _expand(message, link.separator, tree.cliques[link.parent])
-    for link in tree.links:
-        above = _log_project(tables[link.parent], tree.cliques[link.parent], link.separator)
-        # Minus infinity less itself stays minus infinity: what has no probability stays without.
-        ratio = np.subtract(above, messages[link.child], out=np.full_like(above, -np.inf), where=above > -np.inf)
-        tables[link.child] = tables[link.child] + _expand(ratio, link.separator, tree.cliques[link.child])
-    beliefs = [np.exp(table - table.max()) for table in tables]
-    return [belief / belief.sum() for belief in beliefs]
-
-
-def _log_project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
-    dropped = tuple(axis for axis, column in enumerate(columns) if column not in keep)
-    peaks = table.max(axis=dropped, keepdims=True)
-    peaks = np.where(peaks > -np.inf, peaks, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(table - peaks).sum(axis=dropped)) + peaks.sum(axis=dropped)
-
-
-def _project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
-    """Sum out the columns that are not kept, and put the others into the wanted order."""
-    dropped = tuple(axis for axis, column in enumerate(columns) if column not in keep)
-    kept = [column for column in columns if column in keep]
-    summed = table.sum(axis=dropped) if dropped else table
-    return np.transpose(summed, [kept.index(column) for column in keep])
-
-
-def _expand(table: Table, columns: Clique, onto: Clique) -> Table:
-    """Give a table an axis of length 1 for each column that it lacks; both are increasing."""
-    sizes = dict(zip(columns, table.shape, strict=True))
-    return table.reshape([sizes.get(column, 1) for column in onto])
-
-
-def _divide(numerator: Table, denominator: Table) -> Table:
-    """Divide, where 0 / 0 is 0: what has no probability stays without."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

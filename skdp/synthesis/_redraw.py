@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis._graphical_model import GraphicalModel, Table, check_rows
+from skdp.synthesis._graphical_model import GraphicalModel, check_rows
 from skdp.synthesis._junction_tree import Clique, JunctionTree
+from skdp.synthesis._tables import Table
 
 MOST_CELLS = 1 << 14
 """The largest table that is computed for each row."""

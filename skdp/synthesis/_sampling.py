@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis._graphical_model import GraphicalModel, Table
+from skdp.synthesis._graphical_model import GraphicalModel
+from skdp.synthesis._tables import Table
 
 _RADIX = 1 << 16
 """Up to so many groups, NumPy sorts in linear time."""
