@@ -183,3 +183,22 @@ def test_the_text_of_another_library_is_never_shown(monkeypatch):
 
 def test_narrow_floats_meet_the_edges_that_they_were_rounded_from():
     assert Interval(edges=[0, 0.1, 0.3]).encode(np.array([0.1, 0.3], np.float32)).tolist() == [1, 1]
+
+
+class TestMissingNumbers:
+    def test_missing_is_a_cell_after_the_bins(self):
+        interval = Interval(edges=[0, 1, 2], missing=True)
+        assert len(interval) == 3
+        assert interval.labels == ("[0, 1)", "[1, 2]", None)
+        assert interval.values == (0.5, 1.5, None)
+        column = np.array([0.0, 1.0, 2.0, np.nan, -1.0, 2.5, np.inf, -np.inf])
+        assert interval.encode(column).tolist() == [0, 1, 1, 2, 3, 3, 3, 3]
+        assert Interval(edges=[0, 1, 2]).encode(column).tolist() == [0, 1, 1, 2, 2, 2, 2, 2]
+
+    def test_it_is_part_of_what_is_declared(self):
+        declared, plain = Interval(0, 2, bins=2, missing=True), Interval(0, 2, bins=2)
+        assert declared != plain
+        assert eval(repr(declared)) == declared
+        assert Domain({"x": declared}).size == 3
+        with pytest.raises(TypeError, match="missing must be True or False"):
+            Interval(0, 2, bins=2, missing=1)

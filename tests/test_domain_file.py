@@ -34,7 +34,9 @@ def categories(draw):
 @st.composite
 def intervals(draw):
     if draw(st.booleans()):
-        return Interval(edges=sorted(draw(st.lists(FINITE, unique=True, min_size=2, max_size=6))))
+        return Interval(
+            edges=sorted(draw(st.lists(FINITE, unique=True, min_size=2, max_size=6))), missing=draw(st.booleans())
+        )
     low = draw(st.floats(-1e6, 1e6))
     return Interval(low, low + draw(st.floats(1e-3, 1e6)), bins=draw(st.integers(1, 40)))
 
@@ -134,14 +136,17 @@ WRONG = {
     "columns = 3": (ValueError, "no column"),
     "[columns]": (ValueError, "no column"),
     "[column.x]\nvalues = [1]": (ValueError, r"unknown key 'column'; .* \[columns.NAME\]"),
-    "[columns]\nx = [1]": (TypeError, "column 'x': expected values .* got a list"),
-    "[columns.x]": (ValueError, "column 'x': expected values .* got nothing"),
+    "[columns]\nx = [1]": (TypeError, "column 'x': expected values.* got a list"),
+    "[columns.x]": (ValueError, "column 'x': expected values.* got nothing"),
     "[columns.x]\nvalue = [1]": (ValueError, "column 'x': unknown key 'value'; expected values"),
     "[columns.marital.status]\nvalues = [1]": (ValueError, "column 'marital': unknown key 'status'; .* in quotes"),
     "[columns.x]\nlow = 1\nhigh = 2": (ValueError, "column 'x': expected .* got high, low"),
     "[columns.x]\nvalues = [1]\nedges = [1, 2]": (ValueError, "column 'x': expected .* got edges, values"),
     "[columns.x]\nmissing = true": (ValueError, "column 'x': expected .* got missing"),
-    "[columns.x]\nedges = [1, 2]\nmissing = true": (ValueError, "column 'x': missing goes with values only"),
+    "[columns.x]\nedges = [1, 2]\nmissing = 1": (
+        TypeError,
+        "column 'x': missing must be true or false for an interval",
+    ),
     "[columns.x]\nvalues = 'ab'": (TypeError, "column 'x': values must be a list .* got text"),
     "[columns.x]\nvalues = [[1]]": (TypeError, "column 'x': values must be a flat list"),
     "[columns.x]\nvalues = []": (ValueError, "column 'x': expected at least one value"),

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from skdp.coding import ColumnError, distinct_values
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Categories, Domain
 from skdp.frames import Table
 from skdp.privacy import PrivacyLeakWarning
 
 
-def read_domain(table: Table, categories: Any, *, why_declared: str = "") -> Domain:
+def read_domain(table: Table, categories: Any, *, name: str = "categories", why_declared: str = "") -> Domain:
     """Build the domain of a table from what is declared, or from the data with a warning.
 
     Parameters
@@ -26,6 +26,8 @@ def read_domain(table: Table, categories: Any, *, why_declared: str = "") -> Dom
         The columns that `fit` got.
     categories : "auto", list of values a column, mapping of column name to values, or Domain
         The declaration.
+    name : str, default="categories"
+        The parameter, for errors.
     why_declared : str, optional
         Why reading the data is refused, if it is.
 
@@ -44,7 +46,7 @@ def read_domain(table: Table, categories: Any, *, why_declared: str = "") -> Dom
     PrivacyLeakWarning
         If the values of a column are read from the data.
     """
-    declared = _declared(table, categories)
+    declared = _declared(table, categories, name)
     read = [name for name in table.names if name not in declared]
     if read and why_declared:
         raise ValueError(f"the categories of {', '.join(map(repr, read))} must be declared: {why_declared}")
@@ -61,27 +63,30 @@ def read_domain(table: Table, categories: Any, *, why_declared: str = "") -> Dom
     return Domain({name: declared[name] for name in table.names})
 
 
-def _declared(table: Table, categories: Any) -> dict[Any, Any]:
+def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
     if isinstance(categories, str):
         if categories != "auto":
-            raise ValueError(f"categories must be 'auto', a list, a mapping or a Domain, got {categories!r}")
+            raise ValueError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {categories!r}")
         return _from_dtypes(table)
     if isinstance(categories, Domain):
         categories = {name: categories[name] for name in categories.columns}
     if isinstance(categories, Mapping):
         unknown = [name for name in categories if name not in table.names]
         if unknown:
-            raise ValueError(f"categories declares columns that X does not have: {unknown}; X has {list(table.names)}")
+            raise ValueError(f"{parameter} declares columns that X does not have: {unknown}; X has {list(table.names)}")
         declared = _from_dtypes(table) | dict(categories)
         absent = [name for name in table.names if name not in declared]
         if absent:
-            raise ValueError(f"categories declares nothing for the columns {absent}")
+            raise ValueError(
+                f"{parameter} declares nothing for the columns {absent}; the values that each may take are needed, "
+                "from what is publicly known"
+            )
         return declared
     if isinstance(categories, Sequence | np.ndarray):
         if len(categories) != len(table.names):
-            raise ValueError(f"categories has {len(categories)} lists of values; X has {len(table.names)} columns")
+            raise ValueError(f"{parameter} has {len(categories)} lists of values; X has {len(table.names)} columns")
         return dict(zip(table.names, categories, strict=True))
-    raise TypeError(f"categories must be 'auto', a list, a mapping or a Domain, got {type(categories).__name__}")
+    raise TypeError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {type(categories).__name__}")
 
 
 def _from_dtypes(table: Table) -> dict[Any, list[Any]]:
@@ -134,4 +139,4 @@ def declares_missing(domain: Domain) -> bool:
     bool
         True if missing values are legal input somewhere.
     """
-    return any(not isinstance(domain[name], Interval) and None in domain[name].values for name in domain.columns)
+    return any(None in domain[name].values for name in domain.columns)

@@ -32,7 +32,7 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
     """Read a table and propose a domain for it: a draft, to be edited from public knowledge before any release.
 
     A column of numbers with more than `bins` distinct values becomes an `Interval` of bins of equal width, with ends
-    that are rounded outwards. Of any other column the values are listed, None at the end if some are missing; a column
+    that are rounded outwards. Of any other column the values are listed. Missing is declared where it occurs. A column
     with more than `max_values` of them (names, numbers of records) is left out. A categorical dtype (pandas categories,
     polars Enum) is taken as it is declared.
 
@@ -169,8 +169,8 @@ def _draft_column(
     kind = kind_of(values[0]) if values else "nothing"
     if kind == "number":
         if len(values) > bins:
-            why = "has missing values, which an interval has no place for: fill them in or drop these rows"
-            return _draft_interval(to_numbers(column), bins), why if missing else ""
+            drafted = _draft_interval(to_numbers(column), bins)
+            return Interval(edges=drafted.edges, missing=bool(missing)), ""
         if not all(map(math.isfinite, values)):
             raise _LeftOut("holds infinite numbers")
         return Categories([*(int(value) if value == int(value) else value for value in values), *end]), ""

@@ -42,10 +42,7 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
         declared = {}
     if isinstance(declared, str):
         raise ValueError(f"{name} must be declared; the values of the data would reveal somebody's")
-    try:
-        return read_domain(table, declared)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from None
+    return read_domain(table, declared, name=name)
 
 
 def read_codes(

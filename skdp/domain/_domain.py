@@ -158,7 +158,7 @@ class Domain:
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: column 'age': expected values (and missing), or low, high and bins, or edges; got low
+        ValueError: column 'age': expected values, or low, high and bins, or edges (and missing); got low
         """
         return cls(read_toml(text))
 

@@ -24,11 +24,15 @@ class Interval:
         The number of bins of equal width, at least 1.
     edges : sequence of float, optional
         The edges of the bins instead of `low`, `high` and `bins`: at least 2, increasing.
+    missing : bool, default=False
+        Whether missing is a declared value too: one more cell, after the bins.
 
     Attributes
     ----------
     edges : tuple of float
         The edges of the bins.
+    missing : bool
+        As declared.
 
     Raises
     ------
@@ -41,6 +45,8 @@ class Interval:
     ('[0, 38)', '[38, 120]')
     >>> Interval(0, 100, bins=4).edges
     (0.0, 25.0, 50.0, 75.0, 100.0)
+    >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
+    [0, 2]
     """
 
     def __init__(
@@ -50,7 +56,11 @@ class Interval:
         *,
         bins: int | None = None,
         edges: Sequence[float] | None = None,
+        missing: bool = False,
     ) -> None:
+        if not isinstance(missing, bool):
+            raise TypeError(f"missing must be True or False, got {type(missing).__name__}")
+        self.missing = missing
         if (edges is None) == (low is None and high is None and bins is None):
             raise ValueError("Interval takes either edges, or low, high and bins")
         if edges is None:
@@ -66,31 +76,34 @@ class Interval:
             raise ValueError("the edges of an Interval must increase")
 
     def __len__(self) -> int:
-        return len(self.edges) - 1
+        return len(self.edges) - 1 + self.missing
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Interval) and self.edges == other.edges
+        return isinstance(other, Interval) and (self.edges, self.missing) == (other.edges, other.missing)
 
     def __hash__(self) -> int:
-        return hash(self.edges)
+        return hash((self.edges, self.missing))
 
     def __repr__(self) -> str:
-        return f"Interval(edges={[_short(edge) for edge in self.edges]})".replace("'", "")
+        edges = ", ".join(map(_short, self.edges))
+        return f"Interval(edges=[{edges}]{', missing=True' if self.missing else ''})"
 
     @property
-    def labels(self) -> tuple[str, ...]:  # numpydoc ignore=RT01
-        """The bins as text."""
-        last = len(self) - 1
-        return tuple(
+    def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
+        """The bins as text, and None for missing, if it is declared."""
+        last = len(self.edges) - 2
+        bins = [
             f"[{_short(left)}, {_short(right)}{']' if index == last else ')'}"
             for index, (left, right) in enumerate(pairwise(self.edges))
-        )
+        ]
+        return (*bins, None) if self.missing else tuple(bins)
 
     @property
-    def values(self) -> tuple[float | int, ...]:  # numpydoc ignore=RT01
-        """The middle of each bin: the number that stands for it, an int where it is whole."""
+    def values(self) -> tuple[float | int | None, ...]:  # numpydoc ignore=RT01
+        """The middle of each bin: the number that stands for it, an int where it is whole; None for missing."""
         middles = [(left + right) / 2 for left, right in pairwise(self.edges)]
-        return tuple(int(middle) if middle.is_integer() else middle for middle in middles)
+        whole = [int(middle) if middle.is_integer() else middle for middle in middles]
+        return (*whole, None) if self.missing else tuple(whole)
 
     def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
         """Code a numeric column by bin.
@@ -103,7 +116,8 @@ class Interval:
         Returns
         -------
         ndarray of unsigned integers
-            A bin a number; ``len(self)`` for a number outside the edges and for a missing one.
+            A bin a number, and the cell after the bins for missing, if it is declared; ``len(self)`` for whatever is
+            not declared.
 
         Raises
         ------
@@ -114,8 +128,10 @@ class Interval:
         # In the column's own precision: 0.3 is an edge for a narrow float that was rounded from 0.3.
         edges = np.array(self.edges, numbers.dtype)
         codes = np.searchsorted(edges, numbers, side="right") - 1
-        codes[numbers == edges[-1]] = len(self) - 1
-        codes[(codes < 0) | np.isnan(numbers)] = len(self)
+        n_bins = len(self.edges) - 1
+        codes[numbers == edges[-1]] = n_bins - 1
+        codes[(codes < 0) | (codes == n_bins)] = len(self)
+        codes[np.isnan(numbers)] = n_bins if self.missing else len(self)
         return codes.astype(np.min_scalar_type(len(self)))
 
 

@@ -15,7 +15,7 @@ from skdp.domain._categories import Categories
 from skdp.domain._interval import Interval
 
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
-_EXPECTED = "expected values (and missing), or low, high and bins, or edges"
+_EXPECTED = "expected values, or low, high and bins, or edges (and missing)"
 _BARE = re.compile("[A-Za-z0-9_-]+")
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
 _WIDTH = 100
@@ -112,12 +112,13 @@ def _block(name: Any, attribute: Categories | Interval, remark: str) -> str:
 
 def _interval_keys(interval: Interval) -> dict[str, str]:
     """Write bins of equal width by their ends, if that gives the same edges to the last bit."""
-    low, high, bins = interval.edges[0], interval.edges[-1], len(interval)
+    low, high, bins = interval.edges[0], interval.edges[-1], len(interval.edges) - 1
+    missing = {"missing": "true"} if interval.missing else {}
     with np.errstate(all="ignore"):
         even = tuple(np.linspace(low, high, bins + 1).tolist()) == interval.edges
     if even:
-        return {"low": _number(low), "high": _number(high), "bins": str(bins)}
-    return {"edges": _list([_number(edge) for edge in interval.edges])}
+        return {"low": _number(low), "high": _number(high), "bins": str(bins)} | missing
+    return {"edges": _list([_number(edge) for edge in interval.edges])} | missing
 
 
 def _number(edge: float) -> str:
@@ -181,8 +182,6 @@ def _read_column(name: str, table: Any) -> Categories | Interval:
             raise ValueError(f"{_EXPECTED}; got {', '.join(sorted(given)) or 'nothing'}")
         if "values" in given:
             return Categories(_with_missing(_read_list(table["values"], "values"), table.get("missing", False)))
-        if "missing" in given:
-            raise ValueError("missing goes with values only; an interval has no place for what is missing")
         return _read_interval(table)
     except (TypeError, ValueError) as error:
         raise type(error)(f"column {name!r}: {error}") from None
@@ -199,12 +198,17 @@ def _with_missing(values: list[Any], missing: Any) -> list[Any]:
 
 
 def _read_interval(table: Mapping[str, Any]) -> Interval:
+    missing = table.get("missing", False)
+    if not isinstance(missing, bool):
+        raise TypeError(f"missing must be true or false for an interval, got {_type(missing)}")
     if "edges" in table:
-        return Interval(edges=[_read_number(edge, "edges") for edge in _read_list(table["edges"], "edges")])
+        edges = [_read_number(edge, "edges") for edge in _read_list(table["edges"], "edges")]
+        return Interval(edges=edges, missing=missing)
     bins = table["bins"]
     if not isinstance(bins, int) or isinstance(bins, bool):
         raise TypeError(f"bins must be a whole number, got {_type(bins)}")
-    return Interval(_read_number(table["low"], "low"), _read_number(table["high"], "high"), bins=bins)
+    low, high = _read_number(table["low"], "low"), _read_number(table["high"], "high")
+    return Interval(low, high, bins=bins, missing=missing)
 
 
 def _read_number(value: Any, key: str) -> float:

@@ -241,7 +241,9 @@ def _written(domain: Domain, oracle: FrequencyOracle) -> list[bytes]:
     parts = [repr(sorted(oracle.parameters().items())).encode()]
     for name in domain.columns:
         attribute = domain[name]
-        values = attribute.edges if isinstance(attribute, Interval) else attribute.values
+        values: tuple[Any, ...] = attribute.values
+        if isinstance(attribute, Interval):
+            values = (*attribute.edges, None) if attribute.missing else attribute.edges
         kind = type(attribute).__name__.encode()
         try:
             parts += [canonical(name), kind, framed(*(b"" if value is None else canonical(value) for value in values))]

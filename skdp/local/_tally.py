@@ -111,7 +111,9 @@ def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
     columns: list[dict[str, Any]] = []
     for name in domain.columns:
         attribute = domain[name]
-        values = {"edges": attribute.edges} if isinstance(attribute, Interval) else {"values": attribute.values}
+        values: dict[str, Any] = {"values": attribute.values}
+        if isinstance(attribute, Interval):
+            values = {"edges": attribute.edges} | ({"missing": True} if attribute.missing else {})
         columns.append({"column": plain_name(name)} | values)
     return columns
 
@@ -119,7 +121,9 @@ def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
 def _domain_from_plain(columns: list[dict[str, Any]]) -> Domain:
     return Domain(
         {
-            column["column"]: Interval(edges=column["edges"]) if "edges" in column else column["values"]
+            column["column"]: Interval(edges=column["edges"], missing=column.get("missing", False))
+            if "edges" in column
+            else column["values"]
             for column in columns
         }
     )

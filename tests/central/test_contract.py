@@ -11,6 +11,7 @@ import pytest
 from skdp import (
     DPHistogram,
     DPKBinsDiscretizer,
+    DPMarginalSynthesizer,
     DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
@@ -27,6 +28,7 @@ WORDS = pd.DataFrame({"job": rng.choice(["clerk", "nurse", "smith"], 60), "sex":
 GAPPY_WORDS = WORDS.mask(rng.random(WORDS.shape) < 0.2)
 BOUNDS = (0, 100)
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
+GAPPY_DECLARED = {name: [*values, None] for name, values in DECLARED.items()}
 
 SUBJECTS = [
     (DPMean(bounds=BOUNDS), NUMBERS),
@@ -48,6 +50,11 @@ SUBJECTS = [
     (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile"), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPHistogram(domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
+    (DPMarginalSynthesizer(domain=DECLARED), WORDS),
+    (DPMarginalSynthesizer(domain=GAPPY_DECLARED, marginals="adaptive", delta=1e-6), GAPPY_WORDS),
+    (DPMarginalSynthesizer(domain=DECLARED, marginals="independent", redraw=["job"]), WORDS),
+    (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="tree", delta=1e-6), NUMBERS),
+    (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
 ]
 CASES = [
     pytest.param(check, id=f"{type(estimator).__name__}-{place}-{name}")

@@ -363,9 +363,9 @@ class TestMistakes:
             ({"strategy": ["mean"]}, ValueError, "strategy must be one of"),
             ({"bounds": None}, ValueError, "bounds must be declared"),
             ({"bounds": (1, 0), "strategy": "median"}, ValueError, "bounds of column 'a'"),
-            ({"strategy": "most_frequent"}, ValueError, r"categories: .*\['a', 'b'\]"),
+            ({"strategy": "most_frequent"}, ValueError, r"categories declares .*\['a', 'b'\]"),
             ({"strategy": "most_frequent", "categories": "auto"}, ValueError, "categories must be declared"),
-            ({"strategy": "most_frequent", "categories": [[1]]}, ValueError, "categories: .*1 lists"),
+            ({"strategy": "most_frequent", "categories": [[1]]}, ValueError, "categories has 1 lists"),
             (
                 {"strategy": "most_frequent", "categories": Interval(0, 9, bins=3), "handle_unknown": "uniform"},
                 ValueError,
