@@ -36,12 +36,15 @@ test-long: .venv/installed
 	$(BIN)/pytest -n 2 -m long
 
 # The peers pin old packages, so they live in an environment of their own.
-bench: .venv-bench/installed .venv-bench-central/installed
+bench: .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
 	.venv-bench/bin/python benchmarks/transform.py
 	.venv-bench/bin/python benchmarks/local_oracles.py
 	.venv-bench/bin/python benchmarks/noise.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
+	.venv-bench/bin/python benchmarks/synthesis_adult.py
+	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting aim
+	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting growth
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
@@ -59,5 +62,11 @@ bench: .venv-bench/installed .venv-bench-central/installed
 	.venv-bench-central/bin/pip install --quiet --editable . --requirement benchmarks/requirements-central.txt
 	touch $@
 
+# Synthesizers alone, without skdp: they exchange codes with it.
+.venv-bench-mbi/installed .venv-bench-dpmm/installed: .venv-bench-%/installed: benchmarks/requirements-%.txt
+	$(PYTHON) -m venv .venv-bench-$*
+	.venv-bench-$*/bin/pip install --quiet --requirement $<
+	touch $@
+
 clean:
-	rm -rf .venv .venv-bench .venv-bench-central report
+	rm -rf .venv .venv-bench .venv-bench-central .venv-bench-mbi .venv-bench-dpmm report
