@@ -27,7 +27,7 @@ from skdp.local import (
     recommend_strategy,
 )
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.synthesis import DPMarginalSynthesizer
+from skdp.synthesis import DPMarginalSynthesizer, SyntheticResampler
 
 __version__ = "0.1.0"
 
@@ -58,6 +58,7 @@ __all__ = [
     "ReportTally",
     "SecretKey",
     "SubsetSelectionEncoder",
+    "SyntheticResampler",
     "UnaryEncodingTransformer",
     "privacy_statement",
     "recommend_strategy",

@@ -15,7 +15,10 @@ from skdp.coding import distinct_values
 from skdp.datasets import load_adult
 from skdp.domain import Domain, Interval
 from skdp.evaluation import age_sex_report, counts_report
-from skdp.privacy import check_epsilon
+from skdp.privacy import BudgetExceeded, PrivacyLedger, check_delta, check_epsilon
+from skdp.synthesis import DPMarginalSynthesizer
+from skdp.synthesis._methods import METHODS
+from skdp.synthesis._table_file import read_frame, synthesize_file
 
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 MAX_CELLS = 1_000
@@ -38,10 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     _add_report(commands)
     _add_draft_domain(commands)
+    _add_synthesize(commands)
     options = parser.parse_args(arguments)
     try:
         written = options.run(options)
-    except (ImportError, OSError, ValueError, TypeError) as error:
+    except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
         options.parser.error(str(error))
     print(f"Wrote {written}")
     return 0
@@ -92,6 +96,50 @@ def _add_draft_domain(commands: Any) -> None:
     draft.set_defaults(parser=draft, run=_run_draft_domain)
 
 
+def _add_synthesize(commands: Any) -> None:
+    synthesize = commands.add_parser(
+        "synthesize",
+        help="write a synthetic table that may be shared",
+        description="Learn a table from counts with noise, and write synthetic rows (differential privacy in the "
+        "central model: whoever runs this is trusted with the table). Only the columns of the domain file are read.",
+    )
+    synthesize.add_argument("data", type=Path, help="the private table: a CSV or Parquet file")
+    synthesize.add_argument("out", type=Path, help="the file to write; one that exists is never overwritten")
+    synthesize.add_argument("--domain", type=Path, required=True, help="the domain file; draft-domain writes a draft")
+    synthesize.add_argument("--epsilon", type=_epsilon, required=True, help="the privacy loss of all that is written")
+    synthesize.add_argument(
+        "--delta", type=_delta, default=0.0, help="failure probability: 0 (the default) or far below 1 / number of rows"
+    )
+    synthesize.add_argument("--marginals", choices=sorted(METHODS), default="auto", help="what to measure")
+    synthesize.add_argument("--rows", type=_count, help="rows to write (default: the estimated number of records)")
+    synthesize.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or --budget makes it")
+    synthesize.add_argument("--budget", type=_epsilon, help="make the ledger anew, with so much epsilon")
+    synthesize.add_argument("--budget-delta", type=_delta, default=0.0, help="its delta (default: 0)")
+    synthesize.add_argument(
+        "--max-rows-per-person", type=_positive, default=1, help="rows that one person may have (default: 1)"
+    )
+    synthesize.add_argument(
+        "--person-column", help="the column that says who a row is about: surplus rows of a person are left out"
+    )
+    synthesize.add_argument(
+        "--handle-unknown",
+        choices=["error", "clip", "ignore"],
+        default="error",
+        help="what to do with what is not declared: stop (which shows that there is such a value), put numbers into "
+        "the outermost bins, or leave the row out (default: error)",
+    )
+    synthesize.add_argument(
+        "--real",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="columns of a CSV file with fractions; otherwise bins with whole edges are of whole numbers",
+    )
+    synthesize.add_argument("--seed", type=_seed, help="reproducible coins, not secure (default: secure coins)")
+    synthesize.add_argument("--verbose", action="store_true", help="say what is done")
+    synthesize.set_defaults(parser=synthesize, run=_run_synthesize)
+
+
 def _run_report(options: argparse.Namespace) -> Path:
     if (options.data is None) != (options.columns is None):
         raise ValueError("--data and --columns go together")
@@ -107,12 +155,55 @@ def _run_report(options: argparse.Namespace) -> Path:
 def _run_draft_domain(options: argparse.Namespace) -> Path:
     if options.domain.exists():
         raise ValueError(f"{options.domain} exists already; choose another name, or remove it")
-    text = draft_domain_toml(_read_frame(options.data), bins=options.bins, max_values=options.max_values)
+    text = draft_domain_toml(read_frame(options.data), bins=options.bins, max_values=options.max_values)
     with options.domain.open("x", encoding="utf-8") as file:
         file.write(text)
     # The remarks stand at the top of the file, before the first empty line.
     print(*(line.removeprefix("# ") for line in text.partition("\n\n")[0].splitlines()), sep="\n", file=sys.stderr)
     return options.domain
+
+
+def _run_synthesize(options: argparse.Namespace) -> Path:
+    domain = Domain.from_toml(options.domain.read_text(encoding="utf-8"))
+    synthesizer = DPMarginalSynthesizer(
+        options.epsilon,
+        delta=options.delta,
+        domain=domain,
+        marginals=options.marginals,
+        max_rows_per_person=options.max_rows_per_person,
+        handle_unknown=options.handle_unknown,
+        ledger=_open_ledger(options),
+        random_state=options.seed,
+        verbose=options.verbose,
+    )
+    left_out = synthesize_file(
+        options.data,
+        options.out,
+        synthesizer,
+        n_samples=options.rows,
+        person_column=options.person_column,
+        real_columns=options.real,
+    )
+    if left_out:
+        print(f"Left out, as the domain does not have them: {', '.join(left_out)}", file=sys.stderr)
+    print(synthesizer.guarantee_)
+    return options.out
+
+
+def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
+    if options.ledger is None:
+        if options.budget is not None or options.budget_delta:
+            raise ValueError("--budget goes with --ledger")
+        return None
+    if options.budget is None:
+        if options.budget_delta:
+            raise ValueError("--budget-delta goes with --budget")
+        if not options.ledger.exists():
+            raise ValueError(f"there is no ledger {options.ledger}; --budget makes one")
+        return PrivacyLedger(options.ledger)
+    if options.ledger.exists():
+        raise ValueError(f"{options.ledger} exists already: leave out --budget, which is given once")
+    return PrivacyLedger(options.ledger, epsilon=options.budget, delta=options.budget_delta)
 
 
 def _run_adult(options: argparse.Namespace) -> Path:
@@ -131,7 +222,7 @@ def _run_adult(options: argparse.Namespace) -> Path:
 
 
 def _run_own(options: argparse.Namespace) -> Path:
-    frame = _read_frame(options.data)
+    frame = read_frame(options.data)
     absent = [name for name in options.columns if name not in frame.columns]
     if absent:
         raise ValueError(f"{options.data.name} has no columns {absent}; it has {frame.columns.to_list()}")
@@ -167,10 +258,6 @@ def _run_own(options: argparse.Namespace) -> Path:
     )
 
 
-def _read_frame(path: Path) -> pd.DataFrame:
-    return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-
-
 def _observed(column: pd.Series) -> list[Any]:
     try:
         values, missing = distinct_values(column)
@@ -194,6 +281,21 @@ def _epsilon(text: str) -> float:
     except ValueError:
         raise argparse.ArgumentTypeError(f"an epsilon is a finite number > 0, not {text!r}") from None
     return value
+
+
+def _delta(text: str) -> float:
+    try:
+        value = float(text)
+        check_delta(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a delta is a number in [0, 1), not {text!r}") from None
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
+    return int(text)
 
 
 def _positive(text: str) -> int:

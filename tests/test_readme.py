@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from skdp.cli import main
+
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.parametrize("code", BLOCKS, ids=range(len(BLOCKS)))
-def test_the_code_of_the_readme_runs(code, capsys):
+def test_the_code_of_the_readme_runs(code, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some of it writes files
     exec(compile(code, "README.md", "exec"), {})
     for promised in re.findall(r"print\(.*\)  # (epsilon = .*)", code):
         assert promised in capsys.readouterr().out
@@ -21,3 +24,13 @@ def test_the_readme_names_commands_that_exist():
     commands = set(re.findall(r"make ([a-z-]+)", README))
     assert {"report", "test", "bench", "test-long"} <= commands
     assert all(f"\n{command}:" in makefile for command in commands)
+
+
+def test_the_readme_names_subcommands_and_options_that_exist(capsys):
+    used = re.findall(r"^(?:\.venv/bin/)?skdp ([a-z-]+)(.*)", README, re.MULTILINE)
+    assert {command for command, _ in used} == {"report", "draft-domain", "synthesize"}
+    for command, rest in used:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        shown = capsys.readouterr().out
+        assert all(option in shown for option in re.findall(r"--[a-z-]+", rest))

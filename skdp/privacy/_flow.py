@@ -68,12 +68,15 @@ class Flow:  # numpydoc ignore=PR02
         Whether the number of the columns is known.
     curated : bool
         Whether some step has learnt from true values, so that whoever ran it had to be trusted with them.
+    new_target : bool
+        Whether the target that goes with it has been replaced by one that is protected.
     """
 
     columns: tuple[Column, ...]
     names: tuple[Any, ...] | None
     exact: bool
     curated: bool = False
+    new_target: bool = False
 
     @classmethod
     def start(cls, names: Sequence[Any] | None) -> Self:
@@ -117,8 +120,8 @@ class Flow:  # numpydoc ignore=PR02
         curated = self.curated or curated
         names = names_out(estimator)
         if names is None:
-            return Flow((column,), None, exact=False, curated=curated)
-        return Flow((column,) * len(names), names, exact=True, curated=curated)
+            return replace(self, columns=(column,), names=None, exact=False, curated=curated)
+        return replace(self, columns=(column,) * len(names), names=names, exact=True, curated=curated)
 
     def repeated(self, rows: Flow) -> Flow:
         """Go on with what a fitted step makes of the rows of `fit` when it is given them again.
@@ -205,11 +208,16 @@ class Flow:  # numpydoc ignore=PR02
             All columns.
         """
         columns = tuple(column for part in parts for column in part.columns)
-        curated = any(part.curated for part in parts)
+        made = cls(
+            columns,
+            names if names is not None and len(names) == len(columns) else None,
+            exact=True,
+            curated=any(part.curated for part in parts),
+            new_target=bool(parts) and all(part.new_target for part in parts),
+        )
         if all(part.exact for part in parts):
-            fitting = names if names is not None and len(names) == len(columns) else None
-            return cls(columns, fitting, exact=True, curated=curated)
-        return cls((Column.merged(columns),), None, exact=False, curated=curated)
+            return made
+        return replace(made, columns=(Column.merged(columns),), names=None, exact=False)
 
 
 def names_in(estimator: Any) -> tuple[Any, ...] | None:
@@ -230,9 +238,10 @@ def names_in(estimator: Any) -> tuple[Any, ...] | None:
         return tuple(names)
     number = getattr(estimator, "n_features_in_", None)
     scope = getattr(getattr(estimator, "guarantee_", None), "scope", ())
-    # scikit-learn keeps names only where they are strings; a guarantee for all columns has the others.
-    if scope and len(scope) == number and not any(isinstance(name, str) for name in scope):
-        return tuple(scope)
+    # scikit-learn keeps names only where they are strings; a guarantee for all columns, and the target, has the others.
+    features = tuple(scope[:number])
+    if features and number in (len(scope), len(scope) - 1) and not any(isinstance(name, str) for name in features):
+        return features
     return None if number is None else tuple(f"x{index}" for index in range(number))
 
 

@@ -54,7 +54,7 @@ def parts_of(estimator: Any) -> list[Any]:
 def _estimators(value: Any) -> Iterator[Any]:
     if isinstance(value, type):
         return
-    if callable(getattr(value, "fit", None)):
+    if callable(getattr(value, "fit", None)) or callable(getattr(value, "fit_resample", None)):
         yield value
     elif isinstance(value, list | tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:

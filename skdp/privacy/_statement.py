@@ -104,7 +104,8 @@ def privacy_statement(estimator: Any, X: Any = None) -> PrivacyStatement:
 
     An estimator takes part by its ``guarantee_``, whose scope names the columns. Its ``protects_rows`` says whether the
     rows that leave its `transform` are protected (True), those of `fit_transform` only ("fit"), or none, because only
-    its statistics are private (False). By default they are in the local model, and are not in the central model.
+    its statistics are private (False); or it is a list of the columns that are protected in these rows, while others
+    stay as they are. By default they are in the local model, and are not in the central model.
     "fit" is not enough inside a search, a stack, a calibration or whatever else learns from predictions for rows of the
     table itself: those come from true values, which are "released as is". The target is no column; what is spent on it,
     by a transformer of the target, is in the total.
@@ -131,7 +132,7 @@ def privacy_statement(estimator: Any, X: Any = None) -> PrivacyStatement:
     if not estimators:
         raise ValueError("there is no estimator to state anything about")
     for part in estimators:
-        if isinstance(part, type) or not hasattr(part, "fit"):
+        if isinstance(part, type) or not (hasattr(part, "fit") or hasattr(part, "fit_resample")):
             kind = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
             raise TypeError(f"privacy_statement needs fitted estimators, got {kind}")
     given = read_names(X)
@@ -142,6 +143,7 @@ def privacy_statement(estimator: Any, X: Any = None) -> PrivacyStatement:
         path = f"{index}" if len(estimators) > 1 else ""
         made = walk.visit(part, Flow.start(names), path)
         leaving |= made.merged.raw if _gives_rows(part) else set()
+    walk.finish()
     return _written_up(walk, leaving, [name for name in given or () if name not in walk.columns])
 
 
@@ -174,7 +176,7 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
     for name in walk.columns:
         promises = [promise for promise in walk.promises if name in promise.columns]
         rows += [_promised(name, promise, released=name in leaving) for promise in promises]
-        statistics = any(promise.protects is False for promise in promises)
+        statistics = any(promise.of(name) is False for promise in promises)
         if name in walk.unfitted:
             rows.append(_unprotected(name, ", ".join(walk.unfitted[name]), "not fitted: no guarantee yet"))
         elif name in walk.seen:
@@ -191,15 +193,15 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
 
 def _is_kept(walk: Walk, leaving: set[Any], name: Any) -> bool:
     """Say whether a promise about a column is worth anything: nothing but private statistics may show its values."""
-    statistics = any(promise.protects is False and name in promise.columns for promise in walk.promises)
+    statistics = any(promise.of(name) is False and name in promise.columns for promise in walk.promises)
     shown_by_steps = walk.seen.keys() | walk.unfitted.keys()
     return shown_by_steps.isdisjoint({name, EVERYTHING}) and (statistics or leaving.isdisjoint({name, EVERYTHING}))
 
 
 def _promised(name: Any, promise: Promise, *, released: bool) -> tuple[Any, ...]:
-    g = promise.guarantee
-    protection = _PROTECTION[promise.protects]
-    if promise.protects is False and released:
+    g, protects = promise.guarantee, promise.of(name)
+    protection = _PROTECTION[protects]
+    if protects is False and released:
         protection += f": rows {AS_IS}"
     together = [str(other) for other in promise.columns if other != name]
     if together:
@@ -225,10 +227,13 @@ def _total(walk: Walk, kept: list[Any]) -> PrivacyGuarantee | None:
 def _remarks(walk: Walk) -> list[str]:
     """Say what holds for all steps of a kind."""
     remarks = []
-    if any(promise.protects is False for promise in walk.promises):
+    if any(promise.of(name) is False for promise in walk.promises for name in promise.columns):
         remarks.append("Where statistics only are protected, the promise is about what fit has learnt, not about rows.")
-    if any(promise.protects is not False for promise in walk.promises):
+    rows = [promise for promise in walk.promises if promise.protects is not False]
+    if any(not promise.made_up for promise in rows):
         remarks.append("Each further call that privatises rows, unless it is memoised, costs as much again.")
+    if any(promise.made_up for promise in rows):
+        remarks.append("Each further fit costs as much again; further rows that are made from what it learnt are free.")
     if walk.after:
         remarks.append(f"Post-processing of protected columns, which costs nothing: {', '.join(walk.after)}.")
     if walk.from_target:

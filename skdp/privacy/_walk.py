@@ -36,12 +36,34 @@ class Promise:  # numpydoc ignore=PR02
         In the central model too if somebody upstream has seen true values.
     protects : {True, False, "fit"}
         Whether the rows that leave it are protected.
+    target : tuple
+        Those of the columns that do not leave it with the rows, as the target does not leave a transformer: of them,
+        statistics only are protected.
+    made_up : bool
+        Whether rows are made from private statistics, and not by randomising each.
     """
 
     columns: tuple[Any, ...]
     step: str
     guarantee: PrivacyGuarantee
     protects: Protects
+    target: tuple[Any, ...] = ()
+    made_up: bool = False
+
+    def of(self, name: Any) -> Protects:
+        """Return what is protected of a column.
+
+        Parameters
+        ----------
+        name : object
+            One of the columns.
+
+        Returns
+        -------
+        {True, False, "fit"}
+            As for `protects`.
+        """
+        return False if name in self.target else self.protects
 
 
 class Walk:
@@ -64,6 +86,8 @@ class Walk:
         For each column, the steps that are not fitted, so that nobody can say.
     after, from_target : list of str
         The steps that see protected columns only, and those that learn from the target.
+    targets : set
+        The names of targets about which something is promised.
     notes : list of str
         What a reader must know of single steps.
     """
@@ -75,6 +99,7 @@ class Walk:
         self.unfitted: dict[Any, list[str]] = {}
         self.after: list[str] = []
         self.from_target: list[str] = []
+        self.targets: set[Any] = set()
         self.notes: list[str] = []
 
     def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
@@ -126,6 +151,13 @@ class Walk:
         guarantee, everything = estimator.guarantee_, flow.merged
         protects = _protects(estimator, guarantee)
         own = names_in(estimator) or flow.names or ()
+        target = tuple(name for name in guarantee.scope if own and name not in own)
+        if (named := _named(estimator)) is not None:
+            guarantee = replace(guarantee.to("replace"), scope=named)
+            self.notes.append(
+                f"{step} leaves other columns of each row as they are. These show who is there, so the promise about "
+                "the columns that it protects is for replacing their values."
+            )
         covers = [not guarantee.scope or name in guarantee.scope for name in own]
         if flow.exact and len(covers) == len(flow.columns):
             pairs = list(zip(flow.columns, covers, strict=True))
@@ -143,15 +175,19 @@ class Walk:
         columns = tuple(name for name in self.columns if name in inside.origins)
         if inside.origins == {EVERYTHING}:
             columns = guarantee.scope or columns
-        columns += tuple(name for name in guarantee.scope if own and name not in own)
+        columns += target
         self.columns += [name for name in columns if name not in self.columns]
-        self.promises.append(Promise(columns, step, guarantee, protects))
+        new_target = bool(target and protects) and not hasattr(estimator, "transform")
+        made_up = estimator.guarantee_.trust == "central"
+        self.promises.append(Promise(columns, step, guarantee, protects, () if new_target else target, made_up))
+        self.targets.update(target)
         raw = outside.raw if protects else everything.raw
         late = outside.late if protects is True and hasattr(estimator, "transform") else everything.late
         if not _returns_rows(estimator):
             self._see(outside.raw, step)
             raw = frozenset()
-        return flow.spread(Column(everything.origins, raw, late), estimator)
+        made = flow.spread(Column(everything.origins, raw, late), estimator)
+        return replace(made, new_target=flow.new_target or new_target)
 
     def _by_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         if not hasattr(estimator, "transformers_"):
@@ -210,6 +246,11 @@ class Walk:
         if learns_target(estimator):
             self.from_target.append(step)
 
+    def finish(self) -> None:
+        """Let what is promised about the target be spoilt by the steps that learn it as it is."""
+        for step in self.from_target:
+            self._see(self.targets, step)
+
     def _see(self, names: Iterable[Any], step: str) -> None:
         for name in names:
             self.seen.setdefault(name, []).append(step)
@@ -221,7 +262,7 @@ class Walk:
                 self.unfitted.setdefault(name, []).append(step)
         else:
             self._see(raw, step)
-            if learns_target(estimator):
+            if learns_target(estimator) and not flow.new_target:
                 self.from_target.append(step)
             if not raw:
                 self.after.append(step)
@@ -244,12 +285,20 @@ def _passes(part: Any) -> bool:
 def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
     """Say whether rows that leave an estimator are protected; what wraps a privatiser may be so at fit only."""
     said = getattr(estimator, "protects_rows", None)
+    if _named(estimator) is not None:
+        return True
     if said is not None:
         return "fit" if said == "fit" else bool(said)
     resamples = hasattr(estimator, "fit_resample") and not hasattr(estimator, "transform")
     if resamples or hasattr(estimator, "transformer_"):
         return "fit"
     return guarantee.trust == "local"
+
+
+def _named(estimator: Any) -> tuple[Any, ...] | None:
+    """Return the columns that an estimator protects in the rows that leave it, if it names some."""
+    said = getattr(estimator, "protects_rows", None)
+    return tuple(said) if isinstance(said, list | tuple) else None
 
 
 def _returns_rows(estimator: Any) -> bool:

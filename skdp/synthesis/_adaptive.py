@@ -14,7 +14,6 @@ import numpy as np
 from skdp.synthesis._fitted import FittedTable, fit_table
 from skdp.synthesis._guesses import guess_counts
 from skdp.synthesis._junction_tree import Clique
-from skdp.synthesis._noise import NoiseBudget
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._scoring import measure_columns
@@ -22,6 +21,7 @@ from skdp.synthesis._scoring import measure_columns
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _STEPS = 30
 _LARGEST_ORDER = 3
+_MOST_CANDIDATES = 500
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,9 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
     and the model fitted to all measurements. Where that hardly changed the model, the noise of the next rounds is
     halved. How large the model may be grows with what is spent of the budget; the last round spends what is left.
 
-    The model's expectations are counted in sampled rows, where its junction tree does not hold a candidate. Between
-    rounds the descent goes on from the last model for a few steps; the last model is fitted afresh.
+    The model's expectations are counted in sampled rows, where its junction tree does not hold a candidate. Each fit
+    goes on from the last model for a few steps, at the end for as many as it takes. Of more than 500 candidates, each
+    round considers so many at random.
 
     Parameters
     ----------
@@ -69,7 +70,8 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
     weight. So the logarithm of the ratio of a candidate's probabilities for two neighbouring tables is a constant that
     all candidates share, plus a number in ``[-epsilon / 2, epsilon / 2]``: a range of epsilon, whether scores rise or
     fall. That makes it epsilon-differentially private, and ``epsilon**2 / 8``-zero-concentrated ([2]_), but not
-    Gaussian private: `GaussianBudget` is to be made with ``mu**2 = 2 * rho``.
+    Gaussian private: `GaussianBudget` is to be made with ``mu**2 = 2 * rho``. That the number of rounds and their
+    shares depend on earlier releases costs nothing, as the shares add up to the budget whatever happens ([3]_).
 
     References
     ----------
@@ -77,6 +79,7 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
        differentially private synthetic data. PVLDB 15(11). arXiv:2201.12677
     .. [2] M. Cesar, R. Rogers (2021). Bounding, concentrating, and truncating: unifying privacy loss composition for
        data analytics. ALT. arXiv:2004.07223
+    .. [3] V. Feldman, T. Zrnic (2021). Individual privacy accounting via a Rényi filter. NeurIPS. arXiv:2008.11193
     """
     budget, weights = table.budget, _candidates(plan)
     if not weights:
@@ -89,7 +92,7 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
     for seed in itertools.count():
         share = budget.left if budget.left <= 2 * share else share
         noise = _MEAN_ABSOLUTE * budget.std_error(share * (1 - pace.choice))
-        cliques = _small_enough(weights, table, plan, fitted, 1 - budget.left + share)
+        cliques = _small_enough(_some(weights, seed), table, plan, fitted, 1 - budget.left + share)
         guesses = guess_counts(fitted, cliques, seed)
         penalties = [round(noise * plan.n_cells(clique)) for clique in cliques]
         place = table.choose(cliques, guesses, [weights[clique] for clique in cliques], penalties, share * pace.choice)
@@ -99,8 +102,8 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
         fitted = _fit(table, plan, fitted)
         change = np.abs(fitted.total * fitted.model.marginal(cliques[place]) - guesses[place]).sum()
         if change <= penalties[place]:
-            share *= _half_the_noise(budget)
-    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+            share *= 2 ** int(1 / budget.power)  # half the noise
+    return _fit(table, plan, fitted, plan.max_iter)
 
 
 def _candidates(plan: Plan) -> dict[Clique, int]:
@@ -113,21 +116,25 @@ def _candidates(plan: Plan) -> dict[Clique, int]:
     return {clique: sum(held[column] for column in clique) for clique in [*subsets, *whole]}
 
 
+def _some(candidates: Iterable[Clique], seed: int) -> list[Clique]:
+    """Draw some candidates, if there are too many; columns are always among them, for they always fit."""
+    listed = list(candidates)
+    if len(listed) <= _MOST_CANDIDATES:
+        return listed
+    drawn = set(np.random.default_rng(seed).choice(len(listed), _MOST_CANDIDATES, replace=False).tolist())
+    return [clique for place, clique in enumerate(listed) if len(clique) == 1 or place in drawn]
+
+
 def _small_enough(
-    weights: Iterable[Clique], table: PrivateTable, plan: Plan, fitted: FittedTable, spent: Fraction
+    candidates: Iterable[Clique], table: PrivateTable, plan: Plan, fitted: FittedTable, spent: Fraction
 ) -> list[Clique]:
-    """List the candidates with which the model stays within its share of the largest size."""
+    """List the candidates with which the model has at most its share of the largest size, or does not grow."""
     limit = replace(plan, max_cells=math.floor(plan.max_cells * spent))
-    measured = list({marginal.clique for marginal in table.marginals})
+    measured = dict.fromkeys(marginal.clique for marginal in table.marginals)
     tree = fitted.model.tree
-    return [clique for clique in weights if tree.holder(clique) is not None or limit.fits([*measured, clique])]
+    return [clique for clique in candidates if tree.holder(clique) is not None or limit.fits([*measured, clique])]
 
 
-def _half_the_noise(budget: NoiseBudget) -> int:
-    """Return by how much a share grows if its noise is halved."""
-    return 2 ** int(1 / budget.power)
-
-
-def _fit(table: PrivateTable, plan: Plan, before: FittedTable | None) -> FittedTable:
-    """Fit a model roughly, from the last one on."""
-    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=_STEPS, start_from=before)
+def _fit(table: PrivateTable, plan: Plan, before: FittedTable | None, steps: int = _STEPS) -> FittedTable:
+    """Fit a model, from the last one on."""
+    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=steps, start_from=before)

@@ -72,7 +72,8 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     counts = measure_columns(table, plan, _ONE_WAY)
     error = _relative_error(table, plan, counts)
     weights = plan.candidates(2)
-    if not weights:
+    # A score is at most twice the number of records: where its noise is as large, no pair can be told from another.
+    if not weights or table.budget.score_error(_SCORES, len(weights)) > counts[0].sum():
         measure_columns(table, plan, table.budget.left)
         return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
@@ -90,6 +91,9 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
 def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> FittedTable:
     """Measure what a model misses most: pairs, and triples."""
     weights = _second_candidates(plan, fitted, measured)
+    if not weights:  # all that matters is measured: once more
+        _measure(table, plan, measured, (None,) * len(plan.sizes), table.budget.left, [])
+        return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
     share = table.budget.left
     counts = [fitted.total * fitted.model.marginal((column,)) for column in range(len(plan.sizes))]
     groups = _rare_groups(table, plan, counts, share)

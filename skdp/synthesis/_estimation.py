@@ -19,10 +19,16 @@ _GROWTH = 1.01
 _FIRST = 0.05  # of the first step that is too long: the momentum multiplies what a step moves
 _MOMENTUM = 0.95
 _LEAST_STEP = 1e-30
+_PATIENCE = 8  # so many halvings, and steps divided by shares are given up
 _BLOCK = 20
 """Progress is judged over so many steps."""
 
+_INSIST = 100
+"""Where more than the noise is unexplained, the descent goes on for a so much smaller gain."""
+
 _FLATNESS = 8.0
+_FINEST = 0.5
+"""Less noise than half a record is no reason to trust one marginal far more than another; that would cost steps."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +83,19 @@ class _Descent:
             place: Projections(tree.cliques[place], tree.sizes, [marginals[index].clique for index in members])
             for place, members in self.members.items()
         }
+        self.n_counts = sum(target.shares.size for target in self.targets)
         typical = float(np.median([target.weight for target in self.targets]))
         flatness = (_FLATNESS * total / typical) ** 2
         self.rates = [(np.maximum(target.shares, 0) + flatness) ** -0.5 for target in self.targets]
-        self.least = 2 / sum(
-            target.weight * float(rate.max()) for target, rate in zip(self.targets, self.rates, strict=True)
-        )
+
+    @property
+    def least(self) -> float:
+        """A length that is too short."""
+        return 2 / sum(target.weight * float(rate.max()) for target, rate in zip(self.targets, self.rates, strict=True))
+
+    def flatten(self) -> None:
+        """Go on with plain steps, which always lead down: divided by very uneven shares they may lead up."""
+        self.rates = [np.ones_like(rate) for rate in self.rates]
 
     def at(self, potentials: list[Table]) -> _State:
         """Evaluate potentials."""
@@ -127,8 +140,8 @@ def fit_model(
     marginals: Sequence[Marginal],
     total: float,
     *,
-    max_iter: int = 120,
-    tol: float = 1e-4,
+    max_iter: int = 300,
+    tol: float = 0.25,
     start: Sequence[Table] | None = None,
 ) -> Fit:
     """Fit a model to noisy marginals.
@@ -151,10 +164,11 @@ def fit_model(
         The measurements.
     total : float
         The number of records, at least 1.
-    max_iter : int, default=120
+    max_iter : int, default=300
         The largest number of steps.
-    tol : float, default=1e-4
-        The descent ends when 20 steps lower the loss by less than this share of it.
+    tol : float, default=0.25
+        The descent ends when 20 steps lower the loss by less than this share of it (by less than a hundredth of that,
+        if the loss is more than twice what noise explains). What is gained later is mostly the noise of small cells.
     start : sequence of ndarray, optional
         The potentials to start from; by default the uniform distribution. Minus infinity marks what cannot occur.
 
@@ -174,20 +188,24 @@ def fit_model(
     descent = _Descent(tree, merge(marginals), total)
     potentials = _zeros(tree) if start is None else [np.array(table, float) for table in start]
     state = descent.at(potentials)
-    losses, last, speed = [state.loss], state.potentials, 0
+    losses, last, speed, failures = [state.loss], state.potentials, 0, 0
     length = descent.first_length(state)
     for _ in range(max_iter):
         landed = descent.step(state, length)
         momentum = min(_MOMENTUM, speed / (speed + 3))
         trial = descent.at(_extrapolate(last, landed, momentum) if speed else landed)
         if trial.loss < state.loss:
-            state, last, speed, length = trial, landed, speed + 1, length * _GROWTH
+            state, last, speed, length, failures = trial, landed, speed + 1, length * _GROWTH, 0
             losses.append(state.loss)
         elif speed:
             last, speed = state.potentials, 0
         else:
-            length /= 2
-        stalled = len(losses) > _BLOCK and losses[-1 - _BLOCK] - state.loss <= tol * state.loss
+            length, failures = length / 2, failures + 1
+            if failures == _PATIENCE:
+                descent.flatten()
+                length = descent.first_length(state)
+        least_gain = tol if state.loss <= descent.n_counts else tol / _INSIST
+        stalled = len(losses) > _BLOCK and losses[-1 - _BLOCK] - state.loss <= least_gain * state.loss
         if stalled or length < _LEAST_STEP * descent.least:
             break
     return Fit(GraphicalModel(tree, state.beliefs), [table - table.max() for table in state.potentials], losses)
@@ -234,4 +252,4 @@ def _place(tree: JunctionTree, marginal: Marginal, total: float) -> _Target:
     if place is None:
         raise ValueError(f"no clique of the tree holds the columns {marginal.clique}")
     shares = np.asarray(marginal.counts, float) / total
-    return _Target(place, marginal.groups, shares, (total / marginal.std_error) ** 2)
+    return _Target(place, marginal.groups, shares, (total / max(_FINEST, marginal.std_error)) ** 2)

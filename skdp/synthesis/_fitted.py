@@ -14,6 +14,8 @@ from skdp.synthesis._graphical_model import GraphicalModel
 from skdp.synthesis._junction_tree import Clique, JunctionTree
 from skdp.synthesis._marginal import Marginal, estimate_total, merge
 
+_LEAST_LOG = -500.0
+
 
 @dataclass(frozen=True, eq=False)
 class FittedTable:  # numpydoc ignore=PR02
@@ -42,7 +44,8 @@ def fit_table(
     marginals: Sequence[Marginal],
     *,
     zeros: Sequence[tuple[Clique, NDArray[np.bool_]]] = (),
-    max_iter: int = 120,
+    max_iter: int = 300,
+    start_from: FittedTable | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured.
 
@@ -57,8 +60,10 @@ def fit_table(
         The measurements, at least one.
     zeros : sequence of (tuple of int, ndarray of bool)
         Combinations of values that cannot occur: the columns, and True for such cells.
-    max_iter : int, default=120
+    max_iter : int, default=300
         The largest number of steps.
+    start_from : FittedTable, optional
+        A model of some of the measurements, from which the descent starts instead.
 
     Returns
     -------
@@ -69,7 +74,9 @@ def fit_table(
     total, std_error = estimate_total(merged)
     cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
     tree = JunctionTree(sizes, cliques)
-    start = independent_start(tree, [_share(column, size, merged, total) for column, size in enumerate(sizes)])
+    start = None if start_from is None else _carry_over(start_from.model, tree)
+    if start is None:
+        start = independent_start(tree, [_share(column, size, merged, total) for column, size in enumerate(sizes)])
     for clique, impossible in zeros:
         place = tree.holder(clique)
         assert place is not None  # the tree was made for it
@@ -77,6 +84,19 @@ def fit_table(
         start[place] = np.where(impossible.reshape(shape), -np.inf, start[place])
     fit = fit_model(tree, merged, total, max_iter=max_iter, start=start)
     return FittedTable(fit.model, total, std_error, fit.losses)
+
+
+def _carry_over(model: GraphicalModel, tree: JunctionTree) -> list[NDArray[np.float64]] | None:
+    """Return the potentials of a model on another tree, None if that takes too large tables.
+
+    What was measured before is measured still, so the new tree holds every factor of the model: nothing is lost.
+    """
+    try:
+        carried = GraphicalModel(tree, [model.marginal(clique) for clique in tree.cliques])
+    except ValueError:
+        return None
+    # What was rounded to 0 may become likely again.
+    return [np.maximum(carried.log_conditional(place), _LEAST_LOG) for place in range(len(tree.cliques))]
 
 
 def one_way_counts(column: int, size: int, marginals: Sequence[Marginal], total: float) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from skdp.synthesis._auto import measure_auto
 from skdp.synthesis._fitted import FittedTable
 from skdp.synthesis._fixed import measure_cliques, measure_full, measure_independent
 from skdp.synthesis._graphical_model import MOST_CELLS
-from skdp.synthesis._junction_tree import Clique
+from skdp.synthesis._junction_tree import Clique, JunctionTree
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._queries import find_column, read_conditions
@@ -93,7 +93,7 @@ def read_zeros(zeros: Any, domain: Domain) -> tuple[tuple[Clique, NDArray[np.boo
     Raises
     ------
     TypeError, ValueError
-        If a column or a value is not declared, or nothing could occur.
+        If a column or a value is not declared.
     """
     if zeros is None:
         return ()
@@ -108,8 +108,6 @@ def read_zeros(zeros: Any, domain: Domain) -> tuple[tuple[Clique, NDArray[np.boo
         cells = np.ix_(*(weights[column] == 1 for column in clique))
         table = found.setdefault(clique, np.zeros([domain.sizes[column] for column in clique], bool))
         table[cells] = True
-    if any(table.all() for table in found.values()):
-        raise ValueError("structural_zeros leave nothing that could occur")
     return tuple(found.items())
 
 
@@ -152,7 +150,8 @@ def check_size_of_model(plan: Plan, marginals: Any, domain: Domain) -> None:
     Raises
     ------
     ValueError
-        If the cliques that are asked for need more than 2**26 cells; with the number of cells and bytes.
+        If the cliques that are asked for need more than 2**26 cells, with the number of cells and bytes; or if
+        structural zeros leave nothing that could occur.
     """
     cliques: list[Clique] = [clique for clique, _ in plan.zeros]
     if not isinstance(marginals, str):
@@ -165,6 +164,29 @@ def check_size_of_model(plan: Plan, marginals: Any, domain: Domain) -> None:
             f"the model of these marginals has a clique of {cells:,} cells ({8 * cells:,} bytes a table); at most "
             f"{MOST_CELLS:,} cells are computed. Ask for fewer columns together, or for coarser bins"
         )
+    if not _leaves_something(plan):
+        raise ValueError("structural_zeros leave nothing that could occur")
+
+
+def _leaves_something(plan: Plan) -> bool:
+    """Say whether some row has none of the combinations that cannot occur."""
+    tree = JunctionTree(plan.sizes, [clique for clique, _ in plan.zeros])
+    possible = [np.ones([plan.sizes[column] for column in clique], bool) for clique in tree.cliques]
+    for clique, impossible in plan.zeros:
+        place = tree.holder(clique)
+        assert place is not None  # the tree was made for it
+        possible[place] &= ~impossible.reshape(_shape_in(tree, place, clique))
+    for link in reversed(tree.links):
+        child = tree.cliques[link.child]
+        dropped = tuple(axis for axis, column in enumerate(child) if column not in link.separator)
+        message = possible[link.child].any(axis=dropped)
+        possible[link.parent] &= message.reshape(_shape_in(tree, link.parent, link.separator))
+    return bool(possible[0].any())
+
+
+def _shape_in(tree: JunctionTree, place: int, columns: Clique) -> list[int]:
+    """Return the shape of a table of some columns beside that of a clique."""
+    return [tree.sizes[column] if column in columns else 1 for column in tree.cliques[place]]
 
 
 def _read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:

@@ -124,7 +124,7 @@ class NoiseBudget(ABC):
         self._spend(share)
         return _add(scores, self._scores_noise(source, share, scores.size))
 
-    def choose(self, source: ByteSource, share: Fraction, scores: NDArray[np.int64], weight: int = 1) -> int:
+    def choose(self, source: ByteSource, share: Fraction, scores: NDArray, weight: int = 1) -> int:
         """Choose a candidate of a high score by the exponential mechanism.
 
         Parameters
@@ -134,7 +134,7 @@ class NoiseBudget(ABC):
         share : Fraction
             What it may cost.
         scores : ndarray of int, shape (n_candidates,)
-            Each changes by at most ``weight * max_rows_per_person`` with a person.
+            NumPy's, or Python's of any size. Each changes by at most ``weight * max_rows_per_person`` with a person.
         weight : int, default=1
             Positive.
 

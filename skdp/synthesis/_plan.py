@@ -38,7 +38,7 @@ class Plan:  # numpydoc ignore=PR02
     ordered: tuple[bool, ...]
     max_cells: int
     workload: tuple[Clique, ...] = ()
-    max_iter: int = 120
+    max_iter: int = 300
     zeros: tuple[tuple[Clique, NDArray[np.bool_]], ...] = field(default=(), repr=False)
 
     def n_cells(self, clique: Iterable[int]) -> int:

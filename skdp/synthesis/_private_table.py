@@ -14,8 +14,10 @@ from skdp.randomness import ByteSource
 from skdp.synthesis._junction_tree import Clique
 from skdp.synthesis._marginal import Groups, Marginal, group
 from skdp.synthesis._noise import NoiseBudget
+from skdp.synthesis._progress import Progress
 
 _MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use
+_LARGEST_GUESS = 1 << 36  # more records than any table has; the sum of 2**26 such cells is below 2**63
 
 
 class PrivateTable:
@@ -34,12 +36,14 @@ class PrivateTable:
     source : ByteSource
         The coins of the noise.
     say : callable, optional
-        Is told what is measured: for a progress bar.
+        Is told what is done, a line a step.
 
     Attributes
     ----------
     marginals : list of Marginal
         What was measured, in order.
+    progress : Progress
+        What says so.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class PrivateTable:
         self._n_kept = 0
         self.sizes, self.budget = tuple(sizes), budget
         self.say = say or (lambda message: None)
+        self.progress = Progress(self.say)
         self.marginals: list[Marginal] = []
 
     def measure(self, clique: Clique, share: Fraction, groups: Groups | None = None) -> Marginal:
@@ -77,6 +82,7 @@ class PrivateTable:
         true = group(self._count(clique), groups)
         noisy = self.budget.counts(self._source, share, true)
         self.marginals.append(Marginal(clique, noisy, self.budget.std_error(share), groups))
+        self.progress.measured(clique, share)
         return self.marginals[-1]
 
     def score(
@@ -102,7 +108,9 @@ class PrivateTable:
         ndarray of float64, shape (n_candidates,)
             The L1 distances with noise.
         """
-        return self.budget.scores(self._source, share, self._distances(cliques, guesses, groups))
+        scores = self.budget.scores(self._source, share, self._distances(cliques, guesses, groups))
+        self.progress.scored(len(cliques), share)
+        return scores
 
     def choose(
         self,
@@ -132,9 +140,15 @@ class PrivateTable:
         int
             The index of the candidate.
         """
-        distances = self._distances(cliques, guesses, (None,) * len(self.sizes))
-        scores = (distances - np.array(penalties, np.int64)) * np.array(weights, np.int64)
-        return self.budget.choose(self._source, share, scores, max(weights))
+        distances = self._distances(cliques, guesses, (None,) * len(self.sizes)).tolist()
+        # Python's integers: a product that wrapped around would change by more than its weight.
+        scores = [
+            weight * (distance - penalty)
+            for distance, penalty, weight in zip(distances, penalties, weights, strict=True)
+        ]
+        place = self.budget.choose(self._source, share, np.array(scores, object), max(weights))
+        self.progress.chose(len(cliques), share)
+        return place
 
     def _distances(
         self, cliques: Sequence[Clique], guesses: Sequence[NDArray[np.float64]], groups: Groups
@@ -164,4 +178,4 @@ class PrivateTable:
 
 
 def _rounded(guess: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.rint(guess).astype(np.int64)
+    return np.rint(np.clip(guess, 0, _LARGEST_GUESS)).astype(np.int64)

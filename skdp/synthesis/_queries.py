@@ -112,7 +112,8 @@ def range_weights(name: Any, values: Categories | Interval, low: Any, high: Any)
         raise ValueError("low must not be above high")
     edges = np.array(values.edges)
     inside = np.minimum(edges[1:], ends[0]) - np.maximum(edges[:-1], ends[1])
-    return np.clip(inside / np.diff(edges), 0, 1)
+    weights = np.clip(inside / np.diff(edges), 0, 1)
+    return np.append(weights, 0.0) if values.missing else weights  # missing is in no range
 
 
 def _value_weights(name: Any, values: Categories | Interval, wanted: Any) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +43,24 @@ def with_target(table: Table, y: Any) -> Table:
         raise ValueError(f"y has {len(column)} rows; X has {len(table.columns[0]) if table.columns else 0}")
     if name in table.names:
         raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
-    return Table((*table.names, name), (*table.columns, column), table.native)
+    return Table((*table.names, name), (*table.columns, _like_table(column, table.native)), table.native)
+
+
+def _like_table(column: Any, native: Any) -> Any:
+    """Convert a series to the library of a table; arrays fit into all of them."""
+    if isinstance(column, np.ndarray):
+        return column
+    series = nw.from_native(column, series_only=True)
+    if isinstance(native, np.ndarray):
+        return series.to_numpy()
+    library = nw.from_native(native).implementation
+    if series.implementation is library:
+        return column
+    if library.is_pyarrow():
+        import pyarrow
+
+        return pyarrow.chunked_array([series.to_arrow()])
+    return series.to_pandas() if library.is_pandas() else series.to_polars()
 
 
 def target_column(y: Any) -> tuple[Any, Any]:
@@ -60,18 +78,22 @@ def target_column(y: Any) -> tuple[Any, Any]:
 
     Raises
     ------
-    ValueError
-        If it has several columns.
+    TypeError, ValueError
+        If it has several columns, or is masked.
     """
     if is_frame(y):
         table = read_table(y)
         if len(table.names) != 1:
             raise ValueError(f"y must be one column, got {len(table.names)}")
         return table.columns[0], table.names[0]
-    if hasattr(y, "__array__") and not isinstance(y, np.ndarray):
+    if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
         name = getattr(y, "name", None)
         return y, TARGET if name is None or name == "" else name
+    if isinstance(y, np.ma.MaskedArray):
+        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
     column = np.asarray(y)
+    if column.dtype.kind in "US" and not hasattr(y, "__array__"):
+        column = np.asarray(y, object)  # a list may mix text with numbers and missing values
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
@@ -103,7 +125,9 @@ def check_policy(handle_unknown: Any) -> None:
         raise ValueError(f"handle_unknown must be one of {POLICIES}, or a mapping, got {handle_unknown!r}")
 
 
-def read_codes(table: Table, domain: Domain, handle_unknown: Any) -> list[NDArray[np.unsignedinteger]]:
+def read_codes(
+    table: Table, domain: Domain, handle_unknown: Any, others: Mapping[Any, Any] | None = None
+) -> list[NDArray[np.unsignedinteger]]:
     """Code the columns of a table.
 
     Parameters
@@ -116,6 +140,8 @@ def read_codes(table: Table, domain: Domain, handle_unknown: Any) -> list[NDArra
         ``"clip"`` puts numbers beyond the ends of an `Interval` into its first or last bin. A mapping names the
         declared value that stands for whatever else a column holds. Other undeclared values are errors, but for
         ``"ignore"``.
+    others : mapping of column name to value, optional
+        Further values that stand for whatever else a column holds, under each policy.
 
     Returns
     -------
@@ -130,7 +156,7 @@ def read_codes(table: Table, domain: Domain, handle_unknown: Any) -> list[NDArra
     """
     check_policy(handle_unknown)
     codes = domain.encode(table.columns)
-    instead = _replacements(domain, handle_unknown)
+    instead = _replacements(domain, others) | _replacements(domain, handle_unknown)
     for place, name in enumerate(domain.columns):
         size = domain.sizes[place]
         outside = codes[place] == size
@@ -173,7 +199,7 @@ def _clip(codes: NDArray[np.unsignedinteger], interval: Any, column: Any) -> Non
     codes[numbers > edges[-1]] = len(interval.edges) - 2
 
 
-def read_declared(table: Table, declared: Any) -> Domain:
+def read_declared(table: Table, declared: Any, found: Mapping[Any, Any] | None = None) -> Domain:
     """Build the domain of a table from what is declared; nothing is read from the data.
 
     Parameters
@@ -182,6 +208,8 @@ def read_declared(table: Table, declared: Any) -> Domain:
         Names and dtypes.
     declared : Domain, mapping, list, Interval or None
         What the user declares.
+    found : mapping of column name to values, optional
+        What is known of further columns.
 
     Returns
     -------
@@ -193,4 +221,9 @@ def read_declared(table: Table, declared: Any) -> Domain:
     TypeError, ValueError
         If a column is not declared, or the declaration does not fit; the error names the column.
     """
+    if found:
+        known = declared if isinstance(declared, Mapping) else {}
+        if isinstance(declared, Domain):
+            known = {name: declared[name] for name in declared.columns}
+        declared = {**known, **found}
     return declared_domain(table, declared, "domain")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +25,10 @@ from skdp.privacy import PrivacyLedger, check_delta
 from skdp.synthesis._account import open_budget
 from skdp.synthesis._contribution import bound_contribution
 from skdp.synthesis._errors import noise_of_marginal
+from skdp.synthesis._file import read_synthesizer, write_synthesizer
 from skdp.synthesis._graphical_model import MOST_CELLS
 from skdp.synthesis._methods import check_marginals, check_size_of_model, measure, read_workload, read_zeros
+from skdp.synthesis._open_columns import check_share, count_open_columns, find_values, undeclared
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._queries import find_column, range_weights, read_conditions
@@ -68,11 +71,16 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         ``{"sex": "Male", "relationship": "Wife"}``.
     max_cells : int, default=100_000
         How many cells a clique of the model may have: memory and time are in proportion to it.
-    max_iter : int, default=120
+    max_iter : int, default=300
         The largest number of steps in which the model is fitted.
     max_rows_per_person : int, default=1
         How many rows one person may have. All noise is in proportion to it, and what is protected is a person with all
         her rows. If `fit` is told who is who (``groups``), further rows are left out; otherwise it is taken on trust.
+    discover : float, optional
+        The share of epsilon and delta with which values of columns that are not declared are found: those that enough
+        persons have, by noisy counts above a threshold. The others become ``"other"`` in columns of text, missing
+        elsewhere. By default an undeclared column is an error. For text and other columns of few values; numbers are
+        better declared as an `Interval`. It needs delta > 0.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         What is done with a value that is not declared. ``"clip"`` puts a number beyond the ends of an `Interval` into
         its first or last bin. ``"ignore"`` leaves the record out. A mapping names for a column the declared value that
@@ -84,7 +92,8 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
     random_state : None or int, default=None
         None for secure coins; an int for reproducible experiments, and no promise to who knows it.
     verbose : bool, default=False
-        Whether to say on the standard error stream what is done.
+        Whether to say on the standard error stream what is done. That is for the curator: how many seconds a step takes
+        depends on the table.
 
     Attributes
     ----------
@@ -104,6 +113,8 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         The estimated number of records, from the noisy counts.
     n_rows_std_error_ : float
         Its standard deviation.
+    n_iter_ : int
+        How many models the descent to the last one went through, the first one included.
     n_features_in_ : int
         The number of columns of X.
     feature_names_in_ : ndarray of str
@@ -126,6 +137,9 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
     rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([3]_; for
     ``"adaptive"``, mu**2 / 2 is the zero-concentrated loss). Shares add up to exactly 1. The model, samples, and all
     other methods are post-processing: free, and repeatable.
+
+    With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
+    marginals get the other shares.
 
     Not covered: that an error shows an undeclared value; that the dtypes of the columns are those of X. In `transform`,
     the columns that are not redrawn are released as they are, and `score` depends on the rows that it is given.
@@ -176,8 +190,9 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         workload: Sequence[Sequence[Any]] | None = None,
         structural_zeros: Sequence[Any] | None = None,
         max_cells: int = 100_000,
-        max_iter: int = 120,
+        max_iter: int = 300,
         max_rows_per_person: int = 1,
+        discover: float | None = None,
         handle_unknown: Any = "error",
         redraw: Sequence[Any] | None = None,
         ledger: PrivacyLedger | None = None,
@@ -193,6 +208,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         self.max_cells = max_cells
         self.max_iter = max_iter
         self.max_rows_per_person = max_rows_per_person
+        self.discover = discover
         self.handle_unknown = handle_unknown
         self.redraw = redraw
         self.ledger = ledger
@@ -200,9 +216,9 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         self.verbose = verbose
 
     @property
-    def protects_rows(self) -> bool:  # type: ignore[override] # numpydoc ignore=RT01
-        """Whether `transform` returns synthetic rows only."""
-        return self.redraw is None
+    def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
+        """True, as `transform` returns synthetic rows; with `redraw`, the columns that are protected in its rows."""
+        return True if self.redraw is None else list(self.redraw)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -252,22 +268,30 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
                 f"X has {len(table.names):,} columns; at most {_MOST_COLUMNS:,} are modelled: the budget is split "
                 "among them, and nothing but noise would be left. Choose columns first, by public knowledge"
             )
-        domain = read_declared(table, self.domain)
-        plan = self._plan(domain)
-        check_size_of_model(plan, self.marginals, domain)
-        names = domain.columns
+        share = check_share(self.discover, delta)
+        names = table.names
         self._redrawn(names[:n_features])
-        check_decodable(table, domain)
-        codes = self._bounded(table, domain, groups, reach)
+        keep = self._kept(table, groups, reach)
+        counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
         choices = isinstance(self.marginals, str) and self.marginals == "adaptive"
-        budget, rho = open_budget(epsilon, delta, reach, choices=choices)
-        source = self._spend(names, f"{budget.name} noise on marginals", delta=delta, rho=rho)
+        share = share if counts else Fraction(0)
+        budget, rho = open_budget(epsilon * (1 - share), delta * (1 - share), reach, choices=choices)
+        mechanism = f"{budget.name} noise on marginals"
+        if counts:
+            source = self._spend(names, f"{mechanism}, thresholds on values", delta=delta)
+            found = find_values(source, counts, epsilon * share, delta * share, reach)
+            domain, plan, codes = self._code(table, keep, found)
+        else:
+            domain, plan, codes = self._code(table, keep, {})
+            source = self._spend(names, mechanism, delta=delta, rho=rho)
         private = PrivateTable(codes, domain.sizes, budget, source, self._say if self.verbose else None)
         fitted = measure(private, plan, self.marginals, domain)
+        private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_ = domain
         self.marginals_ = private.marginals
         self.model_ = fitted.model
         self.n_rows_, self.n_rows_std_error_ = fitted.total, fitted.std_error
+        self.n_iter_ = len(fitted.losses)
         self._template = empty_table(table)
         self._calls = CallCounter()
         return self
@@ -283,16 +307,28 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
             read_zeros(self.structural_zeros, domain),
         )
 
-    def _bounded(self, table: Table, domain: Domain, groups: Any, reach: int) -> list[NDArray[np.unsignedinteger]]:
-        """Code the table, without the rows that are ignored, or beyond what a person may have."""
-        codes = read_codes(table, domain, self.handle_unknown)
+    def _kept(self, table: Table, groups: Any, reach: int) -> NDArray[np.bool_]:
+        """Say which rows are within what a person may have."""
+        n_rows = len(table.columns[0])
+        if groups is None:
+            return np.ones(n_rows, bool)
+        kept = np.zeros(n_rows, bool)
+        kept[bound_contribution(groups, reach, n_rows, self._generator("contribution"))] = True
+        return kept
+
+    def _code(
+        self, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]
+    ) -> tuple[Domain, Plan, list[NDArray[np.unsignedinteger]]]:
+        """Complete the domain, and code the rows that are kept and declared."""
+        domain = read_declared(table, self.domain, found)
+        plan = self._plan(domain)
+        check_size_of_model(plan, self.marginals, domain)
+        check_decodable(table, domain)
+        self._others = {name: values[-1] for name, values in found.items()}
+        codes = read_codes(table, domain, self.handle_unknown, self._others)
         declared = np.logical_and.reduce([code < size for code, size in zip(codes, domain.sizes, strict=True)])
-        if groups is not None:
-            kept = bound_contribution(groups, reach, declared.size, self._generator("contribution"))
-            within = np.zeros(declared.size, bool)
-            within[kept] = True
-            declared &= within
-        return codes if declared.all() else [code[declared] for code in codes]
+        declared &= keep
+        return domain, plan, codes if declared.all() else [code[declared] for code in codes]
 
     def _say(self, message: str) -> None:
         print(f"[{type(self).__name__}] {message}", file=sys.stderr)
@@ -320,6 +356,54 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
             precision[names] = precision.get(names, 0.0) + marginal.std_error**-2
         return {names: value**-0.5 for names, value in precision.items()}
 
+    def save(self, path: Any) -> None:
+        """Write the fitted synthesizer to a file that may be shared as its samples may.
+
+        The file is a ZIP archive of JSON, the domain (as a domain file, where it can be one) and arrays. It holds the
+        model, the noisy counts, the guarantee and the parameters, but no ledger and no `random_state`: whoever knows a
+        seed can undo the noise.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; a file that is there is replaced.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError
+            If a name, a value or a dtype is of a type that cannot be saved.
+        """
+        check_is_fitted(self)
+        write_synthesizer(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read what `save` wrote; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+
+        Returns
+        -------
+        DPMarginalSynthesizer
+            Fitted, with ``random_state=None``, no ledger, and the fitted domain for its `domain`. It gives tables of
+            the library and the dtypes of `fit`.
+
+        Raises
+        ------
+        OSError
+            If there is no such file.
+        ImportError
+            If it is about tables of a library that is not installed.
+        ValueError
+            If it is no such file, of another version, or damaged; the error names the part.
+        """
+        return read_synthesizer(cls, path)
+
     def sample(self, n_samples: int | None = None) -> Any:
         """Draw synthetic rows.
 
@@ -341,16 +425,16 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
             If the number is no integer of at least 0.
         """
         check_is_fitted(self)
-        if n_samples is None:
-            n_samples = round(self.n_rows_)
-        elif isinstance(n_samples, bool | np.bool_) or not isinstance(n_samples, int | np.integer):
-            raise TypeError(f"n_samples must be an int, got {type(n_samples).__name__}")
-        if n_samples < 0:
-            raise ValueError(f"n_samples must be at least 0, got {n_samples}")
-        rng = self._generator("sample", self._calls.advance())
-        rows = list(sample(self.model_, int(n_samples), rng))
+        rows, rng = self._sample_codes(n_samples)
         columns = decode(self._template, self.domain_, rows, rng)
         return assemble(self._template, columns, self.domain_.columns)
+
+    def _sample_codes(self, n_samples: int | None) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
+        """Draw synthetic rows as codes; also return the coins for numbers within their bins."""
+        check_n_samples(n_samples)
+        rng = self._generator("sample", self._calls.advance())
+        n = round(self.n_rows_) if n_samples is None else int(n_samples)
+        return list(sample(self.model_, n, rng)), rng
 
     def transform(self, X: Any) -> Any:
         """Replace rows by synthetic ones, or draw some of their columns anew.
@@ -419,7 +503,16 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
             policy = self.handle_unknown
             if not isinstance(policy, str):
                 policy = {name: value for name, value in policy.items() if name in others.names}
-            for place, code in zip(kept, read_codes(others, domain.select(others.names), policy), strict=True):
+            for place, code in zip(
+                kept,
+                read_codes(
+                    others,
+                    domain.select(others.names),
+                    policy,
+                    {name: value for name, value in self._others.items() if name in others.names},
+                ),
+                strict=True,
+            ):
                 # What is ignored in `fit` is given the likeliest value here: a row must have one.
                 rows[place] = np.where(code < domain.sizes[place], code, self.model_.marginal([place]).argmax())
         hidden = range(len(domain.columns), len(self.domain_.columns))
@@ -431,7 +524,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         Parameters
         ----------
         input_features : array-like of str, optional
-            Ignored, but for being the same as those of `fit`.
+            Names of the columns, where `fit` saw none; otherwise they must be the same.
 
         Returns
         -------
@@ -447,9 +540,14 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         """
         check_is_fitted(self)
         names = self.domain_.columns[: self.n_features_in_]
-        if input_features is not None and tuple(input_features) != names:
-            raise ValueError(f"input_features should be {list(names)}, the columns of fit")
-        return np.array(names, object)
+        if input_features is None:
+            return np.array(names, object)
+        given = np.array(input_features, object)
+        if hasattr(self, "feature_names_in_") and tuple(given) != names:
+            raise ValueError(f"input_features is not equal to feature_names_in_: {list(names)}")
+        if len(given) != len(names):
+            raise ValueError(f"input_features should have length equal to number of features ({len(names)})")
+        return given
 
     def marginal(self, columns: Any) -> pd.DataFrame:
         """Estimate the counts of all combinations of the values of some columns.
@@ -567,7 +665,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         if targets:
             table = Table((*table.names, *targets), with_target(table, y).columns, table.native)
         policy = "error" if self.handle_unknown == "ignore" else self.handle_unknown
-        rows = np.array(read_codes(table, self.domain_, policy), np.int64)
+        rows = np.array(read_codes(table, self.domain_, policy, self._others), np.int64)
         return self.model_.log_probability(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -594,3 +692,24 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         """
         scores = self.score_samples(X, y)
         return math.fsum(scores) / len(scores) if len(scores) else math.nan
+
+
+def check_n_samples(n_samples: Any) -> None:
+    """Check how many rows are to be drawn.
+
+    Parameters
+    ----------
+    n_samples : int or None
+        What the user asked for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither None nor an integer of at least 0.
+    """
+    if n_samples is None:
+        return
+    if isinstance(n_samples, bool | np.bool_) or not isinstance(n_samples, int | np.integer):
+        raise TypeError(f"n_samples must be an int, got {type(n_samples).__name__}")
+    if n_samples < 0:
+        raise ValueError(f"n_samples must be at least 0, got {n_samples}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -100,72 +100,109 @@ def assemble(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> A
         The table; a pandas one has a new index.
     """
     native = template.native
-    if isinstance(native, pd.DataFrame):
-        native = pd.DataFrame(index=pd.RangeIndex(len(columns[0])), columns=native.columns[:0])
-    return Table(template.names, template.columns, native).rebuild(columns, names)
+    if not isinstance(native, pd.DataFrame):
+        return template.rebuild(columns, names)
+    rows = pd.DataFrame(index=pd.RangeIndex(len(columns[0])))
+    frame = Table(template.names, template.columns, rows).rebuild(columns, names)
+    if len(frame.columns) == len(native.columns):
+        frame.columns = native.columns
+    return frame
 
 
 def _empty(column: Any) -> Any:
+    """Make a column of the same dtype from nothing: a slice of no rows may still hold the memory of all."""
     if isinstance(column, np.ndarray):
         # The width of fixed text is that of the longest value.
-        return np.empty(0, "U1" if column.dtype.kind == "U" else "S1" if column.dtype.kind == "S" else column.dtype)
+        return np.empty(0, f"{column.dtype.kind}1" if column.dtype.kind in "US" else column.dtype)
     if isinstance(column, pd.Series):
-        return column.iloc[:0].copy()
-    series = nw.from_native(column, series_only=True)
-    return nw.to_native(series.head(0))
+        if not isinstance(column.dtype, pd.CategoricalDtype):
+            return pd.Series([], dtype=column.dtype)
+        # What is not declared among the categories may be somebody's value.
+        kind = pd.Index([], dtype=column.dtype.categories.dtype)
+        return pd.Series(pd.Categorical([], kind, ordered=column.dtype.ordered))
+    if nw.from_native(column, series_only=True).implementation.is_pyarrow():
+        import pyarrow
+
+        return pyarrow.chunked_array([], column.type)
+    import polars
+
+    return polars.Series([], dtype=polars.Enum([]) if column.dtype == polars.Enum else column.dtype)
 
 
 def _empty_native(native: Any) -> Any:
     if isinstance(native, np.ndarray):
-        return np.empty((0, native.shape[1]), "U1" if native.dtype.kind == "U" else native.dtype)
+        return np.empty((0, native.shape[1]), object)
     if isinstance(native, pd.DataFrame):
         return pd.DataFrame(columns=native.columns, index=pd.RangeIndex(0))
-    if type(native).__module__.startswith("pyarrow"):
-        return native.schema.remove_metadata().empty_table()
-    return native.clear()
+    return nw.from_dict({}, backend=nw.from_native(native).implementation).to_native()
 
 
 def _decode_numbers(interval: Interval, codes: NDArray[np.integer], like: Any, rng: np.random.Generator) -> Any:
-    """Draw a number in each bin: a whole one, if the column has whole numbers and the bin holds one."""
+    """Draw a number in each bin: a whole one, if the column has whole numbers."""
+    dtype = _number_type(like)
+    draw = _draw_whole if dtype.kind in "iu" else _draw_real
     edges = np.array(interval.edges)
-    whole = _is_integer(like)
-    left, right = edges[:-1], edges[1:]
-    if not whole:
-        numbers = left[codes] + rng.random(codes.size) * (right - left)[codes]
-        return _series(np.clip(numbers, left[codes], np.nextafter(right, left)[codes]), like)
-    first, last = np.ceil(left), np.ceil(right) - 1
-    last[-1] = np.floor(right[-1])  # the last bin is closed
-    none = last < first
-    first[none] = last[none] = np.floor((left + right) / 2)[none]
+    numbers = draw(edges, np.minimum(codes, edges.size - 2), dtype, rng)
+    if interval.missing:
+        return _column_with_missing(numbers, codes == edges.size - 1, like)
+    return _column_like(numbers, like)
+
+
+def _draw_whole(
+    edges: NDArray[np.float64], codes: NDArray[np.integer], dtype: np.dtype[Any], rng: np.random.Generator
+) -> NDArray[np.integer]:
+    """Draw from the whole numbers of a bin; from the nearest one that the domain and the dtype hold, if it has none."""
+    limits = np.iinfo(dtype)
+    least, most = max(np.ceil(edges[0]), float(limits.min)), min(np.floor(edges[-1]), float(limits.max))
+    if most > limits.max:  # rounded up
+        most = float(np.nextafter(most, 0.0))
+    first, last = np.clip(np.ceil(edges[:-1]), least, most), np.clip(np.ceil(edges[1:]) - 1, least, most)
+    last[-1] = most  # the last bin is closed
+    first[last < first] = last[last < first]
     numbers = first[codes] + np.floor(rng.random(codes.size) * (last - first + 1)[codes])
-    return _series(np.minimum(numbers, last[codes]).astype(np.int64), like)
+    return np.minimum(numbers, last[codes]).astype(dtype)
 
 
-def _is_integer(like: Any) -> bool:
+def _draw_real(
+    edges: NDArray[np.float64], codes: NDArray[np.integer], dtype: np.dtype[Any], rng: np.random.Generator
+) -> NDArray[np.floating]:
+    edges = edges.astype(dtype)
+    left, right = edges[:-1][codes], edges[1:][codes]
+    numbers = (left + rng.random(codes.size) * (right - left)).astype(dtype)
+    return np.clip(numbers, left, np.nextafter(right, left))
+
+
+def _number_type(like: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of the numbers of a column; that of floats, where the column's own says nothing."""
+    dtype = like.dtype if isinstance(like, np.ndarray | pd.Series) else nw.from_native(like, series_only=True).dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if isinstance(dtype, nw.dtypes.DType):
+        return np.dtype(getattr(np, str(dtype).lower(), float) if dtype.is_numeric() else float)  # Int64 is np.int64
+    found = getattr(dtype, "numpy_dtype", dtype)
+    return found if isinstance(found, np.dtype) and found.kind in "iuf" else np.dtype(float)
+
+
+def _column_like(numbers: NDArray[Any], like: Any) -> Any:
+    """Make a column of the same library and dtype; of the dtype of the numbers, where the column's is of values."""
     if isinstance(like, np.ndarray):
-        return like.dtype.kind in "iub"
-    return nw.from_native(like, series_only=True).dtype.is_integer()
-
-
-def _series(numbers: NDArray[Any], like: Any) -> Any:
-    """Make a column of the same library and dtype, or of the dtype of the numbers where they do not fit."""
-    if isinstance(like, np.ndarray):
-        return numbers.astype(like.dtype) if like.dtype.kind in "fiu" and _fits(numbers, like.dtype) else numbers
+        return numbers
     if isinstance(like, pd.Series):
-        series = pd.Series(numbers)
-        return (_cast(lambda: series.astype(like.dtype), series)).array if like.dtype != object else series.array
+        kept: Any = numbers.dtype if isinstance(like.dtype, pd.CategoricalDtype) else like.dtype
+        return pd.array(numbers, kept)
     dtype = nw.from_native(like, series_only=True).dtype
     column = nw.new_series("", numbers, backend=nw.get_native_namespace(like))
-    return (_cast(lambda: column.cast(dtype), column) if dtype.is_numeric() else column).to_native()
+    return (column.cast(dtype) if dtype.is_numeric() else column).to_native()
 
 
-def _fits(numbers: NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    with np.errstate(all="ignore"):
-        return dtype.kind == "f" or bool((numbers.astype(dtype) == numbers).all())
-
-
-def _cast(cast: Callable[[], Any], otherwise: Any) -> Any:
-    try:
-        return cast()
-    except (TypeError, ValueError, OverflowError, nw.exceptions.NarwhalsError):
-        return otherwise
+def _column_with_missing(numbers: NDArray[Any], missing: NDArray[np.bool_], like: Any) -> Any:
+    """Make a column in which some numbers are missing; NumPy's whole numbers become floats for that, even if none is."""
+    if isinstance(like, np.ndarray) or (isinstance(like, pd.Series) and isinstance(like.dtype, np.dtype)):
+        return np.where(missing, np.nan, numbers)
+    if isinstance(like, pd.Series):
+        column = _column_like(numbers, like)
+        column[missing] = pd.NA
+        return column
+    series = nw.from_native(_column_like(numbers, like), series_only=True)
+    frame = nw.new_series("missing", missing, backend=nw.get_native_namespace(like)).to_frame()
+    return frame.select(nw.when(~nw.col("missing")).then(series))[:, 0].to_native()

@@ -115,8 +115,18 @@ def _released(fitted: Any) -> dict[str, Any]:
 
 def _text(fitted: Any) -> str:
     """Write all that was released as text, to compare releases."""
+    released = {name: _plain(value) for name, value in _released(fitted).items() if name[0] != "_"}
     with np.printoptions(threshold=10**6, floatmode="unique"):
-        return repr({name: value for name, value in _released(fitted).items() if name != "guarantee_"})
+        return repr({name: value for name, value in released.items() if name != "guarantee_"})
+
+
+def _plain(value: Any) -> Any:
+    """Take objects apart whose text is but an address in memory."""
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if type(value).__repr__ is object.__repr__:
+        return type(value).__name__, {name: _plain(part) for name, part in vars(value).items()}
+    return value
 
 
 def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import Domain, Interval
+from skdp import Domain, Interval, PrivacyLedger
 from skdp.cli import main
 from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report
@@ -193,3 +193,141 @@ class TestDraftDomain:
         assert caught.value.code == 2
         assert message in capsys.readouterr().err
         assert not (tmp_path / "domain.toml").exists()
+
+
+class TestSynthesize:
+    @pytest.fixture
+    def table(self, tmp_path):
+        """Secrets: an age beyond the domain, a name, and an undeclared job in a column that may be left out."""
+        path = tmp_path / "people.csv"
+        people = {
+            "name": [f"secret {index}" for index in range(200)],
+            "sex": ["f", "m"] * 100,
+            "age": [*range(20, 80), *range(20, 80), *range(20, 80), *range(20, 39), 12345],
+            "code": ["007", "NA", "042", "007"] * 50,
+            "person": [index // 2 for index in range(200)],
+        }
+        pd.DataFrame(people).to_csv(path, index=False)
+        return path
+
+    @pytest.fixture
+    def domain(self, tmp_path):
+        path = tmp_path / "domain.toml"
+        declared = {"sex": ["f", "m"], "code": ["007", "042", "NA"], "age": Interval(0, 100, bins=10)}
+        path.write_text(Domain(declared).to_toml(), encoding="utf-8")
+        return path
+
+    @staticmethod
+    def run(table, out, domain, *words):
+        words = ["synthesize", table, out, "--domain", domain, "--handle-unknown", "clip", *words]
+        return main([str(word) for word in words])
+
+    @pytest.mark.parametrize("source", ["csv", "parquet"])
+    @pytest.mark.parametrize("kind", ["csv", "parquet"])
+    def test_a_synthetic_table_is_written(self, table, domain, tmp_path, capsys, source, kind):
+        if source == "parquet":
+            texts = pd.read_csv(table, dtype={"code": str}, keep_default_na=False)
+            texts.to_parquet(table.with_suffix(".parquet"))
+        out = tmp_path / f"out.{kind}"
+        before = table.with_suffix(f".{source}").read_bytes()
+        words = ["--epsilon", 10, "--delta", 1e-6, "--rows", 500, "--seed", 0]
+        assert self.run(table.with_suffix(f".{source}"), out, domain, *words) == 0
+        made = pd.read_csv(out, dtype={"code": str}, keep_default_na=False) if kind == "csv" else pd.read_parquet(out)
+        assert made.columns.tolist() == ["sex", "age", "code"]
+        assert len(made) == 500
+        assert set(made["sex"]) <= {"f", "m"}
+        assert set(made["code"]) <= {"007", "042", "NA"}
+        assert made["age"].between(0, 100).all()
+        assert pd.api.types.is_integer_dtype(made["age"])
+        assert ((made["sex"] == "f") & (made["code"] == "NA")).mean() < 0.1  # independent: an eighth
+        shown = capsys.readouterr()
+        assert shown.out.startswith("epsilon = 10, delta = 0.000001, ")
+        assert "central model, adding or removing one record's values of: sex, age, code" in shown.out
+        assert shown.out.endswith(f"\nWrote {out}\n")
+        assert shown.err == "Left out, as the domain does not have them: name, person\n"
+        assert table.with_suffix(f".{source}").read_bytes() == before
+
+    def test_the_number_of_rows_is_an_estimate(self, table, domain, tmp_path):
+        assert self.run(table, tmp_path / "out.csv", domain, "--epsilon", 5, "--seed", 0) == 0
+        assert 150 < len(pd.read_csv(tmp_path / "out.csv")) < 250
+
+    def test_persons_are_bounded(self, table, domain, tmp_path):
+        words = ["--epsilon", 50, "--person-column", "person", "--max-rows-per-person", 1, "--seed", 0]
+        assert self.run(table, tmp_path / "out.csv", domain, *words) == 0
+        assert 50 < len(pd.read_csv(tmp_path / "out.csv")) < 150
+
+    def test_a_ledger_is_made_charged_and_kept_to(self, table, domain, tmp_path, capsys):
+        ledger = tmp_path / "ledger.sqlite"
+        new = ["--ledger", ledger, "--budget", 3]
+        assert self.run(table, tmp_path / "one.csv", domain, "--epsilon", 2, *new) == 0
+        assert PrivacyLedger(ledger).spent.epsilon == 2
+        for words, message in [
+            (["--ledger", ledger], "asks for epsilon 2.0; the ledger has 1.0 of 3.0 left. Nothing was released."),
+            (new, "exists already: leave out --budget"),
+            (["--ledger", tmp_path / "other.sqlite"], "other.sqlite; --budget makes one"),
+            (["--budget", 3], "--budget goes with --ledger"),
+            (["--ledger", ledger, "--budget-delta", 0.1], "--budget-delta goes with --budget"),
+        ]:
+            with pytest.raises(SystemExit):
+                self.run(table, tmp_path / "two.csv", domain, "--epsilon", 2, *words)
+            assert message in capsys.readouterr().err
+            assert not (tmp_path / "two.csv").exists()
+        assert PrivacyLedger(ledger).spent.epsilon == 2
+
+    def test_a_seed_repeats_and_says_so(self, table, domain, tmp_path, capsys):
+        for name in ("one.csv", "two.csv"):
+            self.run(table, tmp_path / name, domain, "--epsilon", 1, "--seed", 3, "--verbose")
+        assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+        shown = capsys.readouterr()
+        assert "NOT SECURE" in shown.out
+        assert "measured 3 columns" in shown.err
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["--epsilon", "0"], "an epsilon is a finite number > 0"),
+            (["--delta", "1"], "a delta is a number in [0, 1)"),
+            (["--rows", "-1"], "a whole number of at least 0"),
+            (["--max-rows-per-person", "0"], "a whole number of at least 1"),
+            (["--marginals", "best"], "invalid choice: 'best'"),
+            (["--handle-unknown", "error"], "column 'age' holds a value, or a NaN or inf, outside the declared domain"),
+            (["--person-column", "who"], "people.csv has no columns ['who']"),
+            (["--person-column", "sex"], "the domain declares 'sex', which says who a row is about"),
+            (["--real", "height"], "the domain has no columns ['height']"),
+            (["--domain", "DATA"], "not a TOML file"),
+            (["--domain", "no such file.toml"], "no such file.toml"),
+        ],
+    )
+    def test_mistakes_are_explained_without_a_value(self, table, domain, tmp_path, capsys, words, message):
+        words = [table if word == "DATA" else word for word in words]
+        with pytest.raises(SystemExit) as caught:
+            self.run(table, tmp_path / "out.csv", domain, "--epsilon", "1", *words)
+        assert caught.value.code == 2
+        shown = capsys.readouterr().err
+        assert message in shown
+        assert "12345" not in shown
+        assert "secret" not in shown
+        assert not (tmp_path / "out.csv").exists()
+
+    def test_nothing_is_overwritten(self, table, domain, tmp_path, capsys):
+        ledger = tmp_path / "ledger.sqlite"
+        PrivacyLedger(ledger, epsilon=5)
+        for path in (table, domain, ledger):
+            before = path.read_bytes()
+            with pytest.raises(SystemExit):
+                self.run(table, path, domain, "--epsilon", 1, "--ledger", ledger)
+            assert "exists already" in capsys.readouterr().err
+            assert path.read_bytes() == before
+        with pytest.raises(SystemExit):
+            self.run(table, tmp_path / "no folder" / "out.csv", domain, "--epsilon", 1, "--ledger", ledger)
+        assert "there is no folder" in capsys.readouterr().err
+        assert PrivacyLedger(ledger).spent.epsilon == 0
+
+    def test_text_that_is_no_text_shows_no_byte(self, domain, tmp_path, capsys):
+        path = tmp_path / "latin.csv"
+        path.write_bytes("sex,age,code\nf,20,é\n".encode("latin-1"))
+        with pytest.raises(SystemExit):
+            self.run(path, tmp_path / "out.csv", domain, "--epsilon", 1)
+        shown = capsys.readouterr().err
+        assert "latin.csv is no UTF-8 text" in shown
+        assert "0xe9" not in shown

@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from imblearn.pipeline import make_pipeline as make_resampling_pipeline
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
@@ -36,12 +37,15 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncod
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp import (
+    DPMarginalSynthesizer,
     DPStandardScaler,
     HeavyHitters,
+    Interval,
     NumericPerturber,
     OnFitOnly,
     PrivacyGuarantee,
     RandomizedResponseEncoder,
+    SyntheticResampler,
 )
 from skdp.privacy import privacy_statement
 from skdp.privacy._flow import Column, Flow
@@ -330,7 +334,7 @@ def test_an_estimator_says_itself_what_it_protects():
     assert said(privacy_statement(unsaid)) == {"age": [STATISTICS]}
     # What it leaves alone goes through, and what only its scope names is listed too.
     partly = Synthesizer(scope=("age", "target")).fit(X[["age", "pay"]])
-    assert said(privacy_statement(partly)) == {"age": [ROWS], "pay": [AS_IS], "target": [ROWS]}
+    assert said(privacy_statement(partly)) == {"age": [ROWS], "pay": [AS_IS], "target": ["statistics only"]}
 
 
 def test_rows_that_are_protected_at_fit_only():
@@ -711,3 +715,121 @@ def test_it_shows_as_text_and_as_escaped_html():
 def test_what_is_no_estimator_or_no_table(estimator, table, error, message):
     with pytest.raises(error, match=message):
         privacy_statement(estimator, table)
+
+
+TABLE = pd.DataFrame({"sex": SEXES * 50, "job": JOBS * 50, "age": list(range(0, 40, 2)) * 5})
+SICK = pd.Series(["no", "yes"] * 50, name="sick")
+PUBLIC = {"sex": SEXES, "job": JOBS, "age": Interval(0, 40, bins=4), "sick": ["no", "yes"]}
+
+
+def synthesizer(*, target=True, **options):
+    domain = PUBLIC if target else {name: PUBLIC[name] for name in TABLE}
+    return DPMarginalSynthesizer(1.0, domain=domain, marginals="independent", **options)
+
+
+def encoded_model():
+    return make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+
+
+def test_a_synthesizer_protects_whole_rows():
+    statement = privacy_statement(synthesizer(target=False).fit(TABLE))
+    assert said(statement) == {name: [ROWS] for name in TABLE}
+    assert (statement.total.epsilon, statement.total.relation, statement.total.trust) == (1, "add_remove", "central")
+    assert statement.notes == (
+        "Each further fit costs as much again; further rows that are made from what it learnt are free.",
+    )
+
+
+def test_a_synthesizer_that_knows_the_target_protects_statistics_of_it():
+    """`transform` returns no target; what learns it later learns it as it is."""
+    statement = privacy_statement(synthesizer().fit(TABLE, SICK))
+    assert said(statement) == {name: [ROWS] for name in TABLE} | {"sick": ["statistics only"]}
+    assert statement.total.scope == ("sex", "job", "age", "sick")
+    learnt = privacy_statement(make_pipeline(synthesizer(), encoded_model()).fit(TABLE, SICK))
+    assert said(learnt) == {name: [ROWS] for name in TABLE} | {"sick": ["statistics only", AS_IS]}
+    assert learnt.total.scope == ("sex", "job", "age")
+    assert learnt.rows["step"].iloc[-1] == "pipeline / logisticregression: LogisticRegression"
+
+
+def test_redrawn_columns_are_protected_and_the_others_are_not():
+    """Beside rows that are there, it is not private that somebody is in the table, but what her values are."""
+    alone = synthesizer(target=False, redraw=["age", "sex"]).fit(TABLE)
+    learnt = make_pipeline(synthesizer(redraw=["age", "sex"]), encoded_model()).fit(TABLE, SICK)
+    assert said(privacy_statement(alone)) == {"sex": [ROWS], "job": [AS_IS], "age": [ROWS]}
+    assert said(privacy_statement(learnt)) == {
+        "sex": [ROWS],
+        "job": [AS_IS],
+        "age": [ROWS],
+        "sick": ["statistics only", AS_IS],
+    }
+    for statement in map(privacy_statement, (alone, learnt)):
+        rows = statement.rows[statement.rows["column"].isin(["age", "sex"])]
+        assert set(rows["epsilon"]) == {2.0}
+        assert set(rows["relation"]) == {"replace"}
+        assert (statement.total.epsilon, statement.total.relation) == (2, "replace")
+        assert statement.total.scope == ("sex", "age")
+        assert "as they are. These show who is there" in statement.notes[0]
+
+
+def test_a_redrawn_column_may_show_those_that_it_was_drawn_from():
+    """The model knows how columns hang together: without the other column, the redrawn one tells of it."""
+    alone = ColumnTransformer([("age", "passthrough", ["age"])])
+    steps = make_pipeline(synthesizer(target=False, redraw=["age"]), alone).fit(TABLE)
+    assert said(privacy_statement(steps)) == {"sex": [AS_IS], "job": [AS_IS], "age": [ROWS]}
+
+
+def test_columns_of_arrays_are_redrawn_too():
+    table = np.array([[0.0, 1.0], [1.0, 0.0]] * 20)
+    fitted = DPMarginalSynthesizer(domain=[[0, 1], [0, 1]], redraw=["x1"]).fit(table)
+    assert said(privacy_statement(fitted)) == {"x0": [AS_IS], "x1": [ROWS]}
+    assert said(privacy_statement(fitted, pd.DataFrame(table, columns=["a", "b"]))) == {"a": [AS_IS], "b": [ROWS]}
+    numbered = pd.DataFrame(table)
+    fitted = DPMarginalSynthesizer(domain={0: [0, 1], 1: [0, 1], "target": [0, 1]}).fit(numbered, [0, 1] * 20)
+    assert said(privacy_statement(fitted)) == {0: [ROWS], 1: [ROWS], "target": ["statistics only"]}
+
+
+def resampled():
+    return make_resampling_pipeline(SyntheticResampler(synthesizer()), encoded_model())
+
+
+def test_a_resampler_protects_rows_at_fit_and_the_target_with_them():
+    pipeline = resampled().fit(TABLE, SICK)
+    for estimator in (pipeline, pipeline[0]):
+        statement = privacy_statement(estimator)
+        assert said(statement) == {name: [FIT_ONLY] for name in [*TABLE, "sick"]}
+        assert statement.total.scope == ("sex", "job", "age", "sick")
+        assert statement.total.epsilon == 1
+        assert not any("target" in note for note in statement.notes)
+
+
+def test_what_learns_beside_a_resampler_is_told():
+    before = ColumnTransformer(
+        [("age", StandardScaler(), ["age"])], remainder="passthrough", verbose_feature_names_out=False
+    )
+    scaled = make_resampling_pipeline(
+        before.set_output(transform="pandas"),
+        SyntheticResampler(synthesizer().set_params(domain=PUBLIC | {"age": Interval(-3, 3, bins=4)})),
+        encoded_model(),
+    )
+    statement = privacy_statement(scaled.fit(TABLE, SICK))
+    assert said(statement)["age"] == [FIT_ONLY, AS_IS]
+    assert said(statement)["sex"] == [FIT_ONLY]
+    searched = privacy_statement(GridSearchCV(resampled(), {}, cv=2).fit(TABLE, SICK))
+    assert said(searched) == {name: [FIT_ONLY, AS_IS] for name in [*TABLE, "sick"]}
+    assert searched.total is None
+
+
+def test_a_resampler_that_is_not_fitted_promises_nothing():
+    assert said(privacy_statement(SyntheticResampler(synthesizer()), TABLE)) == {
+        name: ["not fitted: no guarantee yet"] for name in TABLE
+    }
+
+
+def test_a_resampler_inside_other_estimators_is_found():
+    domain = {name: PUBLIC[name] for name in TABLE} | {"target": [0, 1]}  # votes are counted by numbers
+    step = SyntheticResampler(synthesizer().set_params(domain=domain))
+    votes = VotingClassifier([("one", make_resampling_pipeline(step, encoded_model()))]).fit(TABLE, SICK)
+    statement = privacy_statement(votes)
+    assert statement.notes[0].startswith("VotingClassifier may fit what it is made of more often")
+    assert said(statement) == {name: [FIT_ONLY] for name in [*TABLE, "target"]}
+    assert statement.total.epsilon == 1

@@ -1,0 +1,176 @@
+"""Train on synthetic rows, predict real ones: a step of a pipeline of imbalanced-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import Tags, get_tags
+
+from skdp.frames import Table, is_frame
+from skdp.privacy import PrivacyGuarantee
+from skdp.synthesis._reading import target_column
+from skdp.synthesis._synthesizer import DPMarginalSynthesizer, check_n_samples
+from skdp.synthesis._writing import assemble, decode, empty_table
+
+
+class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
+    """Replace the rows that a model is trained on by synthetic ones, and leave those that it predicts as they are.
+
+    Features and target are synthesised together. Put it into a pipeline of imbalanced-learn
+    (``imblearn.pipeline.make_pipeline``), which uses such steps at fit alone: what comes after learns from synthetic
+    rows, and predicts for real ones.
+
+    Parameters
+    ----------
+    synthesizer : DPMarginalSynthesizer
+        What learns the table. It is cloned; the original is never fitted. The target is one more column: its values are
+        declared under its name, or as ``"target"``.
+    n_samples : int, optional
+        How many synthetic rows, at least 0; by default the estimated number of records.
+
+    Attributes
+    ----------
+    synthesizer_ : DPMarginalSynthesizer
+        The fitted clone: its `sample`, `marginal` and other methods cost nothing more.
+    guarantee_ : PrivacyGuarantee
+        What is promised to the persons of the table that `fit_resample` got.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str
+        Their names, if all of them are strings.
+
+    See Also
+    --------
+    DPMarginalSynthesizer : The synthesizer, also as a transformer.
+    OnFitOnly : The same idea in the local model: no curator, each record is randomised.
+
+    Notes
+    -----
+    **Privacy.** Central model: the promise of the synthesizer holds for the synthetic rows and all that is learnt from
+    them, target included, so a model that is trained on nothing else is post-processing. Each `fit_resample` is one
+    release, and charges the synthesizer's ledger once; a cross-validation is as many releases as it has folds. **Not
+    protected: the rows that a pipeline predicts**, nor scores that are computed from real rows.
+
+    A step before this one that learns from the rows, such as a plain scaler, spoils the promise; `privacy_statement`
+    says so. Let what needs to learn come after it.
+
+    Examples
+    --------
+    >>> from imblearn.pipeline import make_pipeline
+    >>> from sklearn.compose import make_column_transformer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.preprocessing import OneHotEncoder
+    >>> from skdp import DPMarginalSynthesizer, SyntheticResampler
+    >>> from skdp.datasets import load_adult
+    >>> X, y = load_adult(return_X_y=True)
+    >>> X = X[["sex", "relationship"]]
+    >>> synthesizer = DPMarginalSynthesizer(epsilon=1.0, random_state=0)
+    >>> model = make_pipeline(SyntheticResampler(synthesizer), OneHotEncoder(), LogisticRegression()).fit(X, y)
+    >>> print(model[0].guarantee_.scope)
+    ('sex', 'relationship', 'income')
+    >>> round(model.score(X, y), 2)
+    0.76
+    """
+
+    protects_rows = "fit"
+    """Synthetic rows at fit; rows that a pipeline is given later pass by."""
+
+    # As scikit-learn's splitters have it: where metadata are routed, groups are asked for.
+    __metadata_request__fit_resample = {"groups": True}  # noqa: RUF012
+
+    def __init__(self, synthesizer: Any, *, n_samples: int | None = None) -> None:
+        self.synthesizer = synthesizer
+        self.n_samples = n_samples
+
+    def fit_resample(self, X: Any, y: Any = None, *, groups: Any = None) -> tuple[Any, Any]:
+        """Fit a clone of the synthesizer to a table, and draw synthetic rows.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The table.
+        y : 1-D array-like of shape (n_samples,), optional
+            The target.
+        groups : 1-D array-like of shape (n_samples,), optional
+            Who each row is about, for the synthesizer's `max_rows_per_person`. A pipeline hands them on only if
+            metadata routing is enabled (``sklearn.set_config(enable_metadata_routing=True)``).
+
+        Returns
+        -------
+        X : same kind as X
+            Synthetic rows.
+        y : same kind as y
+            Their targets, under the same name; None, if there were none.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, or the synthesizer refuses the table.
+        BudgetExceeded
+            If the synthesizer's ledger does not cover it.
+        """
+        if not isinstance(self.synthesizer, DPMarginalSynthesizer):
+            kind = self.synthesizer.__name__ if isinstance(self.synthesizer, type) else type(self.synthesizer).__name__
+            raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {kind}")
+        check_n_samples(self.n_samples)
+        synthesizer = clone(self.synthesizer)
+        synthesizer.fit(X, y, groups=groups)
+        self.synthesizer_ = synthesizer
+        return _sampled(synthesizer, self.n_samples, y)
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
+        """What is promised to the persons of the table that `fit_resample` got."""
+        return self.synthesizer_.guarantee_
+
+    @property
+    def n_features_in_(self) -> int:  # numpydoc ignore=RT01
+        """Number of columns of X."""
+        return self.synthesizer_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:  # numpydoc ignore=RT01
+        """The names of the columns of X."""
+        return self.synthesizer_.feature_names_in_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "synthesizer_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.synthesizer, DPMarginalSynthesizer):
+            tags.input_tags = get_tags(self.synthesizer).input_tags
+        return tags
+
+
+def _sampled(synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any) -> tuple[Any, Any]:
+    """Draw synthetic rows, and write the target in the library of y, which may be another one than that of X."""
+    rows, rng = synthesizer._sample_codes(n_samples)
+    width, domain, template = synthesizer.n_features_in_, synthesizer.domain_, synthesizer._template
+    names = domain.columns[:width]
+    table = Table(names, template.columns[:width], template.native)
+    features = assemble(table, decode(table, domain.select(names), rows[:width], rng), names)
+    if y is None:
+        return features, None
+    column, name = target_column(y)
+    frame = y if is_frame(y) else np.empty((0, 1), object)
+    one = empty_table(Table((name,), (column,), frame))
+    (made,) = decode(one, domain.select([name]), rows[width:], rng)
+    return features, assemble(one, [made], [name]) if is_frame(y) else _like(made, column, y)
+
+
+def _like(made: Any, column: Any, y: Any) -> Any:
+    """Make a series or array of the kind of y of a column that was decoded."""
+    if isinstance(column, np.ndarray):
+        return made.reshape(-1, 1) if np.ndim(y) == 2 else made
+    if isinstance(column, pd.Series):
+        return pd.Series(made, dtype=made.dtype, name=column.name)
+    if type(column).__module__.startswith("pyarrow"):
+        import pyarrow
+
+        return made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
+    return made.alias(column.name)

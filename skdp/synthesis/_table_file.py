@@ -1,0 +1,166 @@
+"""From a file with a private table to a file with a synthetic one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp.domain import Domain, Interval
+from skdp.synthesis._synthesizer import DPMarginalSynthesizer, check_n_samples
+
+# What pandas takes for missing, but for what is declared as a value.
+_MISSING = ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+_LARGEST = 1 << 53  # up to here, floats have all whole numbers
+
+
+def synthesize_file(
+    source: Path,
+    target: Path,
+    synthesizer: DPMarginalSynthesizer,
+    *,
+    n_samples: int | None = None,
+    person_column: str | None = None,
+    real_columns: Collection[str] = (),
+) -> list[str]:
+    """Fit a synthesizer to the table in a file, and write a synthetic table to another one.
+
+    Of a CSV file, the dtypes are those of the domain, so that none depends on the data: where an `Interval` has whole
+    edges, its column has whole numbers. A Parquet file keeps its own.
+
+    Parameters
+    ----------
+    source : Path
+        A CSV or Parquet file.
+    target : Path
+        The file to write; it must not exist.
+    synthesizer : DPMarginalSynthesizer
+        Its ``domain`` is a `Domain`. It is fitted.
+    n_samples : int, optional
+        How many rows to write; by default the estimated number of records.
+    person_column : str, optional
+        The column that says who a row is about; it is not in the domain.
+    real_columns : collection of str, default=()
+        Columns of a CSV file with fractions, though their edges are whole.
+
+    Returns
+    -------
+    list of str
+        The columns of the table that were left out, as the domain does not have them.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read or written.
+    TypeError, ValueError
+        If the target exists, or the table does not fit the domain. No error shows a value.
+    BudgetExceeded
+        If the ledger does not cover it.
+    """
+    check_n_samples(n_samples)
+    if target.exists():
+        raise ValueError(f"{target} exists already; choose another name, or remove it")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent}")
+    domain = synthesizer.domain
+    frame, is_csv = read_frame(source, domain), source.suffix != ".parquet"
+    declared = _declared_columns(frame, domain, person_column, source.name)
+    unknown = [name for name in real_columns if name not in domain.columns]
+    if unknown:
+        raise ValueError(f"the domain has no columns {unknown}; it has {list(domain.columns)}")
+    groups = None if person_column is None else frame[person_column]
+    table = frame[declared]
+    if is_csv:
+        table = table.assign(
+            **{name: _numbers(table[name], domain[name], whole=name not in real_columns) for name in declared}
+        )
+    rows = synthesizer.fit(table, groups=groups).sample(n_samples)
+    if is_csv:
+        rows = rows.astype({name: dtype for name in declared if (dtype := _dtype(domain[name])) is not None})
+    with target.open("xb") as file:
+        if target.suffix == ".parquet":
+            rows.to_parquet(file, index=False)
+        else:
+            rows.to_csv(file, index=False)
+    return [str(name) for name in frame.columns if name not in declared and name != person_column]
+
+
+def read_frame(path: Path, domain: Domain | None = None) -> pd.DataFrame:
+    """Read a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+        The file; whatever does not end in ``.parquet`` is CSV.
+    domain : Domain, optional
+        Columns whose declared values are text are read as text, and what is declared is not missing.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is no such file.
+    """
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    options: dict[str, Any] = {}
+    if domain is not None:
+        texts = [name for name in domain.columns if _kind(domain[name]) is str]
+        names = pd.read_csv(path, nrows=0).columns
+        options["dtype"] = dict.fromkeys(texts, "str")
+        options["na_values"] = {
+            name: [text for text in _MISSING if name not in texts or text not in domain[name].labels] for name in names
+        }
+        options["keep_default_na"] = options["low_memory"] = False
+    try:
+        return pd.read_csv(path, **options)
+    except UnicodeDecodeError:  # its text has a byte of the data
+        raise ValueError(f"{path.name} is no UTF-8 text") from None
+
+
+def _declared_columns(frame: pd.DataFrame, domain: Domain, person_column: str | None, source: str) -> list[Any]:
+    """Check the columns, and return those of the domain in the order of the table."""
+    wanted = [*domain.columns, *([] if person_column is None else [person_column])]
+    absent = [name for name in wanted if name not in frame.columns]
+    if absent:
+        raise ValueError(f"{source} has no columns {absent}; it has {frame.columns.to_list()}")
+    if person_column in domain.columns:
+        raise ValueError(f"the domain declares {person_column!r}, which says who a row is about; remove it there")
+    return [name for name in frame.columns if name in domain.columns]
+
+
+def _numbers(column: pd.Series, values: Any, *, whole: bool) -> pd.Series:
+    """Give a column of numbers a dtype that depends on its bins alone; no number changes its bin."""
+    if not isinstance(values, Interval) or not (pd.api.types.is_numeric_dtype(column.dtype) or column.empty):
+        return column
+    edges = np.array(values.edges)
+    if not whole or (edges % 1).any() or np.abs(edges).max() >= _LARGEST:
+        return column.astype(float)
+    numbers = column.to_numpy(float, na_value=np.nan)
+    numbers = np.clip(np.where(numbers > edges[-1], np.ceil(numbers), np.floor(numbers)), -_LARGEST, _LARGEST)
+    return pd.Series(pd.array(numbers, "Int64"), index=column.index, name=column.name)
+
+
+def _kind(values: Any) -> type | None:
+    """Return the type of the declared values, None for an `Interval` and for values of other types."""
+    if isinstance(values, Interval):
+        return None
+    kinds = {type(value) for value in values.labels if value is not None}
+    if kinds == {int, float}:
+        return float
+    return next(iter(kinds)) if len(kinds) == 1 else None
+
+
+def _dtype(values: Any) -> str | None:
+    """Return the dtype that can hold the declared values, whatever the data have."""
+    kind = _kind(values)
+    return None if kind is None else {bool: "boolean", int: "Int64", float: "float64", str: "str"}.get(kind)

@@ -1,0 +1,85 @@
+"""A budget that adds nothing and remembers what it was given: what would be protected by noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from skdp.randomness import SeededSource
+from skdp.synthesis._noise import GaussianBudget, LaplaceBudget, NoiseBudget
+from skdp.synthesis._private_table import PrivateTable
+
+
+class OpenBudget(NoiseBudget):
+    """Says of its counts that they are precise, and chooses the best candidate."""
+
+    power = Fraction(1, 2)
+    name = "none"
+
+    def __init__(self, max_rows_per_person=1):
+        super().__init__(max_rows_per_person)
+        self.given = []
+
+    def std_error(self, share):
+        return 0.3
+
+    def score_error(self, share, n_scores):
+        return 1e-3
+
+    def counts(self, source, share, counts):
+        self._spend(share)
+        self.given.append(("counts", counts.copy()))
+        return counts.astype(float)
+
+    def scores(self, source, share, scores):
+        self._spend(share)
+        self.given.append(("scores", scores.copy()))
+        return scores.astype(float)
+
+    def choose(self, source, share, scores, weight=1):
+        self._spend(share)
+        self.given.append(("choice", np.array(scores), weight))
+        return int(np.argmax(scores))
+
+    def _counts_noise(self, source, share, size):
+        raise AssertionError
+
+    _scores_noise = _choice_epsilon = _counts_noise
+
+
+def private_table(codes, sizes, budget=None, seed=0):
+    """Make a table of rows of codes."""
+    columns = np.asarray(codes, np.int64).reshape(-1, len(sizes)).T
+    return PrivateTable(list(columns), sizes, budget or OpenBudget(), SeededSource(seed))
+
+
+def make_budget(kind, amount, rows=1):
+    return {"gaussian": GaussianBudget, "laplace": LaplaceBudget}[kind](Fraction(amount), rows)
+
+
+def dependent_rows(sizes, n, seed=0):
+    """Draw rows whose columns all follow one hidden number."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.random(n)
+    columns = [np.minimum((0.7 * hidden + 0.3 * rng.random(n)) * size, size - 1).astype(int) for size in sizes]
+    return np.array(columns).reshape(len(sizes), n).T
+
+
+def counts_of(rows, sizes, clique):
+    """Count the records of each cell, one by one."""
+    counts = np.zeros([sizes[column] for column in clique])
+    for row in np.asarray(rows).reshape(-1, len(sizes)):
+        counts[tuple(row[column] for column in clique)] += 1
+    return counts
+
+
+def assert_sound(fitted):
+    """Check that a fitted table is a distribution and has a total."""
+    assert np.isfinite(fitted.total)
+    assert fitted.total >= 1
+    assert np.isfinite(fitted.std_error)
+    for belief in fitted.model.beliefs:
+        assert np.isfinite(belief).all()
+        assert (belief >= 0).all()
+        np.testing.assert_allclose(belief.sum(), 1)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp.domain import Domain, Interval
+from skdp.synthesis._queries import range_weights, read_conditions
+
+AGES = Interval(edges=[0, 20, 40, 60])
+DOMAIN = Domain({"age": AGES, "size": ["small", "medium", "large", None], "n": [1, 2, 5], "paid": [False, True]})
+ends = st.one_of(st.none(), st.floats(-30, 90), st.integers(-30, 90))
+
+
+@given(ends, ends)
+def test_a_range_of_bins_is_the_share_of_evenly_spread_numbers(low, high):
+    start, stop = -math.inf if low is None else low, math.inf if high is None else high
+    if start > stop:
+        with pytest.raises(ValueError, match="low must not be above high"):
+            range_weights("age", AGES, low, high)
+        return
+    grid = np.linspace(0, 60, 60 * 64, endpoint=False)
+    inside = ((grid >= start) & (grid < stop)).reshape(3, -1).mean(axis=1)
+    np.testing.assert_allclose(range_weights("age", AGES, low, high), inside, atol=2 / 1000)
+
+
+@given(st.lists(st.floats(0, 60), min_size=3, max_size=3))
+def test_neighbouring_ranges_add_up(cuts):
+    low, middle, high = sorted(cuts)
+    parts = range_weights("age", AGES, low, middle) + range_weights("age", AGES, middle, high)
+    np.testing.assert_allclose(parts, range_weights("age", AGES, low, high), atol=1e-12)
+
+
+def test_ranges_of_values_are_half_open():
+    assert range_weights("n", DOMAIN["n"], 2, 5).tolist() == [0, 1, 0]
+    assert range_weights("n", DOMAIN["n"], None, None).tolist() == [1, 1, 1]
+    assert range_weights("size", DOMAIN["size"], "small", "large").tolist() == [1, 1, 0, 0]
+    assert range_weights("size", DOMAIN["size"], None, None).tolist() == [1, 1, 1, 0]  # missing is in no range
+
+
+@pytest.mark.parametrize(
+    ("condition", "weights"),
+    [
+        ({"size": "small"}, {1: [1, 0, 0, 0]}),
+        ({"size": ["small", None]}, {1: [1, 0, 0, 1]}),
+        ({"size": None}, {1: [0, 0, 0, 1]}),
+        ({"size": math.nan}, {1: [0, 0, 0, 1]}),
+        ({"size": pd.Series(["large"])}, {1: [0, 0, 1, 0]}),
+        ({"size": []}, {1: [0, 0, 0, 0]}),
+        ({"size": {"small", "large"}}, {1: [1, 0, 1, 0]}),
+        ({"n": [1, 1, 5]}, {2: [1, 0, 1]}),
+        ({"n": np.int64(2)}, {2: [0, 1, 0]}),
+        ({"n": (2, None)}, {2: [0, 1, 1]}),
+        ({"paid": True}, {3: [0, 1]}),
+        ({"age": (None, 30)}, {0: [1, 0.5, 0]}),
+        ({"age": (10, 30), "paid": [True]}, {0: [0.5, 0.5, 0], 3: [0, 1]}),
+        ({}, {}),
+    ],
+)
+def test_conditions(condition, weights):
+    found = read_conditions(DOMAIN, condition)
+    assert {place: weight.tolist() for place, weight in found.items()} == weights
+
+
+@pytest.mark.parametrize(
+    ("condition", "error", "message"),
+    [
+        ("size", TypeError, "must be a mapping"),
+        ({"colour": "red"}, ValueError, "there is no column 'colour'"),
+        ({"size": "huge"}, ValueError, "column 'size' is not among its declared"),
+        ({"n": True}, ValueError, "column 'n' is not among"),
+        ({"n": "1"}, ValueError, "column 'n' is not among"),
+        ({"paid": 1}, ValueError, "column 'paid' is not among"),
+        ({"age": 30}, ValueError, "ask for a range"),
+        ({"age": (1, 2, 3)}, ValueError, "a pair"),
+        ({"age": (True, None)}, TypeError, "must be numbers or None"),
+        ({"age": ("1", None)}, TypeError, "must be numbers or None"),
+        ({"age": (math.nan, None)}, TypeError, "must be numbers or None"),
+        ({"age": (3, 1)}, ValueError, "low must not be above high"),
+        ({"n": (5, 1)}, ValueError, "low must not be above high"),
+        ({"size": ("huge", None)}, ValueError, "declared values of column 'size'"),
+    ],
+)
+def test_conditions_that_are_refused(condition, error, message):
+    with pytest.raises(error, match=message):
+        read_conditions(DOMAIN, condition)

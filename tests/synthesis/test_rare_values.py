@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp.synthesis._rare_values import group_rare_values
+
+COUNTS = st.lists(st.floats(0, 20), min_size=1, max_size=12).map(np.array)
+LEAST = st.floats(0, 15)
+
+
+@given(COUNTS, LEAST, st.booleans())
+def test_groups_are_numbered_from_0_and_none_means_nothing_is_rare(counts, least, ordered):
+    groups = group_rare_values(counts, least, ordered=ordered)
+    if groups is None:
+        assert (counts >= least).all() or counts.size == 1
+        return
+    assert (counts < least).any()
+    assert groups.shape == counts.shape
+    assert set(groups.tolist()) == set(range(groups.max() + 1))
+
+
+@given(COUNTS, LEAST)
+def test_unordered_rare_values_share_one_group_and_others_none(counts, least):
+    groups = group_rare_values(counts, least, ordered=False)
+    if groups is None:
+        return
+    rare = counts < least
+    assert len(set(groups[rare].tolist())) == 1
+    common = groups[~rare].tolist()
+    assert len(set(common)) == len(common)
+    assert not set(common) & set(groups[rare].tolist())
+
+
+@given(COUNTS, LEAST)
+def test_ordered_values_are_grouped_with_neighbours_until_they_are_many(counts, least):
+    groups = group_rare_values(counts, least, ordered=True)
+    if groups is None:
+        return
+    assert groups[0] == 0
+    assert set(np.diff(groups).tolist()) <= {0, 1}
+    held = np.bincount(groups, counts)
+    if held.size > 1:
+        assert held.min() >= least / 2 - 1e-9
+    # Two rare neighbours part only where what is left of the second is many already.
+    for value in range(1, counts.size):
+        if groups[value] != groups[value - 1] and counts[value] < least:
+            assert held[groups[value - 1]] >= least - 1e-9
+
+
+def test_examples():
+    assert group_rare_values(np.array([5.0, 6.0]), 5, ordered=True) is None
+    assert group_rare_values(np.array([0.0]), 5, ordered=True) is None
+    assert group_rare_values(np.zeros(4), 5, ordered=False).tolist() == [0, 0, 0, 0]
+    assert group_rare_values(np.zeros(4), 5, ordered=True).tolist() == [0, 0, 0, 0]
+    assert group_rare_values(np.array([9.0, 1, 1, 1, 9.0]), 5, ordered=True).tolist() == [0, 1, 1, 1, 2]
+    assert group_rare_values(np.array([9.0, 1, 0, 0, 9.0, 1]), 5, ordered=True).tolist() == [0, 1, 1, 1, 1, 1]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp.domain import Domain, Interval
+from skdp.frames import read_table
+from skdp.synthesis._reading import read_codes, with_target
+from skdp.synthesis._writing import assemble, decode, empty_table
+
+BINS = Interval(0, 100, bins=4)
+FEATURES = {"a": [1, 2, 3]}
+LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table,
+             "array": lambda data: np.array(list(data.values())).T}  # fmt: skip
+TARGETS = {
+    "list": ([0, 1, 1], "target"),
+    "array": (np.array([0, 1, 1]), "target"),
+    "column": (np.array([[0], [1], [1]]), "target"),
+    "index": (pd.Index([0, 1, 1], name="unread"), "target"),
+    "pandas": (pd.Series([0, 1, 1], index=[7, 8, 9], name="label"), "label"),
+    "pandas nameless": (pd.Series([0, 1, 1]), "target"),
+    "pandas frame": (pd.DataFrame({"label": [0, 1, 1]}), "label"),
+    "polars": (pl.Series("label", [0, 1, 1]), "label"),
+    "polars nameless": (pl.Series([0, 1, 1]), "target"),
+    "polars frame": (pl.DataFrame({"label": [0, 1, 1]}), "label"),
+    "pyarrow": (pa.chunked_array([[0, 1], [1]]), "target"),
+    "pyarrow frame": (pa.table({"label": [0, 1, 1]}), "label"),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_target_of_any_kind_joins_a_table_of_any_library(library, kind):
+    y, name = TARGETS[kind]
+    table = with_target(read_table(LIBRARIES[library](FEATURES)), y)
+    assert table.names == ("x0" if library == "array" else "a", name)
+    both = Domain({table.names[0]: [1, 2, 3], name: [0, 1]})
+    assert [code.tolist() for code in read_codes(table, both, "error")] == [[0, 1, 2], [0, 1, 1]]
+    template, codes = empty_table(table), read_codes(table, both, "error")
+    made = assemble(template, decode(template, both, codes, np.random.default_rng(0)), table.names)
+    assert type(made) is type(table.native)
+    again = read_table(made)
+    same = Domain(dict(zip(again.names, ([1, 2, 3], [0, 1]), strict=True)))
+    assert [code.tolist() for code in read_codes(again, same, "error")] == [[0, 1, 2], [0, 1, 1]]
+
+
+def test_a_list_of_several_kinds_is_not_made_text():
+    # NumPy makes "1" of 1, and "nan" of a missing value, beside text.
+    table = read_table(pd.DataFrame({"a": [0] * 4}))
+    domain = Domain({"a": [0], "target": ["x", "y", "1", None]})
+    codes = read_codes(with_target(table, ["x", math.nan, None, "y"]), domain, "error")
+    assert codes[1].tolist() == [0, 3, 3, 1]
+    with pytest.raises(ValueError, match="'target' holds a value"):
+        read_codes(with_target(table, ["x", 1, "y", "y"]), domain, "error")
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.zeros((3, 2)), "y must be one column"),
+        (pd.DataFrame({"b": [0] * 3, "c": [0] * 3}), "y must be one column, got 2"),
+        ([0, 1], "y has 2 rows; X has 3"),
+        (3, "0 dimensions"),
+        (pd.Series([0, 1, 1], name="a"), "y is called 'a' as a column of X is"),
+    ],
+)
+def test_a_target_that_does_not_fit_is_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        with_target(read_table(pd.DataFrame(FEATURES)), y)
+
+
+def test_a_masked_target_is_refused():
+    with pytest.raises(TypeError, match="masked"):
+        with_target(read_table(pd.DataFrame(FEATURES)), np.ma.array([0, 1, 1], mask=[0, 0, 1]))
+
+
+def codes_of(values, attribute, policy):
+    return read_codes(read_table(pd.DataFrame({"x": values})), Domain({"x": attribute}), policy)[0].tolist()
+
+
+def test_the_ends_of_bins():
+    assert codes_of([0, 24.999, 25, 100.0], BINS, "error") == [0, 0, 1, 3]
+
+
+@pytest.mark.parametrize("value", [-0.001, 100.001, math.inf, -math.inf, math.nan])
+def test_numbers_beyond_the_ends(value):
+    with pytest.raises(ValueError, match="column 'x' holds a value, or a NaN or inf"):
+        codes_of([50.0, value], BINS, "error")
+    assert codes_of([50.0, value], BINS, "ignore") == [2, 4]
+    assert codes_of([50.0, value], BINS, {"x": 30}) == [2, 1]
+    if math.isnan(value):
+        with pytest.raises(ValueError, match="NaN"):
+            codes_of([50.0, value], BINS, "clip")
+    else:
+        assert codes_of([50.0, value], BINS, "clip") == [2, 0 if value < 0 else 3]
+
+
+@pytest.mark.parametrize("dtype", [int, float, "float32", "Int64", "int64[pyarrow]", object])
+def test_clipping_reads_numbers_of_all_dtypes(dtype):
+    # Fractional ends must not be cut to whole ones on the way.
+    frame = pd.DataFrame({"x": pd.Series([-3, -2, 0, 2, 3], dtype=dtype)})
+    codes = read_codes(read_table(frame), Domain({"x": Interval(edges=[-2.5, 0, 2.5])}), "clip")
+    assert codes[0].tolist() == [0, 0, 1, 1, 1]
+
+
+def test_clipping_is_for_numbers_only():
+    with pytest.raises(ValueError, match="column 'x'"):
+        codes_of(["a", "z"], ["a", "b"], "clip")
+
+
+def test_a_value_that_stands_for_others():
+    values = ["a", "zzz", None, "b"]
+    assert codes_of(values, ["a", "b", "other"], {"x": "other"}) == [0, 2, 2, 1]
+    assert codes_of(values, ["a", "b", "other", None], {"x": "other"}) == [0, 2, 3, 1]
+    assert codes_of(values, ["a", "b", None], {"x": None}) == [0, 2, 2, 1]
+
+
+@pytest.mark.parametrize("policy", [{"x": "nowhere"}, {"q": "a"}])
+def test_a_value_that_stands_for_others_must_be_declared(policy):
+    with pytest.raises(ValueError, match="handle_unknown"):
+        codes_of(["a"], ["a", "b"], policy)
+
+
+@pytest.mark.parametrize("values", [["1", "0"], [True, False], [1.0, 0.0]])
+def test_kinds_are_never_taken_for_one_another(values):
+    for declared in (["1", "0"], [True, False], [1, 0]):
+        alike = type(values[0]) is type(declared[0]) or {type(values[0]), type(declared[0])} == {int, float}
+        expected = [0, 1] if alike else [2, 2]
+        assert codes_of(pd.Series(values, dtype=object), declared, "ignore") == expected

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from imblearn.pipeline import Pipeline, make_pipeline
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.preprocessing import OneHotEncoder
+
+from skdp import BudgetExceeded, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
+
+DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "ill": ["no", "yes"]}
+DATA = {"sex": ["F", "M"] * 100, "age": [20, 40, 60, 80] * 50}
+ILL = ["no", "yes"] * 100
+X, Y = pd.DataFrame(DATA), pd.Series(ILL, name="ill")
+
+
+def resampler(epsilon=50.0, *, n_samples=None, **options):
+    options = {"domain": DOMAIN, "marginals": "full", "random_state": 0} | options
+    return SyntheticResampler(DPMarginalSynthesizer(epsilon, **options), n_samples=n_samples)
+
+
+def encoded():
+    return make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["sex"]), remainder="passthrough")
+
+
+def model(**options):
+    return make_pipeline(resampler(**options), encoded(), LogisticRegression())
+
+
+def test_synthetic_rows_are_trained_on_and_real_ones_predicted():
+    seen = []
+
+    class Recorder(LogisticRegression):
+        def fit(self, X, y):
+            seen.append((len(X), sorted(set(y))))
+            return super().fit(X, y)
+
+        def predict(self, X):
+            seen.append(len(X))
+            return super().predict(X)
+
+    fitted = make_pipeline(resampler(n_samples=77), encoded(), Recorder()).fit(X, Y)
+    assert fitted.predict(X[:5]).tolist() == ILL[:5]
+    assert seen == [(77, ["no", "yes"]), 5]
+    # What the pipeline was trained on are no rows of the table: the ages are drawn within their bins.
+    again, _ = resampler(n_samples=77).fit_resample(X, Y)
+    assert not set(again["age"]) <= {20, 40, 60, 80}
+
+
+def test_it_works_in_cross_validations_and_searches():
+    assert cross_val_score(model(), X, Y, cv=4).tolist() == [1] * 4
+    search = GridSearchCV(model(), {"syntheticresampler__synthesizer__epsilon": [0.01, 50]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"syntheticresampler__synthesizer__epsilon": 50}
+
+
+def test_a_ledger_is_charged_once_a_fit():
+    ledger = PrivacyLedger(epsilon=200)
+    one = model(ledger=ledger).fit(X, Y)
+    assert ledger.spent.epsilon == 50
+    one.predict(X)
+    one.score(X, Y)
+    one[0].synthesizer_.sample(3)
+    assert ledger.spent.epsilon == 50
+    cross_val_score(one, X, Y, cv=3)
+    assert ledger.spent.epsilon == 200
+    with pytest.raises(BudgetExceeded):
+        one.fit(X, Y)
+
+
+Y_KINDS = {
+    "pandas": pd.Series(ILL, name="ill"),
+    "pandas without a name": pd.Series(ILL),
+    "pandas categories": pd.Series(ILL, name="ill", dtype="category"),
+    "polars": pl.Series("ill", ILL),
+    "pyarrow": pa.chunked_array([ILL]),
+    "list": ILL,
+    "array": np.array(ILL, object),
+    "text array": np.array(ILL),
+    "column": np.array(ILL, object).reshape(-1, 1),
+    "pandas table": pd.DataFrame({"ill": ILL}),
+    "polars table": pl.DataFrame({"ill": ILL}),
+    "pyarrow table": pa.table({"ill": ILL}),
+}
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame(DATA), pl.DataFrame(DATA), pa.table(DATA)], ids=["pandas", "pl", "pa"])
+@pytest.mark.parametrize("y", Y_KINDS.values(), ids=Y_KINDS)
+def test_what_comes_out_is_of_the_kinds_that_went_in(table, y):
+    named = getattr(y, "name", None) or type(y).__name__ in ("DataFrame", "Table")
+    domain = DOMAIN if named else {"sex": DOMAIN["sex"], "age": DOMAIN["age"], "target": DOMAIN["ill"]}
+    made, target = resampler(n_samples=9, domain=domain).fit_resample(table, y)
+    assert type(made) is type(table)
+    assert list(getattr(made, "column_names", made.columns)) == ["sex", "age"]
+    assert made.shape == (9, 2)
+    assert type(target) is (np.ndarray if y is ILL else type(y))
+    assert np.shape(target) == (9, *np.shape(y)[1:])
+    assert getattr(target, "name", None) == getattr(y, "name", None)
+    if isinstance(y, pd.Series | np.ndarray):
+        assert target.dtype == y.dtype
+    if isinstance(y, pd.DataFrame | pl.DataFrame):
+        assert list(target.columns) == ["ill"]
+    assert set(np.asarray(target).ravel().tolist()) <= {"no", "yes"}
+
+
+def test_features_and_target_belong_together():
+    made, target = resampler(200.0, n_samples=400).fit_resample(X, Y)
+    assert ((made["sex"] == "M") == (target == "yes")).mean() > 0.99
+    assert target.index.equals(made.index)
+
+
+def test_arrays():
+    table, target = np.array([[0.0, 1.0], [1.0, 0.0]] * 40), np.array([0, 1] * 40)
+    domain = {"x0": [0, 1], "x1": [0, 1], "target": [0, 1]}
+    made, labels = resampler(domain=domain).fit_resample(table, target)
+    assert made.dtype == table.dtype
+    assert labels.dtype == target.dtype
+    assert ((made[:, 0] == labels).mean()) > 0.9
+
+
+def test_without_a_target_there_is_none():
+    domain = {"sex": DOMAIN["sex"], "age": DOMAIN["age"]}
+    made, nothing = resampler(n_samples=3, domain=domain).fit_resample(X)
+    assert made.shape == (3, 2)
+    assert nothing is None
+
+
+def test_the_default_number_of_rows_is_private():
+    """It comes from the noisy counts, not from the number of rows."""
+    numbers = {len(resampler(0.5, random_state=seed).fit_resample(X, Y)[1]) for seed in range(20)}
+    assert len(numbers) > 1
+
+
+def test_groups_bound_the_contribution():
+    persons = np.zeros(200, int)  # all rows are of one person, of whom one is kept
+    made, _ = resampler(200.0, random_state=1).fit_resample(X, Y, groups=persons)
+    assert len(made) < 20
+    with pytest.raises(ValueError, match="groups has 3 entries"):
+        resampler().fit_resample(X, Y, groups=[1, 2, 3])
+
+
+def test_groups_are_routed_through_a_pipeline():
+    with config_context(enable_metadata_routing=True):
+        pipeline = model(epsilon=200.0).fit(X, Y, groups=np.arange(200) // 2)
+    assert pipeline[0].synthesizer_.n_rows_ < 150
+
+
+def test_it_keeps_scikit_learns_conventions():
+    step = resampler(1.0, n_samples=5)
+    assert step.get_params()["synthesizer__epsilon"] == 1.0
+    assert step.set_params(synthesizer__epsilon=2.0, n_samples=6).synthesizer.epsilon == 2.0
+    assert repr(step).startswith("SyntheticResampler(n_samples=6,")
+    copied = clone(step)
+    assert copied.synthesizer is not step.synthesizer
+    assert copied.get_params()["synthesizer__epsilon"] == 2.0
+    with pytest.raises(AttributeError):
+        _ = step.guarantee_
+    before = step.synthesizer
+    step.fit_resample(X, Y)
+    assert step.synthesizer is before
+    assert not hasattr(before, "guarantee_")  # a clone was fitted
+    assert step.guarantee_.scope == ("sex", "age", "ill")
+    assert step.feature_names_in_.tolist() == ["sex", "age"]
+    assert step.n_features_in_ == 2
+    assert "SyntheticResampler" in make_pipeline(step, LogisticRegression())._repr_html_()
+
+
+def test_it_is_a_resampler_and_nothing_else():
+    """Imbalanced-learn takes a step either for a transformer or for a resampler."""
+    step = resampler()
+    assert not any(hasattr(step, name) for name in ("fit", "transform", "predict", "fit_transform", "score"))
+
+
+def test_int_seeds_repeat_and_no_seed_does_not():
+    first, second = resampler().fit_resample(X, Y), resampler().fit_resample(X, Y)
+    assert first[0].equals(second[0])
+    assert first[1].equals(second[1])
+    secure = resampler(random_state=None)
+    assert not secure.fit_resample(X, Y)[0].equals(secure.fit_resample(X, Y)[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_samples": -1}, ValueError, "n_samples must be at least 0, got -1"),
+        ({"n_samples": 2.0}, TypeError, "n_samples must be an int, got float"),
+        ({"n_samples": True}, TypeError, "n_samples must be an int, got bool"),
+        ({"synthesizer": LogisticRegression()}, TypeError, "a DPMarginalSynthesizer, got LogisticRegression"),
+        ({"synthesizer": DPMarginalSynthesizer}, TypeError, "a DPMarginalSynthesizer, got DPMarginalSynthesizer"),
+        ({"synthesizer": None}, TypeError, "a DPMarginalSynthesizer, got NoneType"),
+    ],
+)
+def test_mistakes_cost_nothing(options, error, message):
+    ledger = PrivacyLedger(epsilon=100)
+    step = resampler(ledger=ledger).set_params(**options)
+    with pytest.raises(error, match=message):
+        step.fit_resample(X, Y)
+    assert ledger.spent.epsilon == 0
+
+
+def test_the_pipeline_may_be_made_by_name():
+    pipeline = Pipeline([("make", resampler()), ("encode", encoded()), ("model", LogisticRegression())])
+    assert pipeline.set_params(make__n_samples=50).fit(X, Y).score(X, Y) == 1

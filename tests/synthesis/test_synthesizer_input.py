@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import math
+import pickle
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_array
+
+from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp.domain import Domain
+from skdp.testing._tools import counted_draws
+
+N = 60
+DATES = [date(2020, 1, 1), date(2021, 6, 1)]
+DATA = {
+    "age": [20, 30, 40, 50, 60, 61] * 10,
+    "wage": [1.5, 2.5, 0.25] * 20,
+    "sex": ["f", "m", None] * 20,
+    "paid": [True, False] * 30,
+    "n": [1, 2, 3] * 20,
+    "since": DATES * 30,
+}
+CATEGORIES = {
+    "age": sorted(set(DATA["age"])), "wage": [0.25, 1.5, 2.5], "sex": ["f", "m"], "paid": [False, True],
+    "n": [1, 2, 3], "since": DATES,
+}  # fmt: skip
+DECLARED = {
+    "age": Interval(0, 100, bins=5), "wage": [0.25, 1.5, 2.5, 9.75], "sex": ["f", "m", None], "paid": [False, True],
+    "n": [1, 2, 3], "since": DATES,
+}  # fmt: skip
+SMALL = pd.DataFrame({"a": [0, 1, 2, 1] * 25, "b": ["x", "y"] * 50})
+SMALL_DOMAIN = {"a": [0, 1, 2], "b": ["x", "y"]}
+
+
+def fitted(X=SMALL, y=None, domain=SMALL_DOMAIN, **parameters):
+    parameters = {"marginals": "independent", "random_state": 0, "domain": domain} | parameters
+    return DPMarginalSynthesizer(**parameters).fit(X, y)
+
+
+def dtypes(frame):
+    if isinstance(frame, pa.Table):
+        return dict(zip(frame.column_names, frame.schema.types, strict=True))
+    return dict(zip(frame.columns, frame.dtypes, strict=True))
+
+
+class TestKinds:
+    def test_the_same_kind_the_same_dtypes_and_only_declared_values_come_out(self, make_frame, values_of):
+        frame = make_frame(DATA, CATEGORIES)
+        synthesizer = fitted(frame, domain=DECLARED)
+        for made in (synthesizer.sample(40), synthesizer.sample(0), synthesizer.transform(frame)):
+            assert type(made) is type(frame)
+            assert list(dtypes(made)) == list(DATA)
+            kept = {name: dtype for name, dtype in dtypes(frame).items() if name not in ("age", "sex")}
+            for name, dtype in kept.items():
+                assert str(dtypes(made)[name]).split("(")[0] == str(dtype).split("(")[0]
+            assert all(0 <= value <= 100 for value in values_of(made, "age"))
+            assert set(values_of(made, "wage")) <= {0.25, 1.5, 2.5, 9.75}
+            assert set(values_of(made, "sex")) <= {"f", "m", None}
+            assert set(values_of(made, "n")) <= {1, 2, 3}
+            assert {str(value)[:4] for value in values_of(made, "since")} <= {"2020", "2021"}
+        if not isinstance(dtypes(frame)["age"], pd.CategoricalDtype | pa.DictionaryType):
+            assert dtypes(synthesizer.sample(3))["age"] == dtypes(frame)["age"]
+
+    def test_redrawn_columns_keep_their_dtype_too(self, make_frame):
+        frame = make_frame(DATA, CATEGORIES)
+        made = fitted(frame, domain=DECLARED, redraw=["paid", "n"]).transform(frame)
+        assert type(made) is type(frame)
+        assert dtypes(made) == dtypes(frame)
+
+    def test_arrays(self):
+        X = np.array([DATA["age"], DATA["n"]]).T
+        made = fitted(X, domain=[Interval(0, 100, bins=5), [1, 2, 3]]).sample(9)
+        assert (made.dtype, made.shape) == (np.dtype(int), (9, 2))
+
+    def test_an_array_of_floats_and_a_list_of_lists(self):
+        X = np.array([DATA["wage"], DATA["wage"]]).T
+        for rows in (X, X.tolist()):
+            made = fitted(rows, domain=Interval(0, 10, bins=4)).sample(9)
+            assert (made.dtype, made.shape) == (np.dtype(float), (9, 2))
+        mixed = [[0, "x"], [1, "y"]] * 10
+        assert set(map(type, fitted(mixed, domain=[[0, 1], ["x", "y"]]).sample(30).ravel().tolist())) == {int, str}
+
+    def test_text_in_arrays_is_not_cut_to_the_first_letter(self):
+        X = np.array([["yes"], ["no"]] * 10)
+        words = [["yes", "no", "perhaps"]]
+        made = [fitted(X, domain=words, epsilon=0.1, random_state=seed).sample(20) for seed in range(10)]
+        assert set(np.ravel(made)) == {"yes", "no", "perhaps"}
+
+    def test_dates_with_a_time(self):
+        times = [datetime(2020, 1, 1, 12), datetime(2021, 1, 1)]
+        frame = pd.DataFrame({"t": pd.to_datetime(times * 20)})
+        made = fitted(frame, domain={"t": times}).sample(20)
+        assert made.dtypes["t"] == frame.dtypes["t"]
+        assert set(made["t"]) <= set(map(pd.Timestamp, times))
+
+    def test_a_new_index_and_no_trace_of_the_old_one(self):
+        frame = SMALL.set_axis([f"hunter{place}" for place in range(len(SMALL))])
+        synthesizer = fitted(frame)
+        pd.testing.assert_index_equal(synthesizer.sample(5).index, pd.RangeIndex(5))
+        assert b"hunter" not in pickle.dumps(synthesizer)
+
+    @pytest.mark.parametrize("bad", [SMALL["a"].to_numpy(), csr_array(np.eye(3)), np.ma.ones((3, 1)), [[[1]]]])
+    def test_other_shapes_and_containers_are_refused(self, bad):
+        with pytest.raises((TypeError, ValueError), match=r"(?i)reshape|sparse|masked"):
+            fitted(bad, domain=[[0, 1]])
+
+    @pytest.mark.parametrize("lazy", [pl.DataFrame(SMALL.to_dict("list")).lazy()])
+    def test_lazy_frames_are_refused(self, lazy):
+        with pytest.raises(TypeError, match=r"skdp\.engines"):
+            fitted(lazy)
+
+
+class TestTarget:
+    @pytest.mark.parametrize(
+        "y",
+        [[0, 1] * 50, np.array([0, 1] * 50), pd.Series([0, 1] * 50), pl.Series([0, 1] * 50), np.array([[0], [1]] * 50),
+         pa.chunked_array([[0, 1] * 50])],
+    )  # fmt: skip
+    @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+    def test_y_is_one_more_column_at_the_end(self, y, library):
+        make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
+        X = make(SMALL.to_dict("list"))
+        synthesizer = fitted(X, y, {**SMALL_DOMAIN, "target": [0, 1]})
+        made = synthesizer.sample(10)
+        assert type(made) is type(X)
+        assert list(dtypes(made)) == ["a", "b", "target"]
+        assert synthesizer.domain_.columns == ("a", "b", "target")
+        assert synthesizer.n_features_in_ == 2
+        assert synthesizer.guarantee_.scope == ("a", "b", "target")
+        assert list(dtypes(synthesizer.transform(X))) == ["a", "b"]
+
+    def test_its_name_and_its_dtype_are_kept(self):
+        y = pd.Series(pd.Categorical(["p", "q"] * 50), name="label")
+        made = fitted(SMALL, y).sample(10)  # its dtype declares it
+        assert made["label"].dtype == y.dtype
+        assert list(made) == ["a", "b", "label"]
+
+    def test_an_array_and_its_target(self):
+        made = fitted(SMALL[["a"]].to_numpy(), [0, 1] * 50, {"x0": [0, 1, 2], "target": [0, 1]}).sample(4)
+        assert (made.shape, made.dtype) == ((4, 2), np.dtype(int))
+
+    @pytest.mark.parametrize(
+        ("y", "message"),
+        [(pd.Series([0] * 100, name="a"), "y is called 'a'"), ([0] * 99, "y has 99 rows; X has 100"),
+         (np.zeros((100, 2)), "one column"), ([0, 1] * 50, r"\['target'\]")],
+    )  # fmt: skip
+    def test_what_does_not_fit(self, y, message):
+        with pytest.raises(ValueError, match=message):
+            fitted(SMALL, y)
+
+    def test_it_is_drawn_with_the_features_it_depends_on(self):
+        y = SMALL["b"].map({"x": 0, "y": 1}).rename("label")
+        synthesizer = fitted(SMALL, y, {**SMALL_DOMAIN, "label": [0, 1]}, marginals="tree", epsilon=1000)
+        made = synthesizer.sample(500)
+        assert (made["label"] == made["b"].map({"x": 0, "y": 1})).mean() > 0.97
+
+
+class TestDomain:
+    @pytest.mark.parametrize(
+        "domain",
+        [
+            Domain({"a": [0, 1, 2], "b": ["x", "y"]}),
+            {"b": ["x", "y"], "a": [0, 1, 2]},
+            [[0, 1, 2], ["x", "y"]],
+            {"a": Interval(0, 3, bins=3), "b": ["x", "y"]},
+        ],
+    )
+    def test_ways_to_declare_it(self, domain):
+        synthesizer = fitted(domain=domain)
+        assert synthesizer.domain_.columns == ("a", "b")
+        assert list(synthesizer.sample(5)) == ["a", "b"]
+
+    def test_one_interval_for_all(self):
+        assert fitted(SMALL[["a"]], domain=Interval(0, 3, bins=2)).domain_["a"] == Interval(0, 3, bins=2)
+
+    def test_categories_need_no_declaration(self):
+        frame = SMALL.astype({"b": pd.CategoricalDtype(["y", "x", "never"])})
+        assert fitted(frame, domain={"a": [0, 1, 2]}).domain_["b"].values == ("y", "x", "never")
+
+    @pytest.mark.parametrize("domain", [None, {}, {"b": ["x", "y"]}])
+    def test_an_undeclared_column_is_named(self, domain):
+        with pytest.raises(ValueError, match=r"domain.*'a'"):
+            fitted(domain=domain)
+
+    @pytest.mark.parametrize("domain", ["auto", {**SMALL_DOMAIN, "c": [1]}, [[0, 1, 2]], 3])
+    def test_what_does_not_fit(self, domain):
+        with pytest.raises((TypeError, ValueError), match="domain"):
+            fitted(domain=domain)
+
+    def test_an_unobserved_value_gets_noise_like_any_other(self):
+        never = {"a": [0, 1, 2, 3], "b": ["x", "y"]}
+        shares = [(fitted(domain=never, epsilon=0.1, random_state=seed).marginals_[0].counts[3]) for seed in range(20)]
+        assert len(set(shares)) > 10
+        assert fitted(domain=never, epsilon=1000).count({"a": 3}) < 0.1
+
+    @pytest.mark.parametrize("method", ["auto", "independent", "tree", "adaptive", "full"])
+    def test_columns_of_one_value(self, method):
+        frame = pd.DataFrame({"a": ["x"] * 9, "b": [1] * 9})
+        made = fitted(frame, domain={"a": ["x"], "b": [1]}, marginals=method).sample(4)
+        assert made.to_dict("list") == {"a": ["x"] * 4, "b": [1] * 4}
+        assert fitted(frame[["a"]], domain={"a": ["x"]}, marginals=method).sample(2)["a"].tolist() == ["x", "x"]
+
+
+class TestUnknown:
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 101.0])
+    def test_each_policy(self, value):
+        frame = pd.DataFrame({"n": [10.0] * 200 + [value] * 100})
+        domain = {"n": Interval(0, 100, bins=4)}
+        for policy in ("error", "clip") if math.isnan(value) else ("error",):
+            with pytest.raises(ValueError, match="column 'n' holds a value, or a NaN or inf") as caught:
+                fitted(frame, domain=domain, handle_unknown=policy)
+            assert "101" not in str(caught.value)
+        ignored = fitted(frame, domain=domain, handle_unknown="ignore", epsilon=100)
+        assert ignored.n_rows_ == pytest.approx(200, abs=1)
+        instead = fitted(frame, domain=domain, handle_unknown={"n": 60.0}, epsilon=100)
+        assert instead.count({"n": (50, 75)}) == pytest.approx(100, abs=1)
+        if not math.isnan(value):
+            clipped = fitted(frame, domain=domain, handle_unknown="clip", epsilon=100)
+            assert clipped.range_count("n", 75 if value > 0 else 0) == pytest.approx(100 if value > 0 else 300, abs=1)
+
+    def test_missing_is_a_value_if_declared(self):
+        frame = pd.DataFrame({"b": ["x", None] * 100})
+        synthesizer = fitted(frame, domain={"b": ["x", None]}, epsilon=100)
+        assert synthesizer.count({"b": None}) == pytest.approx(100, abs=1)
+        assert synthesizer.sample(200)["b"].isna().sum() == pytest.approx(100, abs=2)
+        with pytest.raises(ValueError, match="column 'b'"):
+            fitted(frame, domain={"b": ["x"]})
+
+    def test_an_ignored_row_is_ignored_as_a_whole(self):
+        frame = pd.DataFrame({"a": [0, 1, 9] * 50, "b": ["x", "y", "x"] * 50})
+        synthesizer = fitted(frame, handle_unknown="ignore", epsilon=100)
+        assert synthesizer.count({"b": "x"}) == pytest.approx(50, abs=1)
+
+    @pytest.mark.parametrize("policy", [None, 3, "drop", {"a": 7}, {"q": 1}])
+    def test_wrong_policies(self, policy):
+        with pytest.raises((TypeError, ValueError), match="handle_unknown"):
+            fitted(handle_unknown=policy)
+
+
+class TestSize:
+    @pytest.mark.parametrize("library", ["array", "pandas", "polars"])
+    def test_ten_thousand_columns_are_refused_with_the_reason(self, library):
+        X = np.zeros((2, 10_000))
+        make = {"array": lambda: X, "pandas": lambda: pd.DataFrame(X, columns=[f"c{place}" for place in range(10_000)]),
+                "polars": lambda: pl.DataFrame(X)}[library]  # fmt: skip
+        with counted_draws() as drawn, pytest.raises(ValueError, match=r"10,000 columns.*nothing but noise"):
+            fitted(make(), domain=Interval(0, 1, bins=2))
+        assert drawn[0] == 0
+
+    def test_a_table_of_a_trillion_cells_is_refused_with_the_bytes(self):
+        ledger = PrivacyLedger(epsilon=10)
+        with pytest.raises(ValueError, match=r"1,000,000,000,000 cells \(8,000,000,000,000 bytes"):
+            fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=100), marginals="full", ledger=ledger)
+        cycle = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5), (0, 3), (1, 4)]
+        named = [tuple(f"x{place}" for place in pair) for pair in cycle]
+        with pytest.raises(ValueError, match="bytes"):
+            fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=1000), marginals=named, ledger=ledger)
+        assert ledger.spent == (0, 0)
+
+    @pytest.mark.parametrize("method", ["auto", "independent", "tree", "adaptive", "full"])
+    @pytest.mark.parametrize("rows", [0, 1])
+    @pytest.mark.parametrize("delta", [0, 1e-9])
+    def test_no_rows_and_one(self, method, rows, delta):
+        synthesizer = fitted(SMALL.iloc[:rows], marginals=method, delta=delta)
+        assert len(synthesizer.sample(7)) == 7
+        assert synthesizer.n_rows_ >= 1
+        assert math.isnan(synthesizer.score(SMALL.iloc[:0]))
+        assert len(synthesizer.transform(SMALL.iloc[:0])) == 0
+
+    def test_sample_of_none(self):
+        made = fitted().sample(0)
+        assert made.shape == (0, 2)
+        assert made.dtypes.equals(SMALL.dtypes)
+
+    @pytest.mark.parametrize(("n", "error"), [(-1, ValueError), (2.0, TypeError), (True, TypeError), ("3", TypeError)])
+    def test_sample_of_no_number(self, n, error):
+        with pytest.raises(error, match="n_samples"):
+            fitted().sample(n)
+
+
+WRONG = [
+    ({"epsilon": 0}, "epsilon"), ({"epsilon": math.nan}, "epsilon"), ({"epsilon": "1"}, "epsilon"),
+    ({"delta": 1}, "delta"), ({"delta": -0.1}, "delta"), ({"max_cells": -1}, "max_cells"),
+    ({"max_cells": 2.5}, "max_cells"), ({"max_iter": 0}, "max_iter"),
+    ({"max_rows_per_person": 0}, "max_rows_per_person"), ({"max_rows_per_person": True}, "max_rows_per_person"),
+    ({"redraw": "a"}, "redraw"), ({"redraw": []}, "redraw"), ({"redraw": ["q"]}, "redraw"),
+    ({"redraw": ["a", "a"]}, "redraw"), ({"random_state": 1.5}, "random_state"), ({"ledger": 3}, "ledger"),
+    ({"marginals": "nope"}, "marginals"), ({"marginals": 3}, "marginals"), ({"marginals": []}, "marginals"),
+    ({"marginals": ["a"]}, "marginals"), ({"marginals": [("a", "a")]}, "marginals"), ({"marginals": None}, "marginals"),
+    ({"marginals": [("q",)]}, "no column 'q'"), ({"marginals": [()]}, "marginals"), ({"workload": "ab"}, "workload"),
+    ({"workload": []}, "workload"), ({"workload": ["a"]}, "workload"), ({"workload": [("q",)]}, "no column 'q'"),
+    ({"structural_zeros": {"a": 1}}, "structural_zeros"), ({"structural_zeros": [1]}, "conditions"),
+    ({"structural_zeros": [{"q": 1}]}, "no column 'q'"), ({"structural_zeros": [{"a": 7}]}, "column 'a'"),
+    ({"structural_zeros": [{}]}, "structural_zeros"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parameters", "message"), WRONG)
+def test_a_wrong_parameter_is_named_and_costs_nothing(parameters, message):
+    ledger = PrivacyLedger(epsilon=10)
+    with counted_draws() as drawn, pytest.raises((TypeError, ValueError), match=message):
+        fitted(**{"ledger": ledger} | parameters)
+    assert drawn[0] == 0
+    assert ledger.spent == (0, 0)

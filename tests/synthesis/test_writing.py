@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import pickle
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp.domain import Domain, Interval
+from skdp.frames import read_table
+from skdp.synthesis._writing import assemble, decode, empty_table
+
+SECRET = "hunter2hunter2"
+N = 1237
+
+
+def leaky_tables():
+    values = ["a", "b"] * (N // 2) + [SECRET]
+    frame = pd.DataFrame({"job": values})
+    named = frame.set_axis(pd.Index(range(N), name=SECRET))
+    noted = frame.copy()
+    noted.attrs["note"] = SECRET
+    table = pa.table({"job": values})
+    field = pa.schema([pa.field("job", pa.string(), metadata={"note": SECRET})])
+    return {
+        "pandas": frame,
+        "pandas object": frame.astype(object),
+        "pandas nullable": frame.convert_dtypes(),
+        "pandas arrow": frame.convert_dtypes(dtype_backend="pyarrow"),
+        "pandas category": frame.astype("category"),
+        "pandas attrs": noted,
+        "pandas index": frame.set_axis([f"{SECRET}{place}" for place in range(N)]),
+        "pandas index name": named,
+        "polars": pl.DataFrame({"job": values}),
+        "polars categorical": pl.DataFrame({"job": values}, schema={"job": pl.Categorical}),
+        "polars enum": pl.DataFrame({"job": values}, schema={"job": pl.Enum(["a", "b", SECRET])}),
+        "pyarrow": table,
+        "pyarrow chunks": pa.concat_tables([table, table]),
+        "pyarrow dictionary": pa.table({"job": pa.array(values).dictionary_encode()}),
+        "pyarrow view": pa.table({"job": pa.array(values).cast(pa.string_view())}),
+        "pyarrow metadata": table.replace_schema_metadata({"note": SECRET}),
+        "pyarrow field metadata": table.cast(field),
+        "array of text": np.array(values)[:, np.newaxis],
+        "array of bytes": np.array(values, "S")[:, np.newaxis],
+        "array of objects": np.array(values, object)[:, np.newaxis],
+    }
+
+
+@pytest.mark.parametrize("kind", leaky_tables())
+def test_the_template_holds_no_value_and_not_how_many_rows_there_were(kind):
+    # A slice of no rows fails this: Arrow pickles all of the memory behind it, and a dtype carries all categories.
+    table = leaky_tables()[kind]
+    template = empty_table(read_table(table))
+    assert SECRET.encode() not in pickle.dumps(template)
+    fewer = empty_table(read_table(table[:5] if not isinstance(table, pa.Table) else table.slice(0, 5)))
+    assert len(pickle.dumps(template)) == len(pickle.dumps(fewer))
+
+
+def numbers(dtype, edges, n=4000, seed=0):
+    interval = Interval(edges=edges)
+    codes = np.arange(n) % len(interval)
+    template = empty_table(read_table(pd.DataFrame({"x": pd.Series([], dtype=dtype)})))
+    (column,) = decode(template, Domain({"x": interval}), [codes], np.random.default_rng(seed))
+    return interval, codes, pd.Series(column)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["int8", "int64", "uint16", "Int32", "float64", "float32", "Float64", "int64[pyarrow]", "double[pyarrow]", object],
+)
+def test_numbers_keep_their_dtype_and_stay_in_their_bin(dtype):
+    interval, codes, column = numbers(dtype, [0, 7, 30, 31, 100])
+    assert column.dtype == dtype
+    np.testing.assert_array_equal(interval.encode(column), codes)
+    assert column.nunique() > (90 if "int" in str(dtype).lower() else 2000)
+
+
+def test_narrow_floats_do_not_round_up_into_the_next_bin():
+    edges = np.linspace(0.1, 0.9, 9).tolist()
+    interval, codes, column = numbers("float16", edges, n=200_000)
+    np.testing.assert_array_equal(interval.encode(column), codes)
+
+
+def test_every_whole_number_of_a_bin_is_as_likely_the_last_bins_end_included():
+    _, codes, column = numbers("int64", [0.5, 3, 5], n=80_000)
+    found = {code: column[codes == code].value_counts(normalize=True).to_dict() for code in (0, 1)}
+    assert {code: sorted(shares) for code, shares in found.items()} == {0: [1, 2], 1: [3, 4, 5]}
+    for shares in found.values():
+        # 40,000 draws: 5.5 standard deviations.
+        assert all(abs(share - 1 / len(shares)) < 5.5 * 0.5 / 200 for share in shares.values())
+
+
+@pytest.mark.parametrize("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])
+def test_a_bin_without_a_whole_number_gives_one_of_the_domain(edges):
+    interval, _, column = numbers("int8", edges)
+    assert column.dtype == np.int8
+    assert (interval.encode(column) < len(interval)).all()
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("int64", 2**63 - 1), ("uint64", 2**64 - 1)])
+def test_ends_beyond_what_a_dtype_holds_are_cut(dtype, most):
+    _, _, column = numbers(dtype, [-1e30, 0, 1e30])
+    assert column.dtype == dtype
+    assert int(column.max()) <= most
+    assert int(column.min()) >= np.iinfo(dtype).min
+
+
+def test_numbers_in_categories_become_plain_numbers_and_never_missing():
+    frame = pd.DataFrame({"x": pd.Categorical([10, 20, 30])})
+    domain = Domain({"x": Interval(0, 40, bins=2)})
+    column = decode(empty_table(read_table(frame)), domain, [np.array([0, 1, 1])], np.random.default_rng(0))[0]
+    assert pd.Series(column).dtype == np.int64
+    assert pd.Series(column).between(0, 40).all()
+
+
+def test_columns_of_all_kinds_come_back(make_frame, values_of):
+    data = {
+        "job": ["clerk", None],
+        "sex": ["f", "m"],
+        "n": [3, 1],
+        "paid": [True, False],
+        "since": [date(2020, 1, 1)] * 2,
+    }
+    frame = make_frame(data)
+    domain = Domain({"job": ["clerk", "smith", None], "sex": ["f", "m"], "n": [1, 3], "paid": [False, True],
+                     "since": [date(2020, 1, 1), date(2021, 1, 1)]})  # fmt: skip
+    template = empty_table(read_table(frame))
+    codes = [np.array(code) for code in ([1, 2, 0], [1, 0, 1], [0, 1, 1], [1, 0, 0], [1, 1, 0])]
+    made = assemble(template, decode(template, domain, codes, np.random.default_rng(0)), domain.columns)
+    assert type(made) is type(frame)
+    assert values_of(made, "job") == ["smith", None, "clerk"]
+    assert values_of(made, "n") == [1, 3, 3]
+    assert values_of(made, "paid") == [True, False, False]
+    assert [str(value)[:4] for value in values_of(made, "since")] == ["2021", "2021", "2020"]
+
+
+def test_the_kind_of_the_column_index_stays():
+    frame = pd.DataFrame([[0, 1]], columns=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["one", "two"]))
+    template = empty_table(read_table(frame))
+    made = assemble(template, [np.array([0, 1])] * 2, template.names)
+    pd.testing.assert_index_equal(made.columns, frame.columns)
