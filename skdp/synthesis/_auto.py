@@ -31,7 +31,7 @@ _COLUMN_WEIGHTS = 1.0, 25.0
 """What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error."""
 
 _LARGE_ERROR, _SMALL_ERROR = 0.015, 0.003
-_RARE = 3.0
+_RARE = 4.0
 _CAUTION = 0.5
 _MOST_CANDIDATES = 1000
 

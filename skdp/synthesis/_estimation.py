@@ -141,7 +141,7 @@ def fit_model(
     total: float,
     *,
     max_iter: int = 300,
-    tol: float = 0.25,
+    tol: float = 0.5,
     start: Sequence[Table] | None = None,
 ) -> Fit:
     """Fit a model to noisy marginals.
@@ -166,7 +166,7 @@ def fit_model(
         The number of records, at least 1.
     max_iter : int, default=300
         The largest number of steps.
-    tol : float, default=0.25
+    tol : float, default=0.5
         The descent ends when 20 steps lower the loss by less than this share of it (by less than a hundredth of that,
         if the loss is more than twice what noise explains). What is gained later is mostly the noise of small cells.
     start : sequence of ndarray, optional

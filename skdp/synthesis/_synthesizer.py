@@ -500,19 +500,9 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
                 tuple(table.columns[place] for place in kept),
                 table.native,
             )
-            policy = self.handle_unknown
-            if not isinstance(policy, str):
-                policy = {name: value for name, value in policy.items() if name in others.names}
-            for place, code in zip(
-                kept,
-                read_codes(
-                    others,
-                    domain.select(others.names),
-                    policy,
-                    {name: value for name, value in self._others.items() if name in others.names},
-                ),
-                strict=True,
-            ):
+            names = others.names
+            policy, rest = _of_columns(self.handle_unknown, names), _of_columns(self._others, names)
+            for place, code in zip(kept, read_codes(others, domain.select(names), policy, rest), strict=True):
                 # What is ignored in `fit` is given the likeliest value here: a row must have one.
                 rows[place] = np.where(code < domain.sizes[place], code, self.model_.marginal([place]).argmax())
         hidden = range(len(domain.columns), len(self.domain_.columns))
@@ -569,13 +559,15 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         NotFittedError
             Before `fit`.
         ValueError
-            If a column is not there, or there are more than 2**26 combinations.
+            If a column is not there, is called as an estimate is, or there are more than 2**26 combinations.
         """
         check_is_fitted(self)
         names = [columns] if isinstance(columns, str) else list(columns)
         places = [find_column(self.domain_, name) for name in names]
         if not places or len(set(places)) < len(places):
             raise ValueError(f"columns must name at least one column, each once, got {names}")
+        if {"count", "std_error"} & set(names):
+            raise ValueError("a column called 'count' or 'std_error' would be lost beside the estimates; use `count`")
         domain = self.domain_.select(names)
         if domain.size > MOST_CELLS:
             raise ValueError(f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed")
@@ -642,7 +634,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         X : dataframe or array-like of shape (n_samples, n_features)
             The columns of `fit`. The result says something of these rows: it is as private as they are.
         y : 1-D array-like of shape (n_samples,), optional
-            The target, if `fit` had one.
+            The target, if `fit` had one. Without it, what is returned is of X alone.
 
         Returns
         -------
@@ -654,19 +646,23 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If X has other columns, or undeclared values; if y is missing and `fit` had one.
+            If X has other columns, or undeclared values.
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
         check_names(self, table, self.domain_.columns[: self.n_features_in_])
         targets = self.domain_.columns[self.n_features_in_ :]
-        if targets and y is None:
-            raise ValueError(f"y is needed: fit had {targets[0]!r} as one more column")
-        if targets:
+        if targets and y is not None:
             table = Table((*table.names, *targets), with_target(table, y).columns, table.native)
-        policy = "error" if self.handle_unknown == "ignore" else self.handle_unknown
-        rows = np.array(read_codes(table, self.domain_, policy, self._others), np.int64)
-        return self.model_.log_probability(rows)
+        domain = self.domain_.select(table.names)
+        policy = _of_columns("error" if self.handle_unknown == "ignore" else self.handle_unknown, table.names)
+        others = _of_columns(self._others, table.names)
+        rows = np.array(read_codes(table, domain, policy, others), np.int64)
+        if len(table.names) == len(self.domain_.columns):
+            return self.model_.log_probability(rows)
+        values = np.arange(self.domain_.sizes[-1])[:, np.newaxis, np.newaxis]
+        whole = (np.vstack([rows, np.full((1, rows.shape[1]), value)]) for value in values)
+        return np.logaddexp.reduce([self.model_.log_probability(one) for one in whole])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean logarithm of the probability of rows by the model.
@@ -676,7 +672,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         X : dataframe or array-like of shape (n_samples, n_features)
             As for `score_samples`.
         y : 1-D array-like of shape (n_samples,), optional
-            The target, if `fit` had one.
+            The target, if `fit` had one. Without it, what is returned is of X alone.
 
         Returns
         -------
@@ -713,3 +709,8 @@ def check_n_samples(n_samples: Any) -> None:
         raise TypeError(f"n_samples must be an int, got {type(n_samples).__name__}")
     if n_samples < 0:
         raise ValueError(f"n_samples must be at least 0, got {n_samples}")
+
+
+def _of_columns(policy: Any, names: Sequence[Any]) -> Any:
+    """Restrict what is done with undeclared values to some columns."""
+    return policy if isinstance(policy, str) else {name: policy[name] for name in names if name in policy}

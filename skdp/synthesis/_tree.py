@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -48,14 +49,16 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
         return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
     counts = measure_columns(table, plan, _ONE_WAY)
     scores = by_workload(score_pairs(table, list(weights), counts, _SCORES), weights)
-    chosen = spanning_tree(list(scores), np.array(list(scores.values())))
+    chosen = spanning_tree(list(scores), np.array(list(scores.values())), plan.fits if plan.zeros else None)
     costs = [float(plan.n_cells(pair)) for pair in chosen]
     for pair, share in zip(chosen, table.budget.best_shares(costs, 1 - _ONE_WAY - _SCORES), strict=True):
         table.measure(pair, share)
     return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
 
 
-def spanning_tree(pairs: list[Clique], scores: NDArray[np.float64]) -> list[Clique]:
+def spanning_tree(
+    pairs: list[Clique], scores: NDArray[np.float64], fits: Callable[[list[Clique]], bool] | None = None
+) -> list[Clique]:
     """Take pairs of high scores that make no circle (Kruskal's algorithm).
 
     Parameters
@@ -64,6 +67,9 @@ def spanning_tree(pairs: list[Clique], scores: NDArray[np.float64]) -> list[Cliq
         The edges.
     scores : ndarray of shape (n_pairs,)
         What each is worth.
+    fits : callable, optional
+        Says whether a model of some pairs is small enough; a tree alone always is, but zeros that cannot occur may link
+        its columns further.
 
     Returns
     -------
@@ -76,4 +82,11 @@ def spanning_tree(pairs: list[Clique], scores: NDArray[np.float64]) -> list[Cliq
     [(0, 1), (1, 2)]
     """
     joined = DisjointSet(column for pair in pairs for column in pair)
-    return [pairs[place] for place in np.argsort(-scores, kind="stable") if joined.merge(*pairs[place])]
+    chosen: list[Clique] = []
+    for place in np.argsort(-scores, kind="stable"):
+        first, second = pairs[place]
+        if joined.connected(first, second) or (fits and not fits([*chosen, pairs[place]])):
+            continue
+        joined.merge(first, second)
+        chosen.append(pairs[place])
+    return chosen

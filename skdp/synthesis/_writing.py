@@ -196,7 +196,7 @@ def _column_like(numbers: NDArray[Any], like: Any) -> Any:
 
 
 def _column_with_missing(numbers: NDArray[Any], missing: NDArray[np.bool_], like: Any) -> Any:
-    """Make a column in which some numbers are missing; NumPy's whole numbers become floats for that, even if none is."""
+    """Make a column in which some numbers are missing; NumPy's whole numbers always become floats for that."""
     if isinstance(like, np.ndarray) or (isinstance(like, pd.Series) and isinstance(like.dtype, np.dtype)):
         return np.where(missing, np.nan, numbers)
     if isinstance(like, pd.Series):

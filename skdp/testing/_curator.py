@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
     """Take objects apart whose text is but an address in memory."""
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
-    if type(value).__repr__ is object.__repr__:
+    if repr(value) == object.__repr__(value):
         return type(value).__name__, {name: _plain(part) for name, part in vars(value).items()}
     return value
 
@@ -288,7 +288,7 @@ def _check_frames_of_all_kinds_give_the_same(estimator: Any, X: Any) -> None:
         if hasattr(fitted, "transform"):
             output = fitted.transform(table)
             require(type(output) is type(table), f"transform makes a {type(output).__name__} of a {library} table")
-            same = columns_of(output) == columns_of(wanted.transform(X))
+            same = columns_of(output) == columns_of(_fitted(estimator, X, random_state=5).transform(X))
             require(same, f"transform of a {library} table gives something else than of a pandas table")
 
 

@@ -802,6 +802,20 @@ def test_a_resampler_protects_rows_at_fit_and_the_target_with_them():
         assert not any("target" in note for note in statement.notes)
 
 
+def test_the_target_stays_protected_in_the_steps_after_a_resampler():
+    first = ColumnTransformer(
+        [("sex", sex(), ["sex"]), ("job", "passthrough", ["job"])], verbose_feature_names_out=False
+    )
+    steps = (first.set_output(transform="pandas"), both(), encoded_model())
+    pipeline = make_resampling_pipeline(SyntheticResampler(synthesizer()), *steps).fit(TABLE, SICK)
+    statement = privacy_statement(pipeline)
+    assert said(statement)["sick"] == [FIT_ONLY]
+    assert not any("target" in note for note in statement.notes)
+    beside = ColumnTransformer([("age", StandardScaler(), ["age"])]).fit(TABLE)
+    learnt = make_pipeline(beside, LogisticRegression()).fit(TABLE, SICK)
+    assert "target" in privacy_statement(learnt).notes[-1]
+
+
 def test_what_learns_beside_a_resampler_is_told():
     before = ColumnTransformer(
         [("age", StandardScaler(), ["age"])], remainder="passthrough", verbose_feature_names_out=False

@@ -108,6 +108,11 @@ def test_clipping_reads_numbers_of_all_dtypes(dtype):
     assert codes[0].tolist() == [0, 0, 1, 1, 1]
 
 
+def test_clipping_leaves_numbers_within_the_ends_where_they_are():
+    narrow = Interval(edges=[-2.5, -2.25, 2.25, 2.5])
+    assert codes_of([-9.0, -2.1, 0.0, 2.1, 9.0], narrow, "clip") == [0, 1, 1, 1, 2]
+
+
 def test_clipping_is_for_numbers_only():
     with pytest.raises(ValueError, match="column 'x'"):
         codes_of(["a", "z"], ["a", "b"], "clip")

@@ -60,6 +60,11 @@ def bins(wages):
     return np.minimum(np.asarray(wages, float) // 10, 7).astype(int)
 
 
+@pytest.fixture(scope="module", params=[0, 1e-9])
+def many_fits(request):
+    return [fitted(random_state=seed, delta=request.param, max_iter=1) for seed in range(250)]
+
+
 class TestSample:
     def test_a_million_rows_have_the_models_marginals_of_every_pair(self, synthesizer):
         n, model = 10**6, synthesizer.model_
@@ -139,6 +144,13 @@ class TestEstimates:
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
 
+    @pytest.mark.parametrize("name", ["count", "std_error"])
+    def test_columns_that_are_called_as_the_estimates_are(self, name):
+        fit = fitted(TABLE[["a"]].set_axis([name], axis=1), domain={name: DOMAIN["a"]}, marginals="tree")
+        with pytest.raises(ValueError, match="would be lost"):
+            fit.marginal([name])
+        assert fit.count({name: 1}) > 0
+
     def test_a_marginal_that_is_too_large(self):
         large = fitted(pd.DataFrame(np.zeros((2, 9), int)), domain=[list(range(10))] * 9, marginals="independent")
         with pytest.raises(ValueError, match="1,000,000,000 cells"):
@@ -148,13 +160,11 @@ class TestEstimates:
         assert synthesizer.marginal(["a", "job"])["std_error"].isna().all()
         assert synthesizer.marginal(["a", "b"])["std_error"].notna().all()
 
-    @pytest.mark.parametrize("delta", [0, 1e-9])
-    def test_std_error_is_that_of_the_best_estimate_from_what_was_measured(self, delta):
+    def test_std_error_is_that_of_the_best_estimate_from_what_was_measured(self, many_fits):
         # Recomputed for each fit from the released counts alone: their weighted mean must have this deviation.
         true = np.bincount(TABLE["a"], minlength=4)
         errors = []
-        for seed in range(250):
-            fit = fitted(random_state=seed, delta=delta, max_iter=1)
+        for fit in many_fits:
             stated = fit.marginal("a")["std_error"].to_numpy()
             assert (stated == stated[0]).all()
             estimates, weights = [], []
@@ -168,11 +178,9 @@ class TestEstimates:
         assert np.mean(np.square(errors)) == pytest.approx(1, abs=5 * math.sqrt(5 / 1000))
         assert abs(np.mean(errors)) < 5 / math.sqrt(1000)
 
-    @pytest.mark.parametrize("delta", [0, 1e-9])
-    def test_the_error_of_the_number_of_rows(self, delta):
-        fits = [fitted(random_state=seed, delta=delta, max_iter=1) for seed in range(300)]
-        errors = np.array([(fit.n_rows_ - N) / fit.n_rows_std_error_ for fit in fits])
-        assert np.mean(errors**2) == pytest.approx(1, abs=5 * math.sqrt(5 / 300))
+    def test_the_error_of_the_number_of_rows(self, many_fits):
+        errors = np.array([(fit.n_rows_ - N) / fit.n_rows_std_error_ for fit in many_fits])
+        assert np.mean(errors**2) == pytest.approx(1, abs=5 * math.sqrt(5 / 250))
 
     @pytest.mark.parametrize("method", ["auto", "tree"])
     def test_noise_scale_is_of_each_marginal(self, method):
@@ -232,12 +240,17 @@ class TestScore:
         assert synthesizer.score(TABLE) == pytest.approx(wanted.mean())
 
     def test_with_a_target(self):
-        fit = fitted(y=LABEL, marginals="tree")
-        with pytest.raises(ValueError, match="y is needed: fit had 'label'"):
-            fit.score(TABLE)
-        both = fit.score_samples(TABLE, LABEL)
-        assert np.logaddexp(fit.score_samples(TABLE, ["low"] * N), fit.score_samples(TABLE, ["high"] * N)).max() < 0
-        assert fit.score(TABLE, LABEL.to_numpy()) == pytest.approx(both.mean())
+        fit = fitted(y=LABEL, marginals="tree", handle_unknown={"label": "low", "a": 0})
+        both = [fit.score_samples(TABLE, [value] * N) for value in ("low", "high")]
+        np.testing.assert_allclose(fit.score_samples(TABLE), np.logaddexp(*both), atol=1e-12)  # of X alone
+        wanted = np.where(LABEL == "low", *both)
+        np.testing.assert_array_equal(fit.score_samples(TABLE, LABEL), wanted)
+        assert fit.score(TABLE, LABEL.to_numpy()) == pytest.approx(wanted.mean())
+
+    def test_what_cannot_occur(self):
+        fit = fitted(y=LABEL, marginals="tree", structural_zeros=[{"a": 0}])
+        assert np.isneginf(fit.score_samples(TABLE[TABLE["a"] == 0])).all()
+        assert fit.score(TABLE) == -math.inf
 
     def test_undeclared_values(self, synthesizer):
         for policy in ("error", "ignore"):
