@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import CallCounter, as_asked, check_names, declares_missing, read_input
-from skdp.central._base import CentralEstimator
 from skdp.central._ranges import is_ordered
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
 from skdp.synthesis._account import open_budget
+from skdp.synthesis._answers import ModelAnswers, of_columns
 from skdp.synthesis._contribution import bound_contribution
-from skdp.synthesis._errors import noise_of_marginal
 from skdp.synthesis._file import read_synthesizer, write_synthesizer
-from skdp.synthesis._graphical_model import MOST_CELLS
 from skdp.synthesis._methods import check_marginals, check_size_of_model, measure, read_workload, read_zeros
 from skdp.synthesis._open_columns import check_share, count_open_columns, find_values, undeclared
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
-from skdp.synthesis._queries import find_column, range_weights, read_conditions
 from skdp.synthesis._reading import check_policy, read_codes, read_declared, with_target
 from skdp.synthesis._redraw import redraw
 from skdp.synthesis._sampling import sample
@@ -40,7 +35,7 @@ from skdp.synthesis._writing import assemble, check_decodable, decode, empty_tab
 _MOST_COLUMNS = 1000
 
 
-class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
+class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
     """Learn a table from private counts, and draw synthetic rows that may be shared.
 
     `fit` measures marginals (tables of counts of a few columns), with noise on every cell, and fits a graphical model
@@ -165,19 +160,21 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
     ... ).fit(people)
     >>> synthesizer.sample(3)
        age     sex income
-    0   26  Female  <=50K
-    1   39    Male  <=50K
-    2   52    Male  <=50K
-    >>> synthesizer.selected_cliques_
-    [('age',), ('sex',), ('income',), ('age', 'sex'), ('age', 'income'), ('sex', 'income')]
-    >>> synthesizer.range_count("age", 25, 65).round(), int(people["age"].between(25, 64).sum())
-    (25641.0, 25655)
-    >>> synthesizer.marginal(["sex", "income"]).round(1)
+    0   15  Female  <=50K
+    1   49    Male  <=50K
+    2   37    Male  <=50K
+    >>> synthesizer.selected_cliques_[-2:]
+    [('age', 'sex'), ('age', 'sex', 'income')]
+    >>> round(synthesizer.range_count("age", 25, 65)), int(people["age"].between(25, 64).sum())
+    (25633, 25655)
+    >>> round(synthesizer.count({"age": (25, 65), "sex": "Male", "income": ">50K"}))
+    6367
+    >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error
-    0  Female  <=50K   9595.5        5.2
-    1  Female   >50K   1170.0        5.2
-    2    Male  <=50K  15136.5        5.2
-    3    Male   >50K   6659.4        5.2
+    0  Female  <=50K   9602.0       20.0
+    1  Female   >50K   1186.0       20.0
+    2    Male  <=50K  15121.0       20.0
+    3    Male   >50K   6645.0       20.0
     """
 
     def __init__(
@@ -278,6 +275,8 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         budget, rho = open_budget(epsilon * (1 - share), delta * (1 - share), reach, choices=choices)
         mechanism = f"{budget.name} noise on marginals"
         if counts:
+            # All that can be checked before the values are known, is: as if none were found.
+            self._code(table, keep, {name: [None] for name in counts})
             source = self._spend(names, f"{mechanism}, thresholds on values", delta=delta)
             found = find_values(source, counts, epsilon * share, delta * share, reach)
             domain, plan, codes = self._code(table, keep, found)
@@ -339,22 +338,6 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
             return np.random.default_rng()
         words = [ord(letter) for letter in repr(key)]
         return np.random.default_rng([int(self.random_state), *words])
-
-    @property
-    def selected_cliques_(self) -> list[tuple[Any, ...]]:  # numpydoc ignore=RT01
-        """The columns of each marginal that was measured."""
-        check_is_fitted(self)
-        return list(self.noise_scale_)
-
-    @property
-    def noise_scale_(self) -> dict[tuple[Any, ...], float]:  # numpydoc ignore=RT01
-        """The standard deviation of the noise of each count; of the mean, where a marginal was measured twice."""
-        check_is_fitted(self)
-        precision: dict[tuple[Any, ...], float] = {}
-        for marginal in self.marginals_:
-            names = tuple(self.domain_.columns[column] for column in marginal.clique)
-            precision[names] = precision.get(names, 0.0) + marginal.std_error**-2
-        return {names: value**-0.5 for names, value in precision.items()}
 
     def save(self, path: Any) -> None:
         """Write the fitted synthesizer to a file that may be shared as its samples may.
@@ -501,7 +484,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
                 table.native,
             )
             names = others.names
-            policy, rest = _of_columns(self.handle_unknown, names), _of_columns(self._others, names)
+            policy, rest = of_columns(self.handle_unknown, names), of_columns(self._others, names)
             for place, code in zip(kept, read_codes(others, domain.select(names), policy, rest), strict=True):
                 # What is ignored in `fit` is given the likeliest value here: a row must have one.
                 rows[place] = np.where(code < domain.sizes[place], code, self.model_.marginal([place]).argmax())
@@ -539,156 +522,6 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
             raise ValueError(f"input_features should have length equal to number of features ({len(names)})")
         return given
 
-    def marginal(self, columns: Any) -> pd.DataFrame:
-        """Estimate the counts of all combinations of the values of some columns.
-
-        Parameters
-        ----------
-        columns : list of column names
-            Any.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns (bins as text), the ``count`` by the model, and ``std_error``: the standard deviation of the
-            noise of these counts, where the columns were measured together, as those or with others; otherwise nan.
-            The model's counts have less noise, but what it cannot represent is in no standard error.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If a column is not there, is called as an estimate is, or there are more than 2**26 combinations.
-        """
-        check_is_fitted(self)
-        names = [columns] if isinstance(columns, str) else list(columns)
-        places = [find_column(self.domain_, name) for name in names]
-        if not places or len(set(places)) < len(places):
-            raise ValueError(f"columns must name at least one column, each once, got {names}")
-        if {"count", "std_error"} & set(names):
-            raise ValueError("a column called 'count' or 'std_error' would be lost beside the estimates; use `count`")
-        domain = self.domain_.select(names)
-        if domain.size > MOST_CELLS:
-            raise ValueError(f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed")
-        counts = self.n_rows_ * self.model_.marginal(places).ravel()
-        table = domain.cells().to_frame(index=False)
-        return table.assign(count=counts, std_error=noise_of_marginal(self.marginals_, places, self.domain_.sizes))
-
-    def range_count(self, column: Any, low: Any = None, high: Any = None) -> float:
-        """Estimate the number of records whose value is in a range.
-
-        Parameters
-        ----------
-        column : column name
-            Which.
-        low, high : value or None
-            The ends, the upper one left out; None leaves one open. Any numbers for an `Interval`, within whose bins
-            numbers are taken as evenly spread; for text, declared values in their declared order.
-
-        Returns
-        -------
-        float
-            By the model: not whole, not negative.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the column or an end is not declared.
-        """
-        check_is_fitted(self)
-        place = find_column(self.domain_, column)
-        weights = range_weights(column, self.domain_[column], low, high)
-        return float(self.n_rows_ * (weights @ self.model_.marginal([place])))
-
-    def count(self, conditions: Any) -> float:
-        """Estimate the number of records that fulfil conditions on several columns.
-
-        Parameters
-        ----------
-        conditions : mapping of column name to (low, high), value or list of values
-            A tuple is a half-open range as in `range_count`; a list is any of its values. All must hold.
-
-        Returns
-        -------
-        float
-            By the model: not whole, not negative.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If a column or a value is not declared.
-        """
-        check_is_fitted(self)
-        return float(self.n_rows_ * self.model_.expectation(read_conditions(self.domain_, conditions)))
-
-    def score_samples(self, X: Any, y: Any = None) -> NDArray[np.float64]:
-        """Return the logarithm of the probability of each row by the model.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            The columns of `fit`. The result says something of these rows: it is as private as they are.
-        y : 1-D array-like of shape (n_samples,), optional
-            The target, if `fit` had one. Without it, what is returned is of X alone.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Of the cell that the row is in; minus infinity for what cannot occur.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If X has other columns, or undeclared values.
-        """
-        check_is_fitted(self)
-        table = read_input(self, X, reset=False, least=0)
-        check_names(self, table, self.domain_.columns[: self.n_features_in_])
-        targets = self.domain_.columns[self.n_features_in_ :]
-        if targets and y is not None:
-            table = Table((*table.names, *targets), with_target(table, y).columns, table.native)
-        domain = self.domain_.select(table.names)
-        policy = _of_columns("error" if self.handle_unknown == "ignore" else self.handle_unknown, table.names)
-        others = _of_columns(self._others, table.names)
-        rows = np.array(read_codes(table, domain, policy, others), np.int64)
-        if len(table.names) == len(self.domain_.columns):
-            return self.model_.log_probability(rows)
-        values = np.arange(self.domain_.sizes[-1])[:, np.newaxis, np.newaxis]
-        whole = (np.vstack([rows, np.full((1, rows.shape[1]), value)]) for value in values)
-        return np.logaddexp.reduce([self.model_.log_probability(one) for one in whole])
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean logarithm of the probability of rows by the model.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            As for `score_samples`.
-        y : 1-D array-like of shape (n_samples,), optional
-            The target, if `fit` had one. Without it, what is returned is of X alone.
-
-        Returns
-        -------
-        float
-            The higher, the better the model describes these rows.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            As for `score_samples`.
-        """
-        scores = self.score_samples(X, y)
-        return math.fsum(scores) / len(scores) if len(scores) else math.nan
-
 
 def check_n_samples(n_samples: Any) -> None:
     """Check how many rows are to be drawn.
@@ -709,8 +542,3 @@ def check_n_samples(n_samples: Any) -> None:
         raise TypeError(f"n_samples must be an int, got {type(n_samples).__name__}")
     if n_samples < 0:
         raise ValueError(f"n_samples must be at least 0, got {n_samples}")
-
-
-def _of_columns(policy: Any, names: Sequence[Any]) -> Any:
-    """Restrict what is done with undeclared values to some columns."""
-    return policy if isinstance(policy, str) else {name: policy[name] for name in names if name in policy}
