@@ -62,8 +62,9 @@ class ModelAnswers(CentralEstimator):
         -------
         pandas.DataFrame
             The columns (bins as text), the ``count`` by the model, and ``std_error``: the standard deviation of the
-            noise of these counts, where the columns were measured together, as those or with others; otherwise nan.
-            The model's counts have less noise, but what it cannot represent is in no standard error.
+            noise of this count, where the columns were measured together, as those or with others; nan otherwise, and
+            for values that are so rare that they were counted together with others. The model's counts have less
+            noise, but what it cannot represent is in no standard error.
 
         Raises
         ------
@@ -84,7 +85,9 @@ class ModelAnswers(CentralEstimator):
             raise ValueError(f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed")
         counts = self.n_rows_ * self.model_.marginal(places).ravel()
         table = domain.cells().to_frame(index=False)
-        return table.assign(count=counts, std_error=noise_of_marginal(self.marginals_, places, self.domain_.sizes))
+        return table.assign(
+            count=counts, std_error=noise_of_marginal(self.marginals_, places, self.domain_.sizes).ravel()
+        )
 
     def range_count(self, column: Any, low: Any = None, high: Any = None) -> float:
         """Estimate the number of records whose value is in a range.

@@ -20,26 +20,27 @@ from skdp.synthesis._rare_values import group_rare_values
 from skdp.synthesis._scoring import by_workload, measure_columns, score_pairs
 
 _ONE_WAY = Fraction(1, 20)
-_SCORES = Fraction(1, 50)
+_SCORES = Fraction(1, 70)
 _REFINEMENT = Fraction(1, 4)
 
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
-_NOISE = 0.7 * _MEAN_ABSOLUTE
-"""What noise costs a cell, in standard deviations: less than its mean, since negative counts are repaired."""
+_NOISE = 0.52
+"""What noise costs a cell, in standard deviations: less than its mean, .8, since negative counts are repaired."""
 
-_COLUMN_WEIGHTS = 1.0, 25.0
+_COLUMN_WEIGHTS = 1.0, 22.0
 """What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error."""
 
 _LARGE_ERROR, _SMALL_ERROR = 0.015, 0.003
 _RARE = 4.0
 _CAUTION = 0.5
 _MOST_CANDIDATES = 1000
+_MOST_TRIPLES = 50_000
 
 
 def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     """Measure the columns and those marginals that are worth their noise.
 
-    First each column is measured with a twentieth of the budget, and with a fiftieth how far each pair is from the
+    First each column is measured with a twentieth of the budget, and with a seventieth how far each pair is from the
     independence of its two columns: what a model gains if it is told the pair. Scores are shrunk towards their mean as
     far as their noise explains how they differ, and lowered by half a standard deviation of what remains. Then pairs
     are taken, the most gain for its noise first, as long as the gain is more than the noise that it adds to all that
@@ -74,7 +75,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     weights = plan.candidates(2)
     # A score is at most twice the number of records: where its noise is as large, no pair can be told from another.
     if not weights or table.budget.score_error(_SCORES, len(weights)) > counts[0].sum():
-        measure_columns(table, plan, table.budget.left)
+        measure_columns(table, plan, table.budget.left, equal=True)
         return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
     rest = (table.budget.left - _SCORES) * (1 - _REFINEMENT if refine else 1)
@@ -112,16 +113,18 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
 def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> dict[Clique, int]:
     """List pairs that were not measured, and triples, those first that cost the model no further cells."""
     pairs = {pair: weight for pair, weight in plan.candidates(2).items() if pair not in set(measured)}
-    triples = plan.candidates(3)
+    # Of very many triples, those that cost no cells are enough.
+    listable = bool(plan.workload) or math.comb(len(plan.sizes), 3) <= _MOST_TRIPLES
+    triples = plan.candidates(3) if listable else {}
     inside = {
         triple
         for clique in fitted.model.tree.cliques
         for triple in itertools.combinations(clique, 3)
-        if triple in triples
+        if triple in triples or not listable
     }
     others = sorted(set(triples) - inside, key=plan.n_cells)
     listed = [*pairs, *sorted(inside), *others][:_MOST_CANDIDATES]
-    return {clique: pairs.get(clique) or triples[clique] for clique in listed}
+    return {clique: pairs.get(clique) or triples.get(clique, 1) for clique in listed}
 
 
 def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]) -> float:

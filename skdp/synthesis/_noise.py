@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from skdp.randomness import ByteSource, cube_noise, discrete_laplace, exponential_mechanism, rounded_gaussian
 
+_BLOCK = 200
 _LARGEST = 1 << 52  # such counts are still exact as floats
 
 
@@ -249,7 +250,8 @@ class LaplaceBudget(NoiseBudget):
 
     The counts of a table change by at most k in L1 norm with a person, so noise of scale ``k / (epsilon * share)``
     costs epsilon * share. The scores, each of which changes by at most k, get the noise of the K-norm mechanism of the
-    maximum norm (`skdp.randomness.cube_noise`), which is smaller than splitting epsilon among them.
+    maximum norm (`skdp.randomness.cube_noise`), which is smaller than splitting epsilon among them. Its time grows with
+    the third power of their number, so many are drawn in blocks that split epsilon, with nearly the same noise.
 
     Parameters
     ----------
@@ -276,16 +278,25 @@ class LaplaceBudget(NoiseBudget):
 
     def score_error(self, share: Fraction, n_scores: int) -> float:  # numpydoc ignore=GL08
         # Each part is uniform up to a radius of mean square (D + 1) (D + 2) times the scale's.
-        return float(self._scale(share)) * math.sqrt((n_scores + 1) * (n_scores + 2) / 3)
+        blocks = _blocks(n_scores)
+        return len(blocks) * float(self._scale(share)) * math.sqrt((blocks[0] + 1) * (blocks[0] + 2) / 3)
 
     def _counts_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray:
         return discrete_laplace(source, self._scale(share), size)
 
     def _scores_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray:
-        return cube_noise(source, self._scale(share), size)[0]
+        blocks = _blocks(size)
+        scale = len(blocks) * self._scale(share)
+        return np.concatenate([cube_noise(source, scale, block)[0] for block in blocks])
 
     def _choice_epsilon(self, share: Fraction) -> Fraction:
         return self.epsilon * share
+
+
+def _blocks(size: int) -> list[int]:
+    """Split scores into blocks of nearly the same size, the larger ones first."""
+    n_blocks = -(-size // _BLOCK)
+    return [size // n_blocks + (block < size % n_blocks) for block in range(n_blocks)]
 
 
 def _add(numbers: NDArray[np.int64], noise: NDArray) -> NDArray[np.float64]:

@@ -15,7 +15,9 @@ from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 
 
-def measure_columns(table: PrivateTable, plan: Plan, share: Fraction) -> list[NDArray[np.float64]]:
+def measure_columns(
+    table: PrivateTable, plan: Plan, share: Fraction, *, equal: bool = False
+) -> list[NDArray[np.float64]]:
     """Measure each column by itself.
 
     Parameters
@@ -26,13 +28,17 @@ def measure_columns(table: PrivateTable, plan: Plan, share: Fraction) -> list[ND
         Sizes.
     share : Fraction
         What all of them may cost.
+    equal : bool, default=False
+        Whether all counts get the same noise; otherwise columns of many values get less, for the least sum of errors.
+        Where the noise is larger than the counts of these, that would be in vain.
 
     Returns
     -------
     list of ndarray
         Estimates of each column's counts, not negative; all columns have the same total.
     """
-    for column, part in enumerate(table.budget.best_shares(plan.sizes, share)):
+    weights = [1] * len(plan.sizes) if equal else plan.sizes
+    for column, part in enumerate(table.budget.best_shares(weights, share)):
         table.measure((column,), part)
     total, _ = estimate_total(table.marginals)
     return [one_way_counts(column, size, table.marginals, total) for column, size in enumerate(plan.sizes)]

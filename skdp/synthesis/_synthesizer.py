@@ -32,7 +32,8 @@ from skdp.synthesis._redraw import redraw
 from skdp.synthesis._sampling import sample
 from skdp.synthesis._writing import assemble, check_decodable, decode, empty_table
 
-_MOST_COLUMNS = 1000
+_MOST_COLUMNS = 500
+_MOST_SAMPLES = 10**9
 
 
 class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
@@ -166,15 +167,15 @@ class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
     >>> synthesizer.selected_cliques_[-2:]
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> round(synthesizer.range_count("age", 25, 65)), int(people["age"].between(25, 64).sum())
-    (25633, 25655)
+    (25637, 25655)
     >>> round(synthesizer.count({"age": (25, 65), "sex": "Male", "income": ">50K"}))
-    6367
+    6343
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error
-    0  Female  <=50K   9602.0       20.0
-    1  Female   >50K   1186.0       20.0
-    2    Male  <=50K  15121.0       20.0
-    3    Male   >50K   6645.0       20.0
+    0  Female  <=50K   9601.0       20.0
+    1  Female   >50K   1221.0       20.0
+    2    Male  <=50K  15125.0       20.0
+    3    Male   >50K   6631.0       20.0
     """
 
     def __init__(
@@ -252,6 +253,7 @@ class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
         BudgetExceeded
             If the ledger does not cover it.
         """
+        self._forget()
         epsilon, delta = self._check_promise(), check_delta(self.delta)
         reach = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
         check_policy(self.handle_unknown)
@@ -273,7 +275,7 @@ class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
         choices = isinstance(self.marginals, str) and self.marginals == "adaptive"
         share = share if counts else Fraction(0)
         budget, rho = open_budget(epsilon * (1 - share), delta * (1 - share), reach, choices=choices)
-        mechanism = f"{budget.name} noise on marginals"
+        mechanism = f"{budget.name} noise on marginals{f', up to {reach} rows a person' if reach > 1 else ''}"
         if counts:
             # All that can be checked before the values are known, is: as if none were found.
             self._code(table, keep, {name: [None] for name in counts})
@@ -294,6 +296,14 @@ class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
         self._template = empty_table(table)
         self._calls = CallCounter()
         return self
+
+    def _forget(self) -> None:
+        """Leave nothing of an earlier fit beside what a failed one has set."""
+        for name in [name for name in vars(self) if name.endswith("_") or name in ("_others", "_template", "_calls")]:
+            delattr(self, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def _plan(self, domain: Domain) -> Plan:
         """Gather what is public."""
@@ -534,11 +544,11 @@ def check_n_samples(n_samples: Any) -> None:
     Raises
     ------
     TypeError, ValueError
-        If it is neither None nor an integer of at least 0.
+        If it is neither None nor an integer from 0 to 10**9.
     """
     if n_samples is None:
         return
     if isinstance(n_samples, bool | np.bool_) or not isinstance(n_samples, int | np.integer):
         raise TypeError(f"n_samples must be an int, got {type(n_samples).__name__}")
-    if n_samples < 0:
-        raise ValueError(f"n_samples must be at least 0, got {n_samples}")
+    if not 0 <= n_samples <= _MOST_SAMPLES:
+        raise ValueError(f"n_samples must be between 0 and {_MOST_SAMPLES:,}, got {n_samples}")

@@ -65,6 +65,8 @@ def synthesize_file(
         raise ValueError(f"{target} exists already; choose another name, or remove it")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent}")
+    if target.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"{target.name} must end in .csv or .parquet")
     domain = synthesizer.domain
     frame, is_csv = read_frame(source, domain), source.suffix != ".parquet"
     declared = _declared_columns(frame, domain, person_column, source.name)

@@ -220,3 +220,20 @@ def test_noise_beyond_what_floats_hold_is_cut(kind, method):
 def test_noise_that_is_nearly_always_0_has_a_finite_weight():
     assert LaplaceBudget(Fraction(10**6)).std_error(Fraction(1)) > 0
     assert GaussianBudget(Fraction(10**12)).std_error(Fraction(1)) > 0
+
+
+def test_many_scores_are_drawn_in_blocks_that_split_epsilon(monkeypatch):
+    """The noise of all pairs of wide tables would take the third power of their number."""
+    calls = []
+
+    def spy(source, scale, dimension, size=1):
+        calls.append((scale, dimension))
+        return np.zeros((size, dimension), np.int64)
+
+    monkeypatch.setattr("skdp.synthesis._noise.cube_noise", spy)
+    budget = LaplaceBudget(Fraction(2), 3)
+    budget.scores(SeededSource(0), Fraction(1, 4), np.zeros(450, np.int64))
+    assert [dimension for _, dimension in calls] == [150, 150, 150]
+    assert sum(3 / scale for scale, _ in calls) == Fraction(2) * Fraction(1, 4)  # the epsilons of the blocks
+    deviation = float(calls[0][0]) * (151 * 152 / 3) ** 0.5
+    assert budget.score_error(Fraction(1, 4), 450) == pytest.approx(deviation)

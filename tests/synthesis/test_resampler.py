@@ -188,7 +188,7 @@ def test_int_seeds_repeat_and_no_seed_does_not():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"n_samples": -1}, ValueError, "n_samples must be at least 0, got -1"),
+        ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
         ({"n_samples": 2.0}, TypeError, "n_samples must be an int, got float"),
         ({"n_samples": True}, TypeError, "n_samples must be an int, got bool"),
         ({"synthesizer": LogisticRegression()}, TypeError, "a DPMarginalSynthesizer, got LogisticRegression"),

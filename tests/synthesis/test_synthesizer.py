@@ -18,6 +18,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis import _sampling
+from skdp.synthesis._errors import noise_of_marginal
+from skdp.synthesis._marginal import Marginal
 
 FALSE_ALARM = 1e-6
 N = 1500
@@ -330,3 +332,24 @@ class TestScikitLearn:
         assert said.err.startswith("[DPMarginalSynthesizer]")
         fitted()
         assert capsys.readouterr() == ("", "")
+
+
+def test_a_failed_fit_leaves_nothing_of_an_earlier_one():
+    frame = pd.DataFrame({"a": ["x", "y"] * 50, "b": [0, 1] * 50})
+    synthesizer = DPMarginalSynthesizer(10.0, domain={"a": ["x", "y"], "b": [0, 1]}).fit(frame)
+    synthesizer.set_params(handle_unknown="error", domain={"a": ["x"], "b": [0, 1]})
+    with pytest.raises(ValueError, match="column 'a'"):
+        synthesizer.fit(frame)
+    with pytest.raises(NotFittedError):
+        synthesizer.sample(1)
+
+
+def test_what_is_counted_together_has_no_standard_error():
+    marginals = [
+        Marginal((0, 1), np.zeros((2, 2)), 2.0, (None, np.array([0, 1, 1]))),
+        Marginal((1,), np.zeros(3), 1.0),
+    ]
+    found = noise_of_marginal(marginals, [0, 1], [2, 3])
+    np.testing.assert_array_equal(found, [[2, np.nan, np.nan]] * 2)
+    # Column 1: value 0 from both, with 2 cells summed in the pair; the others by themselves only.
+    np.testing.assert_allclose(noise_of_marginal(marginals, [1], [2, 3]), [(1 / 8 + 1) ** -0.5, 1, 1])

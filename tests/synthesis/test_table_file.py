@@ -75,5 +75,5 @@ def test_columns_come_in_the_order_of_the_table(tmp_path):
     synthesizer = DPMarginalSynthesizer(50.0, domain=DOMAIN, random_state=0)
     assert synthesize_file(source, tmp_path / "out.csv", synthesizer, n_samples=3) == ["more"]
     assert pd.read_csv(tmp_path / "out.csv").columns[0] == "word"
-    with pytest.raises(ValueError, match="n_samples must be at least 0"):
+    with pytest.raises(ValueError, match="n_samples must be between 0"):
         synthesize_file(source, tmp_path / "two.csv", synthesizer, n_samples=-1)
