@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.frames import is_frame, read_table
+
 
 def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Choose at most so many rows of each person, at random.
@@ -43,6 +45,11 @@ def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Gener
     >>> len(kept), 1 in kept
     (3, True)
     """
+    if is_frame(groups):
+        table = read_table(groups)
+        if len(table.columns) != 1:
+            raise ValueError(f"groups must be one column, got {len(table.columns)}")
+        (groups,) = table.columns
     if hasattr(groups, "__array__") and not isinstance(groups, np.ndarray | pd.Series | pd.Index):
         groups = nw.from_native(groups, series_only=True).to_pandas()
     ids = pd.Series(groups).reset_index(drop=True)

@@ -95,3 +95,10 @@ def test_persons_that_are_no_values_show_nothing():
     with pytest.raises((TypeError, ValueError)) as caught:
         bound_contribution([["hunter2"]] * 6, 1, 6, np.random.default_rng(0))
     assert "hunter2" not in str(caught.value)
+
+
+def test_groups_may_be_a_table_of_one_column():
+    frame = pd.DataFrame({"person": ["a", "b", "a"]})
+    assert len(bound_contribution(frame, 1, 3, np.random.default_rng(0))) == 2
+    with pytest.raises(ValueError, match="groups must be one column, got 2"):
+        bound_contribution(frame.assign(more=1), 1, 3, np.random.default_rng(0))

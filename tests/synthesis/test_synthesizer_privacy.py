@@ -412,6 +412,28 @@ def test_the_one_86_year_old_does_not_show(ages, delta):
     assert is_within_epsilon(*seen)
 
 
+@pytest.mark.long
+@every_noise
+def test_the_one_86_year_old_does_not_show_beside_other_columns(delta):
+    """The whole of "auto": scores, groups of rare values, pairs and the second round."""
+    from skdp.datasets import load_adult
+
+    frame = load_adult().frame[["age", "sex", "income"]]
+    seen = []
+    for rows in (frame, frame[frame["age"] != 86]):
+        times = 0
+        for seed in range(FITS):
+            synthesizer = DPMarginalSynthesizer(
+                EPSILON, delta=delta, domain={"age": list(range(17, 91))}, random_state=seed + FITS * len(seen)
+            ).fit(rows)
+            made = synthesizer.sample()["age"]
+            assert made.between(17, 90).all()
+            times += int((made == 86).any())
+        seen.append(times)
+    assert min(seen) > 0
+    assert is_within_epsilon(*seen)
+
+
 def test_a_domain_that_is_read_from_the_data_fails_the_same_check(ages):
     # As a crosstab does, which has a cell for each value that occurs: 86 is there with her, and never without.
     seen = []
