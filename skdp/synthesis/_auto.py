@@ -19,6 +19,8 @@ from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._rare_values import group_rare_values
 from skdp.synthesis._scoring import by_workload, measure_columns, score_pairs
 
+# These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
+# worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent.
 _ONE_WAY = Fraction(1, 20)
 _SCORES = Fraction(1, 70)
 _REFINEMENT = Fraction(1, 4)
