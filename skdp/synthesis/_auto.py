@@ -29,10 +29,10 @@ _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _NOISE = 0.52
 """What noise costs a cell, in standard deviations: less than its mean, .8, since negative counts are repaired."""
 
-_COLUMN_WEIGHTS = 1.0, 22.0
+_COLUMN_WEIGHTS = 1.0, 18.0
 """What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error."""
 
-_LARGE_ERROR, _SMALL_ERROR = 0.015, 0.003
+_LARGE_ERROR, _SMALL_ERROR = 0.0115, 0.003
 _RARE = 4.0
 _CAUTION = 0.5
 _MOST_CANDIDATES = 1000
@@ -72,7 +72,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
        differential privacy. PVLDB 7(5): noise against approximation error.
     """
-    counts = measure_columns(table, plan, _ONE_WAY)
+    counts = measure_columns(table, plan, _ONE_WAY, equal=True)
     error = _relative_error(table, plan, counts)
     weights = plan.candidates(2)
     # A score is at most twice the number of records: where its noise is as large, no pair can be told from another.

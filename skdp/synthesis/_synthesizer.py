@@ -167,15 +167,15 @@ class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
     >>> synthesizer.selected_cliques_[-2:]
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> round(synthesizer.range_count("age", 25, 65)), int(people["age"].between(25, 64).sum())
-    (25637, 25655)
+    (25668, 25655)
     >>> round(synthesizer.count({"age": (25, 65), "sex": "Male", "income": ">50K"}))
-    6343
+    6383
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error
-    0  Female  <=50K   9601.0       20.0
-    1  Female   >50K   1221.0       20.0
-    2    Male  <=50K  15125.0       20.0
-    3    Male   >50K   6631.0       20.0
+    0  Female  <=50K   9595.0       21.0
+    1  Female   >50K   1186.0       21.0
+    2    Male  <=50K  15110.0       21.0
+    3    Male   >50K   6669.0       21.0
     """
 
     def __init__(
