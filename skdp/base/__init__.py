@@ -2,7 +2,7 @@
 
 from skdp.base._coins import CallCounter, check_random_state, coins
 from skdp.base._confidence import check_confidence_level
-from skdp.base._domain import declares_missing, read_domain
+from skdp.base._domain import declares_missing, domains_of_dtypes, read_domain
 from skdp.base._draft import draft_domain, draft_domain_toml
 from skdp.base._input import check_names, read_input
 from skdp.base._ledger import check_ledger
@@ -18,6 +18,7 @@ __all__ = [
     "check_random_state",
     "coins",
     "declares_missing",
+    "domains_of_dtypes",
     "draft_domain",
     "draft_domain_toml",
     "read_bounds",

@@ -55,7 +55,7 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
             f"the categories of {', '.join(map(repr, read))} are read from the data, so which values occur is not "
             "protected; declare them with categories=, or use a categorical dtype",
             PrivacyLeakWarning,
-            stacklevel=_level_of_the_caller(),
+            stacklevel=level_of_the_caller(),
         )
     for name, column in zip(table.names, table.columns, strict=True):
         if name not in declared:
@@ -67,14 +67,14 @@ def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
     if isinstance(categories, str):
         if categories != "auto":
             raise ValueError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {categories!r}")
-        return _from_dtypes(table)
+        return domains_of_dtypes(table)
     if isinstance(categories, Domain):
         categories = {name: categories[name] for name in categories.columns}
     if isinstance(categories, Mapping):
         unknown = [name for name in categories if name not in table.names]
         if unknown:
             raise ValueError(f"{parameter} declares columns that X does not have: {unknown}; X has {list(table.names)}")
-        declared = _from_dtypes(table) | dict(categories)
+        declared = domains_of_dtypes(table) | dict(categories)
         absent = [name for name in table.names if name not in declared]
         if absent:
             raise ValueError(
@@ -89,8 +89,19 @@ def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
     raise TypeError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {type(categories).__name__}")
 
 
-def _from_dtypes(table: Table) -> dict[Any, list[Any]]:
-    """Take the domains that dtypes carry: pandas categories and polars Enum."""
+def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
+    """Take the domains that dtypes carry: pandas categories and polars Enum.
+
+    Parameters
+    ----------
+    table : Table
+        The columns; only their dtypes are looked at.
+
+    Returns
+    -------
+    dict of column name to list
+        The values of each column that has such a dtype.
+    """
     found: dict[Any, list[Any]] = {}
     for name, column in zip(table.names, table.columns, strict=True):
         if isinstance(column, np.ndarray):
@@ -118,8 +129,14 @@ def _observed(name: Any, column: Any) -> Categories:
         raise ValueError(f"column {name!r}: {error}") from None
 
 
-def _level_of_the_caller() -> int:
-    """Return the stacklevel of the first frame outside skdp and scikit-learn: who called `fit`."""
+def level_of_the_caller() -> int:
+    """Return the stacklevel of the first frame outside skdp and scikit-learn: who called `fit`.
+
+    Returns
+    -------
+    int
+        For `warnings.warn`, from the function that calls this one.
+    """
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("skdp", "sklearn"):
         frame, level = frame.f_back, level + 1

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base._domain import _from_dtypes, _level_of_the_caller
+from skdp.base._domain import domains_of_dtypes, level_of_the_caller
 from skdp.coding import ColumnError, distinct_values, kind_of, to_numbers
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import is_frame, read_table
@@ -82,7 +82,7 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
     """
     domain, remarks = _draft(frame, bins, max_values)
     lines = [f"{_REMARK}", *(f"column {name!r}: {remark}" for name, remark in remarks.items())]
-    warnings.warn("\n".join(lines), PrivacyLeakWarning, stacklevel=_level_of_the_caller())
+    warnings.warn("\n".join(lines), PrivacyLeakWarning, stacklevel=level_of_the_caller())
     return domain
 
 
@@ -141,7 +141,7 @@ def _draft(frame: Any, bins: int, max_values: int) -> tuple[Domain, dict[Any, st
         raise TypeError(f"expected a pandas, polars or pyarrow table, got {type(frame).__name__}")
     table = read_table(frame)
     found, remarks = {}, {}
-    declared = _from_dtypes(table)
+    declared = domains_of_dtypes(table)
     for name, column in zip(table.names, table.columns, strict=True):
         try:
             attribute, remark = _draft_column(column, declared.get(name), bins, max_values)

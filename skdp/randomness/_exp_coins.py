@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.exact import exp_minus_bounds
 from skdp.randomness._rationals import check_integers, check_rational
 from skdp.randomness._sources import ByteSource
-from skdp.randomness._uniform import Uniform
+from skdp.randomness._uniform import Bounds, Uniform
 
 _BLOCK = 1 << 13  # floats that stay in the cache
+_UNDECIDED = 2.0**-31
 _LARGE = Fraction(
     1 << 10
 )  # larger exponents are rounded to this one, which makes no difference to the first 32 bits of a coin
@@ -66,7 +67,29 @@ def bernoulli_exp(source: ByteSource, exponents: ArrayLike, rate: Fraction | int
 
 
 def exp_coins(source: ByteSource, rounded: NDArray[np.float64], exact: Callable[[int], Fraction]) -> NDArray[np.bool_]:
-    """Draw coins of probability ``e**-x`` for exponents that are known rounded, and exactly on demand.
+    """Draw coins of probability ``e**-x`` for rational exponents that are known rounded, and exactly on demand.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Where the bytes come from.
+    rounded : ndarray of shape (n,), dtype float64
+        As for `settled_coins`.
+    exact : callable
+        Returns the exact exponent of an index.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype bool
+        The coins.
+    """
+    return settled_coins(source, rounded, lambda index: partial(exp_minus_bounds, exact(index)))
+
+
+def settled_coins(
+    source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
+) -> NDArray[np.bool_]:
+    """Draw coins of probability ``e**-x`` for exponents that are known rounded, and enclosed on demand.
 
     The first 32 bits of a uniform number are compared with e^-x in floating point. That leaves one coin in 2**30
     undecided: more bits of its uniform number are compared with proven bounds of e^-x, in integers.
@@ -78,8 +101,8 @@ def exp_coins(source: ByteSource, rounded: NDArray[np.float64], exact: Callable[
     rounded : ndarray of shape (n,), dtype float64
         The exponents, at least 0, each wrong by at most ``2**-40 * max(1, x)``; if x is above 2**10, the
         rounded one may also be 2**10.
-    exact : callable
-        Returns the exact exponent of an index.
+    bounds : callable
+        Returns for an index what encloses e^-x in as many bits as asked for.
 
     Returns
     -------
@@ -93,9 +116,8 @@ def exp_coins(source: ByteSource, rounded: NDArray[np.float64], exact: Callable[
         gap = _exp_minus(rounded[start : start + _BLOCK]) - words * 2.0**-32
         block = out[start : start + _BLOCK]
         np.greater(gap, 0, out=block)
-        for index in np.flatnonzero(np.abs(gap) <= 2.0**-31):
-            bounds = partial(exp_minus_bounds, exact(start + int(index)))
-            block[index] = Uniform(source, int(words[index]), 32).is_below(bounds)
+        for index in np.flatnonzero(np.abs(gap) <= _UNDECIDED):
+            block[index] = Uniform(source, int(words[index]), 32).is_below(bounds(start + int(index)))
     return out
 
 

@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_minus_bounds
-from skdp.randomness._exp_coins import _exp_minus
+from skdp.randomness._exp_coins import settled_coins
 from skdp.randomness._geometric import geometric_digits
 from skdp.randomness._rationals import check_rational
 from skdp.randomness._sources import ByteSource
-from skdp.randomness._uniform import Uniform
+from skdp.randomness._uniform import Bounds, Uniform
 
 _BLOCK = 1 << 13
 _FINENESS = 1 << 8  # the variance in cells is at least this: uniform places in them are accepted nearly always
 _PLACE_BITS = 63
-_UNDECIDED = 2.0**-31
 
 
 def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) -> NDArray:
@@ -121,15 +120,12 @@ def _accepted(
     place = places * 2.0**-_PLACE_BITS
     steps = (ratio - share) ** 2
     curve = place * (2 * ratio + place * float(Fraction(1, scale))) * float(Fraction(1, scale))
-    words = source.bytes(4 * cells.size).view("<u4")
-    # The power is wrong by less than 2**-34, as in `exp_coins`; a number is up to 2**-32 above its word.
-    gap = _exp_minus((steps + curve) * (0.5 / share)) - words * 2.0**-32
-    out: NDArray[np.bool_] = gap > 0
-    for index in np.flatnonzero(np.abs(gap) <= _UNDECIDED):
+
+    def bounds(index: int) -> Bounds:
         place_in_cell = Uniform(source, int(places[index]), _PLACE_BITS)
-        bounds = partial(_acceptance_bounds, int(cells[index]), place_in_cell, variance, scale)
-        out[index] = Uniform(source, int(words[index]), 32).is_below(bounds)
-    return out
+        return partial(_acceptance_bounds, int(cells[index]), place_in_cell, variance, scale)
+
+    return settled_coins(source, (steps + curve) * (0.5 / share), bounds)
 
 
 def _acceptance_bounds(cell: int, place: Uniform, variance: Fraction, scale: int, bits: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from skdp.synthesis._fitted import FittedTable, fit_table
+from skdp.synthesis._fitted import FittedTable, fit_measured
 from skdp.synthesis._guesses import guess_counts
 from skdp.synthesis._junction_tree import Clique
 from skdp.synthesis._plan import Plan
@@ -84,7 +84,7 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
     budget, weights = table.budget, _candidates(plan)
     if not weights:
         measure_columns(table, plan, budget.left)
-        return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+        return fit_measured(table, plan)
     pace = _PURE if budget.power == 1 else _GAUSSIAN
     share = Fraction(1, pace.rounds * len(plan.sizes))
     measure_columns(table, plan, len(plan.sizes) * share * (1 - pace.choice))
@@ -137,4 +137,4 @@ def _small_enough(
 
 def _fit(table: PrivateTable, plan: Plan, before: FittedTable | None, steps: int = _STEPS) -> FittedTable:
     """Fit a model, from the last one on."""
-    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=steps, start_from=before)
+    return fit_measured(table, plan, max_iter=steps, start_from=before)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis._fitted import FittedTable, fit_table
+from skdp.synthesis._fitted import FittedTable, fit_measured
 from skdp.synthesis._guesses import guess_counts
 from skdp.synthesis._junction_tree import Clique
 from skdp.synthesis._marginal import Groups, group
@@ -78,7 +78,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # A score is at most twice the number of records: where its noise is as large, no pair can be told from another.
     if not weights or table.budget.score_error(_SCORES, len(weights)) > counts[0].sum():
         measure_columns(table, plan, table.budget.left, equal=True)
-        return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+        return fit_measured(table, plan)
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
     rest = (table.budget.left - _SCORES) * (1 - _REFINEMENT if refine else 1)
     groups = _rare_groups(table, plan, counts, rest)
@@ -87,7 +87,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     costs = [column_weight * size for size in plan.sizes]
     chosen = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [])
     _measure(table, plan, chosen, groups, rest, costs)
-    fitted = fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+    fitted = fit_measured(table, plan)
     return _refine(table, plan, fitted, chosen) if refine else fitted
 
 
@@ -96,7 +96,7 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     weights = _second_candidates(plan, fitted, measured)
     if not weights:  # all that matters is measured: once more
         _measure(table, plan, measured, (None,) * len(plan.sizes), table.budget.left, [])
-        return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+        return fit_measured(table, plan)
     share = table.budget.left
     counts = [fitted.total * fitted.model.marginal((column,)) for column in range(len(plan.sizes))]
     groups = _rare_groups(table, plan, counts, share)
@@ -109,7 +109,7 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
         measure_columns(table, plan, table.budget.left)
     else:
         _measure(table, plan, chosen, groups, table.budget.left, [])
-    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+    return fit_measured(table, plan)
 
 
 def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> dict[Clique, int]:

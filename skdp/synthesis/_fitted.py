@@ -13,6 +13,8 @@ from skdp.synthesis._estimation import fit_model, independent_start
 from skdp.synthesis._graphical_model import GraphicalModel
 from skdp.synthesis._junction_tree import Clique, JunctionTree
 from skdp.synthesis._marginal import Marginal, estimate_total, merge
+from skdp.synthesis._plan import Plan
+from skdp.synthesis._private_table import PrivateTable
 
 _LEAST_LOG = -500.0
 
@@ -84,6 +86,31 @@ def fit_table(
         start[place] = np.where(impossible.reshape(shape), -np.inf, start[place])
     fit = fit_model(tree, merged, total, max_iter=max_iter, start=start)
     return FittedTable(fit.model, total, std_error, fit.losses)
+
+
+def fit_measured(
+    table: PrivateTable, plan: Plan, *, max_iter: int | None = None, start_from: FittedTable | None = None
+) -> FittedTable:
+    """Fit a model to all that was measured of a table so far.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The table.
+    plan : Plan
+        Sizes, and combinations that cannot occur.
+    max_iter : int, optional
+        The largest number of steps; by default the plan's.
+    start_from : FittedTable, optional
+        As for `fit_table`.
+
+    Returns
+    -------
+    FittedTable
+        The model.
+    """
+    steps = plan.max_iter if max_iter is None else max_iter
+    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=steps, start_from=start_from)
 
 
 def _carry_over(model: GraphicalModel, tree: JunctionTree) -> list[NDArray[np.float64]] | None:

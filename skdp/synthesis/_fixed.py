@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from skdp.synthesis._fitted import FittedTable, fit_table
+from skdp.synthesis._fitted import FittedTable, fit_measured
 from skdp.synthesis._junction_tree import Clique
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
@@ -31,7 +31,7 @@ def measure_cliques(table: PrivateTable, plan: Plan, cliques: Sequence[Clique]) 
     share = table.budget.left * Fraction(1, len(cliques))
     for clique in cliques:
         table.measure(clique, share)
-    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+    return fit_measured(table, plan)
 
 
 def measure_independent(table: PrivateTable, plan: Plan) -> FittedTable:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.synthesis._counting import count_cells
 from skdp.synthesis._fitted import FittedTable
 from skdp.synthesis._junction_tree import Clique
 from skdp.synthesis._sampling import sample
@@ -44,8 +44,6 @@ def guess_counts(fitted: FittedTable, cliques: Iterable[Clique], seed: int = 0) 
             continue
         if rows is None:
             rows = sample(model, _ROWS, np.random.default_rng(seed))
-        shape = [sizes[column] for column in clique]
-        joint = np.ravel_multi_index(tuple(rows[column] for column in clique), shape)
-        counts = np.bincount(joint, minlength=math.prod(shape)).reshape(shape)
+        counts = count_cells([rows[column] for column in clique], [sizes[column] for column in clique])
         found.append(counts.astype(float) * (fitted.total / _ROWS))
     return found

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_domain
+from skdp.base import domains_of_dtypes
 from skdp.coding import ColumnError, is_missing, kind_of
 from skdp.domain import Domain
 from skdp.frames import Table
@@ -75,8 +75,8 @@ def undeclared(table: Table, declared: Any) -> list[Any]:
         known = declared
     else:
         known = () if declared is None else table.names
-    missing = [name for name in table.names if name not in set(known)]
-    return [name for name in missing if not _carried(table, name)]
+    declared_somehow = {*known, *domains_of_dtypes(table)}
+    return [name for name in table.names if name not in declared_somehow]
 
 
 def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool_]) -> Counts:
@@ -143,17 +143,6 @@ def find_values(
         other = OTHER if text else None
         found[name] = [*(value for value in known if value != other), other]
     return found
-
-
-def _carried(table: Table, name: Any) -> bool:
-    """Say whether the dtype of a column carries its domain."""
-    place = table.names.index(name)
-    one = Table((name,), (table.columns[place],), table.native)
-    try:
-        read_domain(one, {})
-    except ValueError:
-        return False
-    return True
 
 
 def _rows(column: Any, keep: NDArray[np.bool_]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.randomness import ByteSource
+from skdp.synthesis._counting import count_cells
 from skdp.synthesis._junction_tree import Clique
 from skdp.synthesis._marginal import Groups, Marginal, group
 from skdp.synthesis._noise import NoiseBudget
@@ -165,12 +165,8 @@ class PrivateTable:
         """Count the records of each cell."""
         if clique in self._kept:
             return self._kept[clique]
-        shape = [self.sizes[column] for column in clique]
-        joint = self._codes[clique[0]].astype(np.intp)
-        for column in clique[1:]:
-            joint *= self.sizes[column]
-            joint += self._codes[column]
-        counts = np.bincount(joint, minlength=math.prod(shape)).reshape(shape)
+        columns = [self._codes[column] for column in clique]
+        counts = count_cells(columns, [self.sizes[column] for column in clique])
         self._n_kept += counts.size
         if self._n_kept <= _MOST_KEPT:
             self._kept[clique] = counts

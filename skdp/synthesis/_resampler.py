@@ -13,7 +13,8 @@ from sklearn.utils import Tags, get_tags
 from skdp.frames import Table, is_frame
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._reading import target_column
-from skdp.synthesis._synthesizer import DPMarginalSynthesizer, check_n_samples
+from skdp.synthesis._rows import check_n_samples
+from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis._writing import assemble, decode, empty_table
 
 

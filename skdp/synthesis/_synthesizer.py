@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import CallCounter, as_asked, check_names, declares_missing, read_input
+from skdp.base import CallCounter, declares_missing
 from skdp.central._ranges import is_ordered
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
 from skdp.synthesis._account import open_budget
-from skdp.synthesis._answers import ModelAnswers, of_columns
 from skdp.synthesis._contribution import bound_contribution
 from skdp.synthesis._file import read_synthesizer, write_synthesizer
 from skdp.synthesis._methods import check_marginals, check_size_of_model, measure, read_workload, read_zeros
@@ -28,15 +26,13 @@ from skdp.synthesis._open_columns import check_share, count_open_columns, find_v
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._reading import check_policy, read_codes, read_declared, with_target
-from skdp.synthesis._redraw import redraw
-from skdp.synthesis._sampling import sample
-from skdp.synthesis._writing import assemble, check_decodable, decode, empty_table
+from skdp.synthesis._rows import ModelRows
+from skdp.synthesis._writing import check_decodable, empty_table
 
 _MOST_COLUMNS = 500
-_MOST_SAMPLES = 10**9
 
 
-class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
+class DPMarginalSynthesizer(ModelRows):
     """Learn a table from private counts, and draw synthetic rows that may be shared.
 
     `fit` measures marginals (tables of counts of a few columns), with noise on every cell, and fits a graphical model
@@ -342,13 +338,6 @@ class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
     def _say(self, message: str) -> None:
         print(f"[{type(self).__name__}] {message}", file=sys.stderr)
 
-    def _generator(self, *key: Any) -> np.random.Generator:
-        """Return coins for what is post-processing: not those of the noise."""
-        if self.random_state is None:
-            return np.random.default_rng()
-        words = [ord(letter) for letter in repr(key)]
-        return np.random.default_rng([int(self.random_state), *words])
-
     def save(self, path: Any) -> None:
         """Write the fitted synthesizer to a file that may be shared as its samples may.
 
@@ -396,159 +385,3 @@ class DPMarginalSynthesizer(TransformerMixin, ModelAnswers):
             If it is no such file, of another version, or damaged; the error names the part.
         """
         return read_synthesizer(cls, path)
-
-    def sample(self, n_samples: int | None = None) -> Any:
-        """Draw synthetic rows.
-
-        Parameters
-        ----------
-        n_samples : int, optional
-            How many, at least 0; by default the estimated number of records.
-
-        Returns
-        -------
-        same kind as X of `fit`
-            The rows, the target's column last. Each call draws new ones; numbers are drawn within their bin.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the number is no integer of at least 0.
-        """
-        check_is_fitted(self)
-        rows, rng = self._sample_codes(n_samples)
-        columns = decode(self._template, self.domain_, rows, rng)
-        return assemble(self._template, columns, self.domain_.columns)
-
-    def _sample_codes(self, n_samples: int | None) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
-        """Draw synthetic rows as codes; also return the coins for numbers within their bins."""
-        check_n_samples(n_samples)
-        rng = self._generator("sample", self._calls.advance())
-        n = round(self.n_rows_) if n_samples is None else int(n_samples)
-        return list(sample(self.model_, n, rng)), rng
-
-    def transform(self, X: Any) -> Any:
-        """Replace rows by synthetic ones, or draw some of their columns anew.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            The columns of `fit`.
-
-        Returns
-        -------
-        same kind as X
-            Without `redraw`, as many synthetic rows as X has: they have nothing to do with the rows of X, nor with a
-            target beside them. With it, the rows of X, in which those columns are drawn from the model given the others
-            of the row; these others are released as they are.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If X has other columns, or undeclared values that are not handled.
-        """
-        check_is_fitted(self)
-        table = read_input(self, X, reset=False, least=0)
-        features = self.domain_.columns[: self.n_features_in_]
-        check_names(self, table, features)
-        rng = self._generator("transform", self._calls.advance())
-        drawn = self._redrawn(features)
-        domain = self.domain_.select(features)
-        if drawn is None:
-            rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])
-            return as_asked(self, table.rebuild(decode(table, domain, rows, rng), features))
-        columns = list(table.columns)
-        for place, code in zip(drawn, self._redraw(table, domain, drawn, rng), strict=True):
-            name = features[place]
-            one = Table((name,), (table.columns[place],), table.native)
-            (columns[place],) = decode(one, domain.select([name]), [code], rng)
-        return as_asked(self, table.rebuild(columns, features))
-
-    def _redrawn(self, features: Sequence[Any]) -> list[int] | None:
-        """Check `redraw`, and return the places of these columns."""
-        if self.redraw is None:
-            return None
-        if isinstance(self.redraw, str) or not isinstance(self.redraw, Iterable):
-            raise TypeError(f"redraw must be a list of column names, got {type(self.redraw).__name__}")
-        names = list(self.redraw)
-        unknown = [name for name in names if name not in features]
-        if unknown or len(set(names)) < len(names) or not names:
-            raise ValueError(f"redraw must name columns of X, each once, got {names}; X has {list(features)}")
-        return [list(features).index(name) for name in names]
-
-    def _redraw(
-        self, table: Table, domain: Domain, drawn: Sequence[int], rng: np.random.Generator
-    ) -> NDArray[np.int32]:
-        """Draw columns of rows anew; the target is not known, and is drawn and dropped with them."""
-        n = len(table.columns[0])
-        rows = np.zeros((len(self.domain_.columns), n), np.int64)
-        kept = [place for place in range(len(domain.columns)) if place not in drawn]
-        if kept:
-            others = Table(
-                tuple(domain.columns[place] for place in kept),
-                tuple(table.columns[place] for place in kept),
-                table.native,
-            )
-            names = others.names
-            policy, rest = of_columns(self.handle_unknown, names), of_columns(self._others, names)
-            for place, code in zip(kept, read_codes(others, domain.select(names), policy, rest), strict=True):
-                # What is ignored in `fit` is given the likeliest value here: a row must have one.
-                rows[place] = np.where(code < domain.sizes[place], code, self.model_.marginal([place]).argmax())
-        hidden = range(len(domain.columns), len(self.domain_.columns))
-        return redraw(self.model_, rows, [*drawn, *hidden], rng)[: len(drawn)]
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the columns that `transform` returns: those of X.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns, where `fit` saw none; otherwise they must be the same.
-
-        Returns
-        -------
-        ndarray of object
-            The names.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If they are others.
-        """
-        check_is_fitted(self)
-        names = self.domain_.columns[: self.n_features_in_]
-        if input_features is None:
-            return np.array(names, object)
-        given = np.array(input_features, object)
-        if hasattr(self, "feature_names_in_") and tuple(given) != names:
-            raise ValueError(f"input_features is not equal to feature_names_in_: {list(names)}")
-        if len(given) != len(names):
-            raise ValueError(f"input_features should have length equal to number of features ({len(names)})")
-        return given
-
-
-def check_n_samples(n_samples: Any) -> None:
-    """Check how many rows are to be drawn.
-
-    Parameters
-    ----------
-    n_samples : int or None
-        What the user asked for.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither None nor an integer from 0 to 10**9.
-    """
-    if n_samples is None:
-        return
-    if isinstance(n_samples, bool | np.bool_) or not isinstance(n_samples, int | np.integer):
-        raise TypeError(f"n_samples must be an int, got {type(n_samples).__name__}")
-    if not 0 <= n_samples <= _MOST_SAMPLES:
-        raise ValueError(f"n_samples must be between 0 and {_MOST_SAMPLES:,}, got {n_samples}")

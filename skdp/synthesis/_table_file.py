@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skdp.domain import Domain, Interval
-from skdp.synthesis._synthesizer import DPMarginalSynthesizer, check_n_samples
+from skdp.synthesis._rows import check_n_samples
+from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 
 # What pandas takes for missing, but for what is declared as a value.
 _MISSING = ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")

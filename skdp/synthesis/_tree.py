@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
-from skdp.synthesis._fitted import FittedTable, fit_table
+from skdp.synthesis._fitted import FittedTable, fit_measured
 from skdp.synthesis._junction_tree import Clique
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
@@ -46,14 +46,14 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
     weights = plan.candidates(2)
     if not weights:
         measure_columns(table, plan, Fraction(1))
-        return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+        return fit_measured(table, plan)
     counts = measure_columns(table, plan, _ONE_WAY)
     scores = by_workload(score_pairs(table, list(weights), counts, _SCORES), weights)
     chosen = spanning_tree(list(scores), np.array(list(scores.values())), plan.fits if plan.zeros else None)
     costs = [float(plan.n_cells(pair)) for pair in chosen]
     for pair, share in zip(chosen, table.budget.best_shares(costs, 1 - _ONE_WAY - _SCORES), strict=True):
         table.measure(pair, share)
-    return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=plan.max_iter)
+    return fit_measured(table, plan)
 
 
 def spanning_tree(

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from skdp.exact import exp_bounds, exp_minus_bounds
-from skdp.randomness import SecureSource, SeededSource, rounded_gaussian
+from skdp.randomness import SecureSource, SeededSource, _exp_coins, rounded_gaussian
 from skdp.randomness import _rounded_gaussian as module
 from skdp.randomness._uniform import Uniform
 
@@ -113,7 +113,7 @@ def test_exponents_are_rounded_as_little_as_claimed(monkeypatch, variance):
                 assert abs(Fraction(x) - f) < max(1, f) / 2**42
         return np.ones(rounded.size)
 
-    monkeypatch.setattr(module, "_exp_minus", check)
+    monkeypatch.setattr(_exp_coins, "_exp_minus", check)
     assert original(SeededSource(0), cells, places, variance, scale).sum() > cells.size - 2
 
 
@@ -123,14 +123,14 @@ def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
     drawn = rounded_gaussian(SeededSource("settle"), variance, n)
     settled, bounds = [], module._acceptance_bounds
     monkeypatch.setattr(module, "_acceptance_bounds", lambda *args: settled.append(1) or bounds(*args))
-    monkeypatch.setattr(module, "_UNDECIDED", math.inf)
+    monkeypatch.setattr(_exp_coins, "_UNDECIDED", math.inf)
     assert rounded_gaussian(SeededSource("settle"), variance, n).tolist() == drawn.tolist()
     assert len(settled) > n
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 4), 2])
 def test_proven_digits_alone_have_the_law(fits, monkeypatch, variance):
-    monkeypatch.setattr(module, "_UNDECIDED", math.inf)
+    monkeypatch.setattr(_exp_coins, "_UNDECIDED", math.inf)
     n = 5_000
     drawn = rounded_gaussian(SeededSource("proven", str(variance)), variance, n)
     edges = np.arange(-20, 21)
