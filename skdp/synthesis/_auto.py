@@ -138,7 +138,7 @@ def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np
 def _column_weight(error: float) -> float:
     """Weigh columns the more, the more noise there would be in them alone."""
     least, most = _COLUMN_WEIGHTS
-    return min(most, max(least, most * (error / _LARGE_ERROR) ** 2))
+    return min(most, max(least, most * (error / _LARGE_ERROR) ** 4))
 
 
 def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]], share: Fraction) -> Groups:
