@@ -8,17 +8,16 @@ from typing import Any
 import pandas as pd
 
 from skdp.evaluation._count_study import CountStudy
+from skdp.evaluation._drawing import COLOURS, INK, label_epsilons
 from skdp.evaluation._model_study import LEFT_OUT, NOT_PRIVATE
 
-# Okabe and Ito (2008): told apart by colour-blind readers too.
-_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
-_INK, _GRID = "#333333", "#dddddd"
+_GRID = "#dddddd"
 _STYLE = {
     "figure.figsize": (5.2, 3.7),
     "font.size": 10.5,
     "font.family": "sans-serif",
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
     "axes.titlesize": 11,
     "axes.titlelocation": "left",
     "axes.grid": True,
@@ -28,9 +27,9 @@ _STYLE = {
     "grid.linewidth": 0.8,
     "legend.frameon": False,
     "legend.fontsize": 9.5,
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "lines.linewidth": 1.8,
     "svg.hashsalt": "skdp",
 }
@@ -60,7 +59,7 @@ def error_figure(study: CountStudy, norm: str) -> str:
     """
     summary = study.summary()
     with _figure() as (figure, axes):
-        for colour, (name, group) in zip(_COLOURS, summary.groupby("postprocess", sort=False), strict=False):
+        for colour, (name, group) in zip(COLOURS, summary.groupby("postprocess", sort=False), strict=False):
             dashes = {"none": "-", "clip": "--", "simplex": "-.", "mle": ":"}[str(name)]
             label = f"{POSTPROCESS_NAMES[str(name)]}, mean"
             axes.plot(group["epsilon"], group[f"{norm}_mean"], dashes, color=colour, marker="o", ms=3.5, label=label)
@@ -73,8 +72,8 @@ def error_figure(study: CountStudy, norm: str) -> str:
             "l1": ("l1_mean", "expected mean (normal errors)"),
             "l2": ("l2_rms", "closed form, root mean square"),
         }[norm]
-        axes.plot(study.expected.index, study.expected[column], color=_INK, lw=1.2, label=label)
-        _log_epsilon(axes, study.expected.index)
+        axes.plot(study.expected.index, study.expected[column], color=INK, lw=1.2, label=label)
+        label_epsilons(axes, study.expected.index)
         axes.set_yscale("log")
         _thousands(axes)
         axes.set_title(f"{norm.upper()} error of the counts")
@@ -99,18 +98,18 @@ def releases_figure(study: CountStudy, cell: Any) -> str:
     """
     rows = study.releases.xs(cell, level=list(range(1, study.releases.index.nlevels)))
     with _figure() as (figure, axes):
-        axes.axhline(rows["true"].iloc[0], color=_INK, lw=1.2, label="true count")
+        axes.axhline(rows["true"].iloc[0], color=INK, lw=1.2, label="true count")
         reach = [rows["count"] - rows["lower"], rows["upper"] - rows["count"]]
         axes.errorbar(
             rows.index,
             rows["count"],
             yerr=reach,
             fmt="o",
-            color=_COLOURS[0],
+            color=COLOURS[0],
             capsize=3,
             label="estimate, 95 % interval",
         )
-        _log_epsilon(axes, rows.index)
+        label_epsilons(axes, rows.index)
         _thousands(axes)
         axes.set_title(", ".join(map(str, cell)) if isinstance(cell, tuple) else str(cell))
         axes.legend()
@@ -137,7 +136,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
         for index, (name, group) in enumerate(chosen.groupby("classifier", sort=False)):
             by_setting = group.groupby("setting", sort=False)["value"].agg(["mean", "std"])
             private = by_setting.drop(index=[NOT_PRIVATE, LEFT_OUT])
-            colour = _COLOURS[index]
+            colour = COLOURS[index]
             axes.errorbar(
                 private.index.astype(float) * (0.97 + 0.06 * index),  # side by side, not on top of each other
                 private["mean"],
@@ -150,10 +149,10 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
             )
             for setting, dashes in ((NOT_PRIVATE, "--"), (LEFT_OUT, ":")):
                 axes.axhline(by_setting.loc[setting, "mean"], color=colour, ls=dashes, lw=1.2)
-        _log_epsilon(axes, [setting for setting in chosen["setting"].unique() if not isinstance(setting, str)])
+        label_epsilons(axes, [setting for setting in chosen["setting"].unique() if not isinstance(setting, str)])
         axes.set_title(metric[0].upper() + metric[1:])
         for setting, dashes in ((NOT_PRIVATE, "--"), (f"columns {LEFT_OUT}", ":")):
-            axes.plot([], [], color=_INK, ls=dashes, lw=1.2, label=setting)
+            axes.plot([], [], color=INK, ls=dashes, lw=1.2, label=setting)
         figure.legend(loc="outside lower center", ncols=2)
         return _svg(figure)
 
@@ -172,13 +171,6 @@ class _figure:
 
     def __exit__(self, *error: Any) -> None:
         self._context.__exit__(*error)
-
-
-def _log_epsilon(axes: Any, epsilons: Any) -> None:
-    axes.set_xscale("log")
-    axes.set_xticks(list(epsilons), [f"{epsilon:g}" for epsilon in epsilons])
-    axes.minorticks_off()
-    axes.set_xlabel("epsilon (smaller is more private)")
 
 
 def _thousands(axes: Any) -> None:

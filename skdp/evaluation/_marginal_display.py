@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
+from skdp.evaluation._drawing import import_pyplot
 from skdp.evaluation._marginal_panels import Scale, draw_one, draw_pair
 from skdp.metrics import marginal_errors, marginal_table, total_variation
 
@@ -116,7 +117,7 @@ class MarginalDisplay:
             If the tables have no rows or lack a column, a column holds values of different kinds in the two tables, or
             the columns, the domain, `max_values` or `ax` do not fit.
         """
-        _import_pyplot()
+        import_pyplot()
         if columns is None:
             columns = marginal_errors(real, synthetic, order=1, domain=domain)["columns"]
         chosen = _read_columns(columns)
@@ -158,7 +159,7 @@ class MarginalDisplay:
             raise TypeError(f"max_values must be an int, got {type(max_values).__name__}")
         if max_values < 2:
             raise ValueError(f"max_values must be at least 2, got {max_values}")
-        pyplot = _import_pyplot()
+        pyplot = import_pyplot()
         ordered = sorted(self.marginals, key=len)
         panels = _new_panels(pyplot, ordered) if ax is None else list(np.ravel(ax))
         wanted = sum(map(len, ordered))
@@ -224,14 +225,6 @@ def _cut(values: pd.Index) -> Interval:
     width = math.ceil((high - low + 1) / _MOST_NUMBERS)
     bins = math.ceil((high - low + 1) / width)
     return Interval(low, low + bins * width, bins=bins)
-
-
-def _import_pyplot() -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError("this needs matplotlib: pip install skdp[plot]") from error
-    return pyplot
 
 
 def _new_panels(pyplot: Any, marginals: list[tuple[Any, ...]]) -> list[Any]:

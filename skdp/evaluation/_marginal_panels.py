@@ -10,10 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.coding import kind_of
+from skdp.evaluation._drawing import COLOURS, INK
 
-# Okabe and Ito (2008): told apart by colour-blind readers too.
-_COLOURS = {"real": "#56B4E9", "synthetic": "#D55E00"}
-_INK = "#333333"
+_COLOURS = {"real": COLOURS[5], "synthetic": COLOURS[1]}
 _MOST_TICKS = 8
 
 
@@ -109,7 +108,7 @@ def draw_one(axes: Any, name: Any, scale: Scale, shares: dict[str, NDArray[np.fl
         _draw_steps(axes, scale, pooled)
     else:
         _draw_bars(axes, scale, pooled)
-    axes.set_title(f"{name}, {title}", loc="left", color=_INK, fontsize="medium")
+    axes.set_title(f"{name}, {title}", loc="left", color=INK, fontsize="medium")
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -147,7 +146,7 @@ def draw_pair(
         _write_ticks(axes.xaxis, across, rotated=True)
         _write_ticks(axes.yaxis, down)
         axes.set_xlabel(str(names[1]))
-        axes.set_title(side if side == "real" else f"{side}, {title}", loc="left", color=_INK, fontsize="medium")
+        axes.set_title(side if side == "real" else f"{side}, {title}", loc="left", color=INK, fontsize="medium")
     panels[0].set_ylabel(str(names[0]))
     panels[1].tick_params(labelleft=False)
     return image

@@ -1,0 +1,63 @@
+"""What all figures share: the palette, the axis of epsilons, and matplotlib, imported only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito (2008): told apart by colour-blind readers too. Text and markers must not rely on them alone."""
+
+INK = "#333333"
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (1, 1)))
+
+
+def import_pyplot() -> Any:
+    """Import matplotlib's pyplot.
+
+    Returns
+    -------
+    module
+        The module.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed; it names the extra.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("this needs matplotlib: pip install skdp[plot]") from error
+    return pyplot
+
+
+def label_epsilons(axes: Any, epsilons: Iterable[float]) -> None:
+    """Scale an axis of epsilons by their logarithm, with a tick at each.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+        Where.
+    epsilons : iterable of float
+        The finite epsilons that are drawn.
+    """
+    places = list(epsilons)
+    axes.set_xscale("log")
+    axes.set_xticks(places, [f"{epsilon:g}" for epsilon in places])
+    axes.minorticks_off()
+    axes.set_xlabel("epsilon (smaller is more private)")
+
+
+def tidy_axes(axes: Any) -> None:
+    """Take off the upper and right edges, and add a faint grid behind what is drawn.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+        Where.
+    """
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(True, color="#dddddd", lw=0.8)
+    axes.set_axisbelow(True)
