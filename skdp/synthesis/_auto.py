@@ -29,10 +29,12 @@ _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _NOISE = 0.52
 """What noise costs a cell, in standard deviations: less than its mean, .8, since negative counts are repaired."""
 
-_COLUMN_WEIGHTS = 1.0, 18.0
-"""What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error."""
+_COLUMN_WEIGHTS = 0.2, 25.0
+"""What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error.
 
-_LARGE_ERROR, _SMALL_ERROR = 0.0115, 0.003
+Less than 1 where noise is small: there each pair tells of its columns anyway."""
+
+_LARGE_ERROR, _SMALL_ERROR = 0.0125, 0.003
 _RARE = 4.0
 _CAUTION = 0.5
 _MOST_CANDIDATES = 1000
@@ -75,8 +77,9 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     counts = measure_columns(table, plan, _ONE_WAY, equal=True)
     error = _relative_error(table, plan, counts)
     weights = plan.candidates(2)
-    # A score is at most twice the number of records: where its noise is as large, no pair can be told from another.
-    if not weights or table.budget.score_error(_SCORES, len(weights)) > counts[0].sum():
+    # Where a column alone is more noise than counts, or the score of a pair (at most twice the number of records) is, no
+    # pair can be worth its noise.
+    if not weights or error > 1 or table.budget.score_error(_SCORES, len(weights)) > counts[0].sum():
         measure_columns(table, plan, table.budget.left, equal=True)
         return fit_measured(table, plan)
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
