@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import datetime as datetime_module
 import itertools
 import pickle
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -202,3 +205,101 @@ class TestMissingNumbers:
         assert Domain({"x": declared}).size == 3
         with pytest.raises(TypeError, match="missing must be True or False"):
             Interval(0, 2, bins=2, missing=1)
+
+
+def years(first, last, **options):
+    return Interval(date(first, 1, 1), date(last, 1, 1), **options)
+
+
+class TestDates:
+    def test_a_range_of_whole_months_is_cut_into_whole_months(self):
+        assert years(2000, 2020, bins=20).edges == tuple(date(year, 1, 1) for year in range(2000, 2021))
+        quarters = Interval(datetime(2019, 11, 28, 9), datetime(2020, 11, 28, 9), bins=4).edges
+        assert [(edge.year, edge.month, edge.day, edge.hour) for edge in quarters] == [
+            (2019, 11, 28, 9), (2020, 2, 28, 9), (2020, 5, 28, 9), (2020, 8, 28, 9), (2020, 11, 28, 9),
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("low", "high"),
+        [
+            (date(2020, 1, 29), date(2020, 4, 29)),  # not each month has a 29th
+            (date(2020, 1, 1), date(2020, 3, 1)),  # 2 months, 3 bins
+            (date(2020, 1, 1), date(2020, 4, 2)),
+            (datetime(2020, 1, 1), datetime(2020, 4, 1, 0, 0, 0, 1)),
+            (date(1, 1, 1), date(9999, 12, 31)),
+            (datetime(1, 1, 1), datetime(9999, 12, 31)),
+        ],
+    )
+    def test_other_ranges_are_cut_into_equal_widths_rounded_down(self, low, high):
+        unit = timedelta.resolution if isinstance(low, datetime) else timedelta(days=1)
+        edges = Interval(low, high, bins=3).edges
+        assert edges == tuple(low + place * ((high - low) // unit) // 3 * unit for place in range(4))
+        assert len(Interval(low, high, bins=50)) == 50
+
+    def test_labels_and_middles(self):
+        days = Interval(edges=[date(2020, 1, 1), date(2020, 1, 2), date(2020, 1, 5)], missing=True)
+        assert days.labels == ("[2020-01-01, 2020-01-02)", "[2020-01-02, 2020-01-05]", None)
+        assert days.values == (date(2020, 1, 1), date(2020, 1, 3), None)
+        noon = Interval(datetime(2020, 1, 1), datetime(2020, 1, 2), bins=1)
+        assert noon.labels == ("[2020-01-01T00:00:00, 2020-01-02T00:00:00]",)
+        assert noon.values == (datetime(2020, 1, 1, 12),)
+
+    @given(
+        st.lists(st.dates(), min_size=2, max_size=6, unique=True) | st.lists(st.datetimes(), min_size=2, unique=True)
+    )
+    def test_the_middle_of_a_bin_lies_in_it(self, edges):
+        interval = Interval(edges=sorted(edges))
+        middles = [*interval.values, None]
+        assert interval.encode(np.array(middles, object)[:-1]).tolist() == list(range(len(interval)))
+
+    def test_equality_hashes_and_pickles(self):
+        days, times = years(2000, 2002, bins=2), Interval(datetime(2000, 1, 1), datetime(2002, 1, 1), bins=2)
+        assert days == years(2000, 2002, bins=2)
+        assert hash(days) == hash(years(2000, 2002, bins=2))
+        assert len({days, times, years(2000, 2002, bins=2, missing=True), Interval(2000, 2002, bins=2)}) == 4
+        for interval in (days, times, years(2000, 2002, bins=2, missing=True)):
+            assert pickle.loads(pickle.dumps(interval)) == interval
+            assert eval(repr(interval), {"datetime": datetime_module, "Interval": Interval}) == interval
+
+    def test_pandas_and_numpy_edges_are_datetimes(self):
+        edges = [datetime(2000, 1, 1), datetime(2001, 1, 1)]
+        for given_edges in (pd.to_datetime(edges), np.array(edges, "datetime64[s]"), pd.to_datetime(edges).to_list()):
+            interval = Interval(edges=given_edges)
+            assert interval.edges == tuple(edges)
+            assert {type(edge) for edge in interval.edges} == {datetime}
+
+    @pytest.mark.parametrize(
+        ("edges", "error", "match"),
+        [
+            ([date(2000, 1, 1), datetime(2001, 1, 1)], TypeError, "all numbers, all dates, or all datetimes"),
+            ([1, date(2001, 1, 1)], TypeError, "all numbers, all dates, or all datetimes"),
+            ([date(2001, 1, 1), date(2000, 1, 1)], ValueError, "must increase"),
+            ([date(2001, 1, 1), date(2001, 1, 1)], ValueError, "must increase"),
+            ([datetime(2000, 1, 1), pd.NaT], ValueError, "missing date"),
+            ([datetime(2000, 1, 1, tzinfo=UTC), datetime(2001, 1, 1, tzinfo=UTC)], ValueError, "time zone"),
+            ([datetime(2000, 1, 1), pd.Timestamp("2001-01-01T00:00:00.000000001")], ValueError, "nanosecond"),
+        ],
+    )
+    def test_edges_that_are_none_are_refused(self, edges, error, match):
+        for arguments, options in (((), {"edges": edges}), (edges, {"bins": 1})):
+            with pytest.raises(error, match=match):
+                Interval(*arguments, **options)
+
+    def test_more_bins_than_days_are_refused(self):
+        with pytest.raises(ValueError, match="must increase"):
+            Interval(date(2020, 1, 1), date(2020, 1, 5), bins=5)
+
+    def test_a_table_of_any_kind_is_coded_and_decoded(self, make_frame, values_of):
+        table = read_table(make_frame({"day": [date(2020, 6, 1), None, date(2021, 1, 1)]}))
+        domain = Domain({"day": years(2020, 2022, bins=2, missing=True)})
+        (codes,) = domain.encode(table.columns)
+        assert codes.tolist() == [0, 2, 1]
+        back = table.rebuild([domain.decoders(table.columns)[0](codes)], domain.columns)
+        assert [None if day is None else str(day)[:10] for day in values_of(back, "day")] == [
+            "2020-07-02", None, "2021-07-02"
+        ]  # fmt: skip
+
+    def test_middles_are_rounded_to_the_unit_of_the_column(self):
+        domain = Domain({"at": Interval(datetime(2020, 1, 1), datetime(2020, 1, 2), bins=3)})
+        decode = domain.decoders([pd.Series([], dtype=pd.ArrowDtype(pa.date32()))])[0]
+        assert pd.Series(decode(np.array([0, 2]))).tolist() == [date(2020, 1, 1)] * 2

@@ -37,6 +37,10 @@ def intervals(draw):
         return Interval(
             edges=sorted(draw(st.lists(FINITE, unique=True, min_size=2, max_size=6))), missing=draw(st.booleans())
         )
+    if draw(st.booleans()):
+        moments = draw(st.sampled_from([st.dates(), st.datetimes()]))
+        edges = sorted(draw(st.lists(moments, unique=True, min_size=2, max_size=6)))
+        return Interval(edges=edges, missing=draw(st.booleans()))
     low = draw(st.floats(-1e6, 1e6))
     return Interval(low, low + draw(st.floats(1e-3, 1e6)), bins=draw(st.integers(1, 40)))
 
@@ -54,6 +58,8 @@ def typed(domain):
 )
 @example(Domain({"x": Interval(edges=[-1.7e308, 1.7e308]), "y": Interval(edges=[-5e-324, 0, 5e-324])}))
 @example(Domain({"x": Interval(edges=[-1.7e308, 1, 1.7e308])}))
+@example(Domain({"x": Interval(dt.date(2001, 1, 1), dt.date(2021, 1, 1), bins=20, missing=True)}))
+@example(Domain({"x": Interval(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999), bins=37)}))
 def test_the_round_trip_is_exact(domain):
     text = domain.to_toml()
     text.encode()
@@ -78,6 +84,8 @@ def test_the_file_is_what_a_person_would_write():
             "rate": [0.5, 1, None],
             "day": [None, dt.date(2020, 2, 29)],
             "word": [f"word number {index}" for index in range(8)],
+            "born": Interval(dt.date(1920, 1, 1), dt.date(2020, 1, 1), bins=20),
+            "seen": Interval(edges=[dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 6, 30), dt.datetime(2020, 1, 2)]),
         }
     )
     assert domain.to_toml() == (
@@ -86,7 +94,9 @@ def test_the_file_is_what_a_person_would_write():
         '[columns."marital status"]\nvalues = ["never", "once"]\n\n'
         "[columns.rate]\nvalues = [0.5, 1]\nmissing = true\n\n"
         "[columns.day]\nvalues = [2020-02-29]\nmissing = 0\n\n"
-        "[columns.word]\nvalues = [\n" + "".join(f'    "word number {index}",\n' for index in range(8)) + "]\n"
+        "[columns.word]\nvalues = [\n" + "".join(f'    "word number {index}",\n' for index in range(8)) + "]\n\n"
+        "[columns.born]\nlow = 1920-01-01\nhigh = 2020-01-01\nbins = 20\n\n"
+        "[columns.seen]\nedges = [2020-01-01T00:00:00, 2020-01-01T06:30:00, 2020-01-02T00:00:00]\n"
     )
 
 
@@ -156,15 +166,23 @@ WRONG = {
     "[columns.x]\nvalues = [1]\nmissing = 'yes'": (TypeError, "column 'x': missing must be true, false, .* got text"),
     "[columns.x]\nvalues = [1]\nmissing = 2": (ValueError, "column 'x': missing must be .* from 0 to 1, got 2"),
     "[columns.x]\nvalues = [1]\nmissing = -1": (ValueError, "column 'x': missing must be .* from 0 to 1, got -1"),
-    "[columns.x]\nlow = 'a'\nhigh = 2\nbins = 3": (TypeError, "column 'x': low must be a number, got text"),
-    "[columns.x]\nlow = 1\nhigh = true\nbins = 3": (TypeError, "column 'x': high must be a number, got a boolean"),
+    "[columns.x]\nlow = 'a'\nhigh = 2\nbins = 3": (TypeError, "column 'x': low must be a number or a date, got text"),
+    "[columns.x]\nlow = 1\nhigh = true\nbins = 3": (
+        TypeError,
+        "column 'x': high must be a number or a date, got a boolean",
+    ),
     "[columns.x]\nlow = 1\nhigh = 2\nbins = 3.0": (TypeError, "column 'x': bins must be a whole number, got a number"),
     "[columns.x]\nlow = 1\nhigh = 2\nbins = true": (TypeError, "column 'x': bins must be a whole .* got a boolean"),
     "[columns.x]\nlow = 1\nhigh = 2\nbins = 0": (ValueError, "column 'x': .* at least 1"),
     "[columns.x]\nlow = 2\nhigh = 1\nbins = 3": (ValueError, "column 'x': .* must increase"),
     "[columns.x]\nlow = 1\nhigh = inf\nbins = 3": (ValueError, "column 'x': .* finite"),
     "[columns.x]\nlow = 1\nhigh = 1" + "0" * 400 + "\nbins = 3": (ValueError, "column 'x': high is beyond the range"),
-    "[columns.x]\nedges = [1, 2020-01-01]": (TypeError, "column 'x': edges must be numbers, got a date"),
+    "[columns.x]\nedges = [1, 2020-01-01]": (TypeError, "column 'x': the edges .* must be all numbers, all dates"),
+    "[columns.x]\nedges = [2020-01-01, 2020-01-02T00:00:00]": (TypeError, "column 'x': the edges .* must be all"),
+    "[columns.x]\nedges = [00:00:00, 06:00:00]": (TypeError, "column 'x': edges must be numbers or dates, got a time"),
+    "[columns.x]\nlow = 2020-01-01\nhigh = 3\nbins = 3": (TypeError, "column 'x': low and high .* must be all"),
+    "[columns.x]\nedges = [2020-01-01T00:00:00Z, 2021-01-01T00:00:00Z]": (ValueError, "column 'x': .* time zone"),
+    "[columns.x]\nlow = 2020-01-01\nhigh = 2020-01-03\nbins = 3": (ValueError, "column 'x': .* must increase"),
     "[columns.x]\nedges = 3": (TypeError, "column 'x': edges must be a list .* got a whole number"),
     "[columns.x]\nedges = [1]": (ValueError, "column 'x': .* at least 2 edges"),
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -26,15 +27,24 @@ _REMARK = (
 
 _WHOLE_STEPS = (1, 2, 3, 4, 5, 6, 8)
 _STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_WIDTHS = (
+    *(timedelta(seconds=number) for number in (1, 5, 15)),
+    *(timedelta(minutes=number) for number in (1, 5, 15)),
+    *(_HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR),
+    *(_DAY, 2 * _DAY, 7 * _DAY),
+)
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12000)
 
 
 def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain:
     """Read a table and propose a domain for it: a draft, to be edited from public knowledge before any release.
 
     A column of numbers with more than `bins` distinct values becomes an `Interval` of bins of equal width, with ends
-    that are rounded outwards. Of any other column the values are listed. Missing is declared where it occurs. A column
-    with more than `max_values` of them (names, numbers of records) is left out. A categorical dtype (pandas categories,
-    polars Enum) is taken as it is declared.
+    that are rounded outwards. Of any other column the values are listed. Missing is declared where it occurs. Of more
+    than `max_values` of them, dates become an `Interval` of at most `bins` days, weeks, months or years; other columns
+    (names, numbers of records) are left out. A categorical dtype (pandas categories, polars Enum) is taken as it is
+    declared.
 
     Parameters
     ----------
@@ -178,6 +188,8 @@ def _draft_column(
         return Categories([False, True, *end]), ""
     if kind not in ("string", "date", "datetime"):
         raise _LeftOut(f"holds {'no value' if kind == 'nothing' else f'values of type {kind}'}")
+    if len(values) > max_values and kind != "string":
+        return Interval(edges=_cut_dates(values, bins), missing=bool(missing)), ""
     if len(values) > max_values:
         raise _LeftOut(f"has more than {max_values} distinct values; declare them by hand, grouped, or drop it")
     return Categories([*values, *end]), ""
@@ -202,6 +214,40 @@ def _draft_interval(numbers: NDArray[np.floating], bins: int) -> Interval:
             return Interval(float(first * step), float(last * step), bins=min(last - first, bins))
     except (ValueError, OverflowError):
         raise _LeftOut("has a range that floating-point numbers cannot cut into bins") from None
+
+
+def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
+    """Cut the range of sorted dates into at most so many bins of a usual width; times that are all midnights by day."""
+    low, high, widths = values[0], values[-1], _WIDTHS
+    if getattr(low, "tzinfo", None) is not None:
+        raise _LeftOut("holds times with a time zone, for which there are no bins")
+    try:
+        if kind_of(low) == "datetime":
+            low, high = low.to_pydatetime(warn=False), high.to_pydatetime(warn=False)
+            if all(value == value.normalize() for value in values):
+                low, high = low.date(), high.date()
+        if not isinstance(low, datetime):
+            widths = tuple(width for width in _WIDTHS if width >= _DAY)
+        edges = _date_edges(low, high, widths, max(bins, 2))  # as for numbers: no round width may cover it
+    except (ValueError, OverflowError):
+        raise _LeftOut("has dates that are too near to the ends of the calendar for bins") from None
+    return edges if bins > 1 else [edges[0], edges[-1]]
+
+
+def _date_edges(low: Any, high: Any, widths: Sequence[timedelta], most: int) -> list[Any]:
+    for width in widths:
+        start = low - (low - type(low).min) % width  # weeks begin on Mondays
+        bins = (high - start) // width + 1
+        if bins <= most:
+            return [start + index * width for index in range(bins + 1)]
+    first, last = (12 * day.year + day.month - 1 for day in (low, high))
+    midnight = type(low).min
+    for months in _MONTHS:
+        start, stop = first // months, last // months + 1
+        if stop - start <= most:
+            cuts = (divmod(index * months, 12) for index in range(start, stop + 1))
+            return [midnight.replace(year=year, month=month + 1) for year, month in cuts]
+    raise ValueError
 
 
 def _round_steps(least: Fraction, whole: bool) -> Iterator[Fraction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -97,17 +98,21 @@ def _read_end(name: Any, known: Sequence[Any], label: str, end: Any) -> Any:
     return plain(end)
 
 
-def _find_edge(name: Any, edges: Sequence[float], end: Any) -> int | None:
+def _find_edge(name: Any, edges: Sequence[Any], end: Any) -> int | None:
     """Return how many bins are below an end, which may also be outside of all."""
     if end is None:
         return None
-    place = int(np.searchsorted(edges, end))
+    place = bisect_left(edges, end)
     if 0 < place < len(edges) and edges[place] != end:
         raise ValueError(
             f"the ends of a range must be edges of the bins of column {name!r}, got {end!r}; the next ones are "
-            f"{edges[place - 1]:g} and {edges[place]:g}"
+            f"{_short(edges[place - 1])} and {_short(edges[place])}"
         )
     return min(place, len(edges) - 1)
+
+
+def _short(edge: Any) -> str:
+    return f"{edge:g}" if isinstance(edge, float) else edge.isoformat()
 
 
 def _find_value(name: Any, values: Sequence[Any], end: Any) -> int | None:

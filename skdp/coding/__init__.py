@@ -4,6 +4,7 @@ The dictionary encoding of the column's own library does the work: Arrow's for A
 categories and hash index. Codes are unsigned; the code ``len(values)`` marks what is not among the values.
 """
 
+from skdp.coding._dates import dates_like, held_dates, time_type, to_dates
 from skdp.coding._decode import decoder
 from skdp.coding._encode import ValueCoder
 from skdp.coding._kinds import ColumnError, is_missing, kind_of, plain
@@ -12,10 +13,14 @@ from skdp.coding._read import distinct_values, to_numbers
 __all__ = [
     "ColumnError",
     "ValueCoder",
+    "dates_like",
     "decoder",
     "distinct_values",
+    "held_dates",
     "is_missing",
     "kind_of",
     "plain",
+    "time_type",
+    "to_dates",
     "to_numbers",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError, decoder
+from skdp.coding import ColumnError, dates_like, decoder
 from skdp.domain._categories import Categories
 from skdp.domain._interval import Interval
 from skdp.domain._toml import read_toml, write_toml
@@ -121,7 +121,8 @@ class Domain:
         r"""Read the text of a domain file: what `to_toml` gave, or what a person wrote.
 
         A table ``[columns.NAME]`` for each column, in order, has either ``values`` (``missing = true`` adds None to
-        them, at the end; a number puts it there), or ``low``, ``high`` and ``bins``, or ``edges``.
+        them, at the end; a number puts it there), or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges are
+        numbers, dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``).
 
         Parameters
         ----------
@@ -238,7 +239,7 @@ class Domain:
             If no dtype of a column's library can hold the declared values.
         """
         pairs = zip(self._attributes.items(), like, strict=True)
-        return [_naming(name, decoder, attribute.values, column) for (name, attribute), column in pairs]
+        return [_naming(name, _decoder, attribute, column) for (name, attribute), column in pairs]
 
     def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
         """Combine the codes of all columns into codes of the Cartesian product, the last column fastest.
@@ -308,6 +309,14 @@ class Domain:
         if len(labels) == 1:
             return pd.Index(labels[0], name=self.columns[0])
         return pd.MultiIndex.from_product(labels, names=self.columns)
+
+
+def _decoder(attribute: Categories | Interval, like: Any) -> Callable[[NDArray[np.integer]], Any]:
+    if not isinstance(attribute, Interval) or attribute.dtype.kind == "f":
+        return decoder(attribute.values, like)
+    # Unlike declared values, the middles may be rounded to the unit of the column.
+    middles = np.array(attribute.values, attribute.dtype)
+    return lambda codes: dates_like(middles[codes], like)
 
 
 def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:

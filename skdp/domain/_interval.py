@@ -1,43 +1,62 @@
-"""A numeric column cut into bins."""
+"""A column of numbers or dates cut into bins."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import to_numbers
+from skdp.coding import kind_of, to_dates, to_numbers
+
+Edge = float | date
+"""A number, a date or a datetime, which Python counts among the dates."""
+
+_DTYPES = {"number": np.dtype(float), "date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
+_MICROSECOND = timedelta.resolution
+_EVERY_MONTH = 28
+"""The last day that each month has."""
 
 
 class Interval:
-    """A numeric column cut into bins: half-open, the last one closed.
+    """A column of numbers or dates cut into bins: half-open, the last one closed.
 
     Parameters
     ----------
-    low, high : float, optional
-        The ends of the range, together with `bins`.
+    low, high : float, date or datetime, optional
+        The ends of the range, together with `bins`: both numbers, both dates, or both datetimes (without a time zone).
     bins : int, optional
-        The number of bins of equal width, at least 1.
-    edges : sequence of float, optional
-        The edges of the bins instead of `low`, `high` and `bins`: at least 2, increasing.
+        The number of bins, at least 1. Bins of numbers have equal widths. Bins of dates have as many months each, if
+        the range is a whole number of months that can be divided so, and is not from the 29th or later; otherwise
+        equal widths, rounded down to days or microseconds.
+    edges : sequence of float, date or datetime, optional
+        The edges of the bins instead of `low`, `high` and `bins`: at least 2, increasing, all of one kind.
     missing : bool, default=False
         Whether missing is a declared value too: one more cell, after the bins.
 
     Attributes
     ----------
-    edges : tuple of float
+    edges : tuple of float, date or datetime
         The edges of the bins.
     missing : bool
         As declared.
 
     Raises
     ------
+    TypeError
+        If the edges are of several kinds.
     ValueError
-        If the ends are not finite, not increasing, or given in both ways.
+        If the ends are not finite, not increasing, or given in both ways, or datetimes have a time zone or nanoseconds.
+
+    Notes
+    -----
+    Edges that are dates count days: a time is in the bin of its day, and the last bin has the whole day of its end.
+    Edges that are datetimes count microseconds: a date is its midnight.
 
     Examples
     --------
@@ -47,15 +66,21 @@ class Interval:
     (0.0, 25.0, 50.0, 75.0, 100.0)
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
     [0, 2]
+    >>> from datetime import date
+    >>> years = Interval(date(2000, 1, 1), date(2003, 1, 1), bins=3)
+    >>> years.labels
+    ('[2000-01-01, 2001-01-01)', '[2001-01-01, 2002-01-01)', '[2002-01-01, 2003-01-01]')
+    >>> years.encode(np.array([date(2000, 12, 31), date(2001, 1, 1)])).tolist()
+    [0, 1]
     """
 
     def __init__(
         self,
-        low: float | None = None,
-        high: float | None = None,
+        low: Edge | None = None,
+        high: Edge | None = None,
         *,
         bins: int | None = None,
-        edges: Sequence[float] | None = None,
+        edges: Sequence[Edge] | None = None,
         missing: bool = False,
     ) -> None:
         if not isinstance(missing, bool):
@@ -66,12 +91,11 @@ class Interval:
         if edges is None:
             if low is None or high is None or not isinstance(bins, int) or isinstance(bins, bool) or bins < 1:
                 raise ValueError("Interval takes low, high and a number of bins of at least 1")
-            if not (math.isfinite(low) and math.isfinite(high)):
-                raise ValueError("Interval needs a finite low and high")
-            edges = np.linspace(low, high, bins + 1).tolist()
-        self.edges = tuple(float(edge) for edge in edges)
-        if len(self.edges) < 2 or not all(map(math.isfinite, self.edges)):
-            raise ValueError("Interval needs at least 2 edges, all finite")
+            first, last = _read_edges([low, high], "low and high")
+            edges = even_edges(first, last, bins)
+        self.edges = _read_edges(edges, "the edges")
+        if len(self.edges) < 2:
+            raise ValueError("Interval needs at least 2 edges")
         if any(left >= right for left, right in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
 
@@ -85,8 +109,13 @@ class Interval:
         return hash((self.edges, self.missing))
 
     def __repr__(self) -> str:
-        edges = ", ".join(map(_short, self.edges))
+        edges = ", ".join(_short(edge) if isinstance(edge, float) else repr(edge) for edge in self.edges)
         return f"Interval(edges=[{edges}]{', missing=True' if self.missing else ''})"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
+        """How values are compared with the edges: ``float64``, ``datetime64[D]`` or ``datetime64[us]``."""
+        return _DTYPES[kind_of(self.edges[0])]
 
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
@@ -99,41 +128,129 @@ class Interval:
         return (*bins, None) if self.missing else tuple(bins)
 
     @property
-    def values(self) -> tuple[float | int | None, ...]:  # numpydoc ignore=RT01
-        """The middle of each bin: the number that stands for it, an int where it is whole; None for missing."""
-        middles = [(left + right) / 2 for left, right in pairwise(self.edges)]
-        whole = [int(middle) if middle.is_integer() else middle for middle in middles]
-        return (*whole, None) if self.missing else tuple(whole)
+    def values(self) -> tuple[Edge | int | None, ...]:  # numpydoc ignore=RT01
+        """The middle of each bin, which stands for it, a number as an int where it is whole; None for missing."""
+        middles = [_middle(left, right) for left, right in pairwise(self.edges)]
+        return (*middles, None) if self.missing else tuple(middles)
 
-    def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
-        """Code a numeric column by bin.
+    def read(self, column: Any) -> NDArray[Any]:
+        """Read a column as what can be compared with the edges.
 
         Parameters
         ----------
         column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-            The numbers.
+            The numbers or dates.
+
+        Returns
+        -------
+        ndarray
+            Of `dtype`, or narrow floats if the column has such; nan or NaT for missing.
+
+        Raises
+        ------
+        ColumnError
+            If the column is not numeric, or not one of dates.
+        """
+        return to_numbers(column) if self.dtype.kind == "f" else to_dates(column, self.dtype)
+
+    def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
+        """Code a column of numbers or dates by bin.
+
+        Parameters
+        ----------
+        column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+            The numbers or dates.
 
         Returns
         -------
         ndarray of unsigned integers
-            A bin a number, and the cell after the bins for missing, if it is declared; ``len(self)`` for whatever is
+            A bin a value, and the cell after the bins for missing, if it is declared; ``len(self)`` for whatever is
             not declared.
 
         Raises
         ------
         ColumnError
-            If the dtype of the column is not numeric.
+            If the column is not numeric, or not one of dates.
         """
-        numbers = to_numbers(column)
+        values = self.read(column)
         # In the column's own precision: 0.3 is an edge for a narrow float that was rounded from 0.3.
-        edges = np.array(self.edges, numbers.dtype)
-        codes = np.searchsorted(edges, numbers, side="right") - 1
+        edges = np.array(self.edges, values.dtype)
+        codes = np.searchsorted(edges, values, side="right") - 1
         n_bins = len(self.edges) - 1
-        codes[numbers == edges[-1]] = n_bins - 1
+        codes[values == edges[-1]] = n_bins - 1
         codes[(codes < 0) | (codes == n_bins)] = len(self)
-        codes[np.isnan(numbers)] = n_bins if self.missing else len(self)
+        codes[np.isnan(values)] = n_bins if self.missing else len(self)
         return codes.astype(np.min_scalar_type(len(self)))
 
 
-def _short(number: float) -> str:
-    return str(int(number)) if number.is_integer() else repr(number)
+def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
+    """Cut a range evenly.
+
+    Parameters
+    ----------
+    low, high : float, date or datetime
+        The ends, of one kind.
+    bins : int
+        The number of bins.
+
+    Returns
+    -------
+    list of float, date or datetime
+        The edges, ``bins + 1`` of them.
+
+    Examples
+    --------
+    >>> from datetime import date
+    >>> even_edges(date(2020, 1, 1), date(2020, 5, 1), 2)
+    [datetime.date(2020, 1, 1), datetime.date(2020, 3, 1), datetime.date(2020, 5, 1)]
+    """
+    if isinstance(low, float):
+        return np.linspace(low, high, bins + 1).tolist()
+    months = 12 * (high.year - low.year) + high.month - low.month
+    if months and months % bins == 0 and low.day <= _EVERY_MONTH and _after(low, months) == high:
+        return [_after(low, index * months // bins) for index in range(bins + 1)]
+    span = (high - low) // _MICROSECOND
+    return [low + index * span // bins * _MICROSECOND for index in range(bins + 1)]
+
+
+def _after(start: Any, months: int) -> Any:
+    year, month = divmod(12 * start.year + start.month - 1 + months, 12)
+    return start.replace(year=year, month=month + 1)
+
+
+def _read_edges(edges: Sequence[Any], what: str) -> tuple[Any, ...]:
+    found = tuple(map(_read_edge, edges))
+    if len({kind_of(edge) for edge in found}) > 1:
+        raise TypeError(f"{what} of an Interval must be all numbers, all dates, or all datetimes")
+    return found
+
+
+def _read_edge(edge: Any) -> Edge:
+    if isinstance(edge, date | np.datetime64):
+        if pd.isna(edge):
+            raise ValueError("Interval needs edges that are finite, got a missing date")
+        if isinstance(edge, pd.Timestamp | np.datetime64):
+            edge = pd.Timestamp(edge)
+            if edge.nanosecond:
+                raise ValueError("Interval holds datetimes to the microsecond, not the nanosecond")
+            edge = edge.to_pydatetime()
+        if isinstance(edge, datetime) and edge.tzinfo is not None:
+            raise ValueError("Interval needs datetimes without a time zone")
+        return edge
+    number = float(edge)
+    if not math.isfinite(number):
+        raise ValueError("Interval needs edges that are finite")
+    return number
+
+
+def _middle(left: Any, right: Any) -> Edge | int:
+    if not isinstance(left, float):
+        return left + (right - left) // 2
+    middle = (left + right) / 2
+    return int(middle) if middle.is_integer() else middle
+
+
+def _short(edge: Any) -> str:
+    if not isinstance(edge, float):
+        return edge.isoformat()
+    return str(int(edge)) if edge.is_integer() else repr(edge)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.domain._categories import Categories
-from skdp.domain._interval import Interval
+from skdp.domain._interval import Edge, Interval, even_edges
 
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
 _EXPECTED = "expected values, or low, high and bins, or edges (and missing)"
@@ -111,18 +111,20 @@ def _block(name: Any, attribute: Categories | Interval, remark: str) -> str:
 
 
 def _interval_keys(interval: Interval) -> dict[str, str]:
-    """Write bins of equal width by their ends, if that gives the same edges to the last bit."""
+    """Write even bins by their ends, if that gives the same edges to the last bit."""
     low, high, bins = interval.edges[0], interval.edges[-1], len(interval.edges) - 1
     missing = {"missing": "true"} if interval.missing else {}
     with np.errstate(all="ignore"):
-        even = tuple(np.linspace(low, high, bins + 1).tolist()) == interval.edges
+        even = tuple(even_edges(low, high, bins)) == interval.edges
     if even:
-        return {"low": _number(low), "high": _number(high), "bins": str(bins)} | missing
-    return {"edges": _list([_number(edge) for edge in interval.edges])} | missing
+        return {"low": _edge(low), "high": _edge(high), "bins": str(bins)} | missing
+    return {"edges": _list([_edge(edge) for edge in interval.edges])} | missing
 
 
-def _number(edge: float) -> str:
-    """Write an edge, without a point where it is whole: 38 rather than 38.0."""
+def _edge(edge: Edge) -> str:
+    """Write an edge; a number without a point where it is whole: 38 rather than 38.0."""
+    if not isinstance(edge, float):
+        return edge.isoformat()
     return str(int(edge)) if edge.is_integer() and abs(edge) < 1 << 53 else repr(edge)
 
 
@@ -202,18 +204,21 @@ def _read_interval(table: Mapping[str, Any]) -> Interval:
     if not isinstance(missing, bool):
         raise TypeError(f"missing must be true or false for an interval, got {_type(missing)}")
     if "edges" in table:
-        edges = [_read_number(edge, "edges") for edge in _read_list(table["edges"], "edges")]
+        edges = [_read_edge(edge, "edges") for edge in _read_list(table["edges"], "edges")]
         return Interval(edges=edges, missing=missing)
     bins = table["bins"]
     if not isinstance(bins, int) or isinstance(bins, bool):
         raise TypeError(f"bins must be a whole number, got {_type(bins)}")
-    low, high = _read_number(table["low"], "low"), _read_number(table["high"], "high")
+    low, high = _read_edge(table["low"], "low"), _read_edge(table["high"], "high")
     return Interval(low, high, bins=bins, missing=missing)
 
 
-def _read_number(value: Any, key: str) -> float:
+def _read_edge(value: Any, key: str) -> Edge:
+    if isinstance(value, date):
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{key} must be {'numbers' if key == 'edges' else 'a number'}, got {_type(value)}")
+        expected = "numbers or dates" if key == "edges" else "a number or a date"
+        raise TypeError(f"{key} must be {expected}, got {_type(value)}")
     try:
         return float(value)
     except OverflowError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ class Scale:  # numpydoc ignore=PR02
         What is drawn, in order.
     places : ndarray of int
         For each cell, which label it is drawn under.
-    edges : tuple of float, optional
+    edges : tuple of float, date or datetime, optional
         The edges of the bins, if there are any; the labels beyond the bins are for rows outside of them.
     ordered : bool
         Whether the labels are numbers or bins, which need not all be written.
@@ -34,11 +35,11 @@ class Scale:  # numpydoc ignore=PR02
 
     labels: tuple[str, ...]
     places: NDArray[np.intp]
-    edges: tuple[float, ...] | None
+    edges: tuple[Any, ...] | None
     ordered: bool
 
     @classmethod
-    def of(cls, values: list[Any], shares: NDArray[np.float64], edges: tuple[float, ...] | None, most: int) -> Scale:
+    def of(cls, values: list[Any], shares: NDArray[np.float64], edges: tuple[Any, ...] | None, most: int) -> Scale:
         """Choose the labels of a column; the least frequent of too many text values share one.
 
         Parameters
@@ -47,7 +48,7 @@ class Scale:  # numpydoc ignore=PR02
             The values, or the bins as text.
         shares : ndarray
             How frequent they are.
-        edges : tuple of float, optional
+        edges : tuple of float, date or datetime, optional
             The edges of the bins, if there are any.
         most : int
             How many text values to draw.
@@ -153,14 +154,22 @@ def draw_pair(
 
 
 def _draw_steps(axes: Any, scale: Scale, pooled: dict[str, NDArray[np.float64]]) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    bins = len(scale.edges or ()) - 1
-    axes.stairs(pooled["real"][:bins], scale.edges, fill=True, color=_COLOURS["real"], alpha=0.6, label="real")
-    axes.stairs(pooled["synthetic"][:bins], scale.edges, color=_COLOURS["synthetic"], lw=1.6, label="synthetic")
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    if max(map(abs, scale.edges or ())) >= 10_000:
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    edges: Any = scale.edges or ()
+    bins = len(edges) - 1
+    if isinstance(edges[0], date):
+        edges = date2num(edges)
+        locator = AutoDateLocator(minticks=3, maxticks=6)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        if max(map(abs, edges)) >= 10_000:
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.stairs(pooled["real"][:bins], edges, fill=True, color=_COLOURS["real"], alpha=0.6, label="real")
+    axes.stairs(pooled["synthetic"][:bins], edges, color=_COLOURS["synthetic"], lw=1.6, label="synthetic")
     axes.set_ylabel("share")
     beyond = [
         f"{label}: {pooled['real'][place]:.1%} | {pooled['synthetic'][place]:.1%}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any, Self
 
 import numpy as np
@@ -111,9 +112,9 @@ def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
     columns: list[dict[str, Any]] = []
     for name in domain.columns:
         attribute = domain[name]
-        values: dict[str, Any] = {"values": attribute.values}
+        values: dict[str, Any] = {"values": list(map(_to_plain, attribute.values))}
         if isinstance(attribute, Interval):
-            values = {"edges": attribute.edges} | ({"missing": True} if attribute.missing else {})
+            values = {"edges": list(map(_to_plain, attribute.edges))} | ({"missing": True} if attribute.missing else {})
         columns.append({"column": plain_name(name)} | values)
     return columns
 
@@ -121,9 +122,21 @@ def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
 def _domain_from_plain(columns: list[dict[str, Any]]) -> Domain:
     return Domain(
         {
-            column["column"]: Interval(edges=column["edges"], missing=column.get("missing", False))
+            column["column"]: Interval(edges=_from_plain(column["edges"]), missing=column.get("missing", False))
             if "edges" in column
-            else column["values"]
+            else _from_plain(column["values"])
             for column in columns
         }
     )
+
+
+def _to_plain(value: Any) -> Any:
+    """Write a date as a pair of its type and its text: no other value is a list."""
+    if isinstance(value, datetime):
+        return ["datetime", value.isoformat()]
+    return ["date", value.isoformat()] if isinstance(value, date) else value
+
+
+def _from_plain(values: list[Any]) -> list[Any]:
+    types = {"date": date, "datetime": datetime}
+    return [types[value[0]].fromisoformat(value[1]) if isinstance(value, list) else value for value in values]

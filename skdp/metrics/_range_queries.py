@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from skdp.coding import ColumnError, kind_of, plain, to_numbers
+from skdp.coding import ColumnError, kind_of, plain, to_dates, to_numbers
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table
 from skdp.metrics._read_tables import (
@@ -24,6 +24,10 @@ from skdp.metrics._read_tables import (
 )
 
 Query = Mapping[Any, Any]
+
+_RANGE_KINDS = {"number": "number", "date": "time", "datetime": "time"}
+_ENDS = -math.inf, math.inf
+_TIMES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))  # before and after all dates of Python
 
 
 def range_query_error(
@@ -39,8 +43,8 @@ def range_query_error(
 ) -> float:
     """Average the errors of the answers to range-count queries, as shares of the records.
 
-    A query counts the rows that meet a condition on each of its columns: a range of a numeric column, a set of values
-    of another one.
+    A query counts the rows that meet a condition on each of its columns: a range of a column of numbers or dates, a
+    set of values of another one.
 
     Parameters
     ----------
@@ -192,7 +196,7 @@ def _choices(name: Any, values: Categories | Interval | None, table: Table) -> t
         known, missing = observed_values(name, table.columns[table.names.index(name)], "real")
     else:
         known, missing = [value for value in values.values if value is not None], None in values.values
-    if known and kind_of(known[0]) == "number":
+    if known and kind_of(known[0]) in _RANGE_KINDS:
         return True, [None, *sorted(known)[1:], None]
     return False, [*known, None] if missing else known
 
@@ -214,7 +218,7 @@ def _check_query(query: Any) -> dict[Any, Any]:
     return {name: _check_condition(name, condition) for name, condition in query.items()}
 
 
-def _check_condition(name: Any, condition: Any) -> tuple[float, float] | list[Any]:
+def _check_condition(name: Any, condition: Any) -> tuple[Any, Any] | list[Any]:
     if isinstance(condition, tuple):
         return _check_range(name, condition)
     if isinstance(condition, str | bytes | Mapping) or not isinstance(condition, Iterable):
@@ -228,11 +232,19 @@ def _check_condition(name: Any, condition: Any) -> tuple[float, float] | list[An
     return values
 
 
-def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[float, float]:
-    if len(bounds) != 2 or not all(bound is None or kind_of(bound) == "number" for bound in bounds):
-        raise ValueError(f"the range of column {name!r} must be (low, high), numbers or None; values go in a list")
-    low = -math.inf if bounds[0] is None else float(bounds[0])
-    high = math.inf if bounds[1] is None else float(bounds[1])
+def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Read the ends of a range as two floats or two times; an open end is beyond all others."""
+    kinds = {_RANGE_KINDS.get(kind_of(bound)) for bound in bounds if bound is not None}
+    if len(bounds) != 2 or len(kinds) > 1 or None in kinds:
+        raise ValueError(
+            f"the range of column {name!r} must be (low, high), numbers, dates or None; values go in a list"
+        )
+    if "time" in kinds:
+        low, high = (
+            end if bound is None else np.datetime64(bound, "us") for bound, end in zip(bounds, _TIMES, strict=True)
+        )
+    else:
+        low, high = (end if bound is None else float(bound) for bound, end in zip(bounds, _ENDS, strict=True))
     if not low < high:
         raise ValueError(f"the range of column {name!r} must have low < high")
     return low, high
@@ -262,8 +274,10 @@ class _AskedColumn:
             # By kind too: 1 and True must not be taken for one another, but refused.
             self._values = {(kind_of(value), value): value for values in sets for value in values}
             self._codes = _encode(name, column, list(self._values.values()))
-        if len(sets) < len(conditions):
-            self._numbers = _numbers(name, column)
+        ranges = [condition for condition in conditions if isinstance(condition, tuple)]
+        if ranges:
+            times = any(isinstance(low, np.datetime64) for low, _ in ranges)
+            self._ordered = _times(name, column) if times else _numbers(name, column)
 
     def meets(self, condition: Any) -> NDArray[np.bool_]:
         """Say which rows meet a condition; a missing value is in no range."""
@@ -272,9 +286,13 @@ class _AskedColumn:
             wanted = [value in condition for value in self._values.values()] + [False, False]
             return np.array(wanted)[self._codes]
         low, high = condition
+        if self._ordered.dtype.kind == "M":
+            if not isinstance(low, np.datetime64):
+                return ~np.isnat(self._ordered)  # from minus infinity to infinity
+            return (self._ordered >= low) & (self._ordered < high)
         with np.errstate(over="ignore"):  # a bound may be beyond all that a narrow float can be
-            met = self._numbers >= low
-            return met & (self._numbers < high) if math.isfinite(high) else met
+            met = self._ordered >= low
+            return met & (self._ordered < high) if math.isfinite(high) else met
 
 
 def _encode(name: Any, column: Any, values: list[Any]) -> NDArray[np.unsignedinteger]:
@@ -290,5 +308,12 @@ def _encode(name: Any, column: Any, values: list[Any]) -> NDArray[np.unsignedint
 def _numbers(name: Any, column: Any) -> NDArray[np.floating]:
     try:
         return to_numbers(column)
+    except ColumnError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
+
+
+def _times(name: Any, column: Any) -> NDArray[np.datetime64]:
+    try:
+        return to_dates(column, "datetime64[us]")
     except ColumnError as error:
         raise ValueError(f"column {name!r}: {error}") from None

@@ -77,8 +77,8 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     counts = measure_columns(table, plan, _ONE_WAY, equal=True)
     error = _relative_error(table, plan, counts)
     weights = plan.candidates(2)
-    # Where a column alone is more noise than counts, or the score of a pair (at most twice the number of records) is, no
-    # pair can be worth its noise.
+    # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
+    # twice the number of records.
     if not weights or error > 1 or table.budget.score_error(_SCORES, len(weights)) > counts[0].sum():
         measure_columns(table, plan, table.budget.left, equal=True)
         return fit_measured(table, plan)

@@ -28,7 +28,11 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "decimal": (Decimal, str, Decimal),
     "fraction": (Fraction, str, Fraction),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
-    "interval": (Interval, lambda value: list(value.edges), lambda edges: Interval(edges=edges)),
+    "interval": (
+        Interval,
+        lambda value: [pack(value.edges), value.missing],
+        lambda packed: Interval(edges=unpack(packed[0]), missing=packed[1]),
+    ),
 }
 
 _POLARS = frozenset(

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central._ranges import find_range
-from skdp.coding import is_missing
+from skdp.coding import is_missing, to_dates
 from skdp.domain import Categories, Domain, Interval
+
+_AGES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))
+"""Before and after all dates of Python."""
 
 
 def read_conditions(domain: Domain, conditions: Any) -> dict[int, NDArray[np.float64]]:
@@ -22,7 +25,7 @@ def read_conditions(domain: Domain, conditions: Any) -> dict[int, NDArray[np.flo
         The columns.
     conditions : mapping of column name to pair or list of values
         A tuple (low, high) is a half-open range, None leaving an end open; anything else is a value, or a list of
-        values. Within a bin, numbers are taken as evenly spread.
+        values. Within a bin, numbers and dates are taken as evenly spread.
 
     Returns
     -------
@@ -85,12 +88,12 @@ def range_weights(name: Any, values: Categories | Interval, low: Any, high: Any)
     values : Categories or Interval
         Its values.
     low, high : value or None
-        The ends; None leaves one open.
+        The ends; None leaves one open. Of bins of dates, dates (their midnight) or datetimes without a time zone.
 
     Returns
     -------
     ndarray of shape (n_cells,)
-        1 inside, 0 outside; between them for a bin of numbers that is cut.
+        1 inside, 0 outside; between them for a bin that is cut.
 
     Raises
     ------
@@ -104,22 +107,40 @@ def range_weights(name: Any, values: Categories | Interval, low: Any, high: Any)
     """
     if not isinstance(values, Interval):
         return find_range(name, values, low, high).astype(float)
-    ends = [np.inf if high is None else high, -np.inf if low is None else low]
+    start, stop = (_read_numbers if values.dtype.kind == "f" else _read_dates)(name, low, high)
+    if start > stop:
+        raise ValueError("low must not be above high")
+    edges = np.array(values.edges, float if values.dtype.kind == "f" else "datetime64[us]")
+    inside = np.minimum(edges[1:], stop) - np.maximum(edges[:-1], start)
+    weights = np.clip(inside / np.diff(edges), 0, 1)
+    return np.append(weights, 0.0) if values.missing else weights  # missing is in no range
+
+
+def _read_numbers(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    ends = (-np.inf if low is None else low, np.inf if high is None else high)
     for end in ends:
         if isinstance(end, bool | np.bool_) or not isinstance(end, int | float | np.number) or np.isnan(end):
             raise TypeError(f"the ends of a range of column {name!r} must be numbers or None, got {type(end).__name__}")
-    if ends[1] > ends[0]:
-        raise ValueError("low must not be above high")
-    edges = np.array(values.edges)
-    inside = np.minimum(edges[1:], ends[0]) - np.maximum(edges[:-1], ends[1])
-    weights = np.clip(inside / np.diff(edges), 0, 1)
-    return np.append(weights, 0.0) if values.missing else weights  # missing is in no range
+    return ends
+
+
+def _read_dates(name: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    found = list(to_dates(np.array([low, high, None], object)[:-1], "datetime64[us]"))
+    for place, (end, open_end) in enumerate(zip((low, high), _AGES, strict=True)):
+        if end is None:
+            found[place] = open_end
+        elif np.isnat(found[place]):
+            raise TypeError(
+                f"the ends of a range of column {name!r} must be dates, datetimes without a time zone, or None, got "
+                f"{type(end).__name__}"
+            )
+    return found[0], found[1]
 
 
 def _value_weights(name: Any, values: Categories | Interval, wanted: Any) -> NDArray[np.float64]:
     """Return 1 for the wanted values, 0 for others."""
     if isinstance(values, Interval):
-        raise ValueError(f"column {name!r} has bins of numbers: ask for a range, a tuple (low, high)")
+        raise ValueError(f"column {name!r} has bins: ask for a range, a tuple (low, high)")
     several = isinstance(wanted, Iterable) and not isinstance(wanted, str | bytes)
     asked = [None if is_missing(one) else one for one in (wanted if several else [wanted])]
     codes = values.encode(np.array([*asked, None], object)[:-1])

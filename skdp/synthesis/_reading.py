@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central._declared import declared_domain
-from skdp.coding import to_numbers
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, is_frame, read_table
 
@@ -137,8 +136,8 @@ def read_codes(
     domain : Domain
         The declared values.
     handle_unknown : {"error", "clip", "ignore"}, or mapping of column name to value
-        ``"clip"`` puts numbers beyond the ends of an `Interval` into its first or last bin. A mapping names the
-        declared value that stands for whatever else a column holds. Other undeclared values are errors, but for
+        ``"clip"`` puts numbers and dates beyond the ends of an `Interval` into its first or last bin. A mapping names
+        the declared value that stands for whatever else a column holds. Other undeclared values are errors, but for
         ``"ignore"``.
     others : mapping of column name to value, optional
         Further values that stand for whatever else a column holds, under each policy.
@@ -170,7 +169,7 @@ def read_codes(
         if handle_unknown != "ignore" and name not in instead and outside.any():
             raise ValueError(
                 f"column {name!r} holds a value, or a NaN or inf, outside the declared domain. Declare it (None among "
-                "the values is missing), or set handle_unknown: 'clip' for numbers, {column: declared value} for the "
+                "the values is missing), or set handle_unknown: 'clip' for bins, {column: declared value} for the "
                 "unforeseen, or 'ignore' to leave such rows out."
             )
     return codes
@@ -184,19 +183,21 @@ def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
     for name, value in handle_unknown.items():
         if name not in domain.columns:
             raise ValueError(f"handle_unknown names {name!r}, which is no column of the domain")
-        (code,) = domain[name].encode(np.array([value], float if isinstance(domain[name], Interval) else object))
-        if code == len(domain[name]):
+        values = domain[name]
+        numeric = isinstance(values, Interval) and values.dtype.kind == "f"
+        (code,) = values.encode(np.array([value], float if numeric else object))
+        if code == len(values):
             raise ValueError(f"handle_unknown of column {name!r} must be one of its declared values")
         found[name] = int(code)
     return found
 
 
 def _clip(codes: NDArray[np.unsignedinteger], interval: Any, column: Any) -> None:
-    """Put numbers beyond the ends, infinite ones too, into the first or the last bin."""
-    numbers = to_numbers(column)
-    edges = np.array(interval.edges, numbers.dtype)
-    codes[numbers < edges[0]] = 0
-    codes[numbers > edges[-1]] = len(interval.edges) - 2
+    """Put values beyond the ends, infinite numbers too, into the first or the last bin."""
+    values = interval.read(column)
+    edges = np.array(interval.edges, values.dtype)
+    codes[values < edges[0]] = 0
+    codes[values > edges[-1]] = len(interval.edges) - 2
 
 
 def read_declared(table: Table, declared: Any, found: Mapping[Any, Any] | None = None) -> Domain:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from skdp.coding import dates_like, kind_of, to_dates
 from skdp.domain import Domain, Interval
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 
 # What pandas takes for missing, but for what is declared as a value.
 _MISSING = ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+_DATE_TYPES = {"date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
 _LARGEST = 1 << 53  # up to here, floats have all whole numbers
 
 
@@ -30,7 +34,8 @@ def synthesize_file(
     """Fit a synthesizer to the table in a file, and write a synthetic table to another one.
 
     Of a CSV file, the dtypes are those of the domain, so that none depends on the data: where an `Interval` has whole
-    edges, its column has whole numbers. A Parquet file keeps its own.
+    edges, its column has whole numbers; where dates or datetimes are declared, its column is ISO 8601 text, and is
+    written so to a CSV file. A Parquet file keeps its own.
 
     Parameters
     ----------
@@ -81,8 +86,7 @@ def synthesize_file(
             **{name: _numbers(table[name], domain[name], whole=name not in real_columns) for name in declared}
         )
     rows = synthesizer.fit(table, groups=groups).sample(n_samples)
-    if is_csv:
-        rows = rows.astype({name: dtype for name in declared if (dtype := _dtype(domain[name])) is not None})
+    rows = _with_dtypes(rows, domain, from_csv=is_csv, to_csv=target.suffix == ".csv")
     with target.open("xb") as file:
         if target.suffix == ".parquet":
             rows.to_parquet(file, index=False)
@@ -91,7 +95,20 @@ def synthesize_file(
     return [str(name) for name in frame.columns if name not in declared and name != person_column]
 
 
-def read_frame(path: Path, domain: Domain | None = None) -> pd.DataFrame:
+def _with_dtypes(rows: pd.DataFrame, domain: Domain, *, from_csv: bool, to_csv: bool) -> pd.DataFrame:
+    """Give the synthetic columns dtypes that depend on the domain alone, and dates as text to a CSV file."""
+    if from_csv:
+        rows = rows.astype({name: dtype for name in rows if (dtype := _dtype(domain[name])) is not None})
+    dates = {name: dtype for name in rows if (dtype := _date_type(domain[name])) is not None}
+    for name, dtype in dates.items():
+        if to_csv:
+            rows[name] = _write_dates(to_dates(rows[name], dtype))
+        elif from_csv and dtype == _DATE_TYPES["date"]:
+            rows[name] = dates_like(to_dates(rows[name], dtype), pd.Series([], dtype="date32[pyarrow]"))
+    return rows
+
+
+def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = False) -> pd.DataFrame:
     """Read a CSV or Parquet file.
 
     Parameters
@@ -99,7 +116,10 @@ def read_frame(path: Path, domain: Domain | None = None) -> pd.DataFrame:
     path : Path
         The file; whatever does not end in ``.parquet`` is CSV.
     domain : Domain, optional
-        Columns whose declared values are text are read as text, and what is declared is not missing.
+        Columns whose declared values are text are read as text, and what is declared is not missing. Columns whose
+        declared values or bins are dates or datetimes are read as ISO 8601.
+    find_dates : bool, default=False
+        Whether text of a CSV file becomes dates or datetimes wherever a column has nothing else.
 
     Returns
     -------
@@ -111,23 +131,69 @@ def read_frame(path: Path, domain: Domain | None = None) -> pd.DataFrame:
     OSError
         If it cannot be read.
     ValueError
-        If it is no such file.
+        If it is no such file, or a column of dates has other text.
     """
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
     options: dict[str, Any] = {}
+    dates: dict[Any, Any] = {}
     if domain is not None:
+        dates = {name: dtype for name in domain.columns if (dtype := _date_type(domain[name])) is not None}
         texts = [name for name in domain.columns if _kind(domain[name]) is str]
         names = pd.read_csv(path, nrows=0).columns
-        options["dtype"] = dict.fromkeys(texts, "str")
+        options["dtype"] = dict.fromkeys([*texts, *dates], "str")
         options["na_values"] = {
             name: [text for text in _MISSING if name not in texts or text not in domain[name].labels] for name in names
         }
         options["keep_default_na"] = options["low_memory"] = False
     try:
-        return pd.read_csv(path, **options)
+        frame = pd.read_csv(path, **options)
     except UnicodeDecodeError:  # its text has a byte of the data
         raise ValueError(f"{path.name} is no UTF-8 text") from None
+    if find_dates:
+        dates = {name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None}
+    return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items() if name in frame})
+
+
+def _date_type(values: Any) -> Any:
+    """Return how the declared dates count, in days or microseconds; None for other values."""
+    if isinstance(values, Interval):
+        return values.dtype if values.dtype.kind == "M" else None
+    known = [value for value in values.values if value is not None]
+    if not known or getattr(known[0], "tzinfo", None) is not None:
+        return None
+    return _DATE_TYPES.get(kind_of(known[0]))
+
+
+def _find_dates(column: pd.Series) -> Any:
+    if not pd.api.types.is_string_dtype(column.dtype) or column.isna().all():
+        return None
+    try:
+        times = _parse_dates(column)
+    except ValueError:
+        return None
+    return _DATE_TYPES["date" if (times.astype("datetime64[D]") == times)[column.notna()].all() else "datetime"]
+
+
+def _read_dates(column: pd.Series, dtype: Any) -> pd.Series:
+    times = _parse_dates(column).astype(dtype)
+    return pd.Series(times.astype(object) if dtype == _DATE_TYPES["date"] else times, column.index, name=column.name)
+
+
+def _parse_dates(column: pd.Series) -> NDArray[np.datetime64]:
+    """Read ISO 8601 text."""
+    try:
+        times = [datetime.fromisoformat(text) if isinstance(text, str) else None for text in column]
+    except ValueError:  # its text has a value
+        raise ValueError(f"column {column.name!r} holds text that is no ISO 8601 date or datetime") from None
+    if any(time is not None and time.tzinfo is not None for time in times):
+        raise ValueError(f"column {column.name!r} holds times with a time zone, but is declared without")
+    return np.array(times, "datetime64[us]")
+
+
+def _write_dates(times: NDArray[np.datetime64]) -> list[str | None]:
+    """Write ISO 8601 text."""
+    return [None if time is None else time.isoformat() for time in times.astype(object)]
 
 
 def _declared_columns(frame: pd.DataFrame, domain: Domain, person_column: str | None, source: str) -> list[Any]:
@@ -143,7 +209,9 @@ def _declared_columns(frame: pd.DataFrame, domain: Domain, person_column: str | 
 
 def _numbers(column: pd.Series, values: Any, *, whole: bool) -> pd.Series:
     """Give a column of numbers a dtype that depends on its bins alone; no number changes its bin."""
-    if not isinstance(values, Interval) or not (pd.api.types.is_numeric_dtype(column.dtype) or column.empty):
+    if not isinstance(values, Interval) or values.dtype.kind != "f":
+        return column
+    if not (pd.api.types.is_numeric_dtype(column.dtype) or column.empty):
         return column
     edges = np.array(values.edges)
     if not whole or (edges % 1).any() or np.abs(edges).max() >= _LARGEST:

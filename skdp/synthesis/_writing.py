@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.coding import dates_like, held_dates, time_type
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
 
@@ -33,7 +34,7 @@ def empty_table(table: Table) -> Table:
 
 
 def decode(template: Table, domain: Domain, codes: Rows, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Turn codes into columns; a number is drawn within its bin.
+    """Turn codes into columns; a number or a date is drawn within its bin.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def decode(template: Table, domain: Domain, codes: Rows, rng: np.random.Generato
     codes : sequence of ndarray of int
         The rows.
     rng : numpy.random.Generator
-        The coins of the numbers.
+        The coins of the numbers and dates.
 
     Returns
     -------
@@ -55,7 +56,8 @@ def decode(template: Table, domain: Domain, codes: Rows, rng: np.random.Generato
     for name, code, column in zip(domain.columns, codes, template.columns, strict=True):
         values = domain[name]
         if isinstance(values, Interval):
-            columns.append(_decode_numbers(values, code, column, rng))
+            draw = _decode_numbers if values.dtype.kind == "f" else _decode_dates
+            columns.append(draw(values, code, column, rng))
         else:
             columns.append(domain.select([name]).decoders([column])[0](code))
     return tuple(columns)
@@ -170,6 +172,34 @@ def _draw_real(
     left, right = edges[:-1][codes], edges[1:][codes]
     numbers = (left + rng.random(codes.size) * (right - left)).astype(dtype)
     return np.clip(numbers, left, np.nextafter(right, left))
+
+
+def _decode_dates(interval: Interval, codes: NDArray[np.integer], like: Any, rng: np.random.Generator) -> Any:
+    """Draw a date in each bin: a whole day for dates, otherwise a whole second, if the edges are, or a microsecond."""
+    edges, kept = np.array(interval.edges, interval.dtype), time_type(like)
+    seconds = edges.astype("datetime64[s]")
+    step = _coarser(edges.dtype, seconds.dtype) if (seconds == edges).all() else edges.dtype
+    step = step if kept is None else _coarser(step, kept)
+    first, last = _whole_steps(held_dates(edges, kept), step)
+    bins = np.minimum(codes, edges.size - 2)
+    times = rng.integers(first[bins], last[bins], endpoint=True).astype(step).astype(edges.dtype)
+    if interval.missing:
+        times[codes == edges.size - 1] = np.datetime64("NaT")
+    return dates_like(times, like)
+
+
+def _coarser(one: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
+    return other if np.promote_types(one, other) == one else one
+
+
+def _whole_steps(edges: NDArray[np.datetime64], step: np.dtype[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first and the last whole step in each bin; the nearest one of the domain, if it has none."""
+    below = edges.astype(step)
+    above = below.astype(np.int64) + (below.astype(edges.dtype) < edges)
+    least, most = above[0], below[-1].astype(np.int64)
+    first, last = np.clip(above[:-1], least, most), np.clip(above[1:] - 1, least, most)
+    last[-1] = most  # the last bin is closed
+    return np.minimum(first, last), last
 
 
 def _number_type(like: Any) -> np.dtype[Any]:

@@ -127,3 +127,51 @@ def test_the_file_says_what_to_do_and_what_was_left_out():
 def test_mistakes_are_explained(frame, options, error, match):
     with pytest.raises(error, match=match):
         draft_domain(frame, **options)
+
+
+DATES = st.lists(st.dates(), min_size=3, max_size=40, unique=True)
+TIMES = st.lists(st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1)), min_size=3, max_size=40, unique=True)
+
+
+@given(DATES | TIMES, st.integers(1, 40))
+def test_every_date_of_the_table_is_declared(values, bins):
+    with warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning):
+        domain = draft_domain(pl.DataFrame({"x": values, "y": 0}), bins=bins, max_values=2)
+    if "x" not in domain.columns:  # a millennium has no place before year 1 or after 9999
+        assert min(values).year < 1000 or max(values).year >= 9000
+        return
+    assert isinstance(domain["x"], Interval)
+    assert domain.sizes[0] <= bins
+    assert (domain.encode([pl.Series(values), pl.Series([0])])[0] < domain.sizes[0]).all()
+    assert Domain.from_toml(domain.to_toml()) == domain
+
+
+DAY, MINUTE = dt.timedelta(days=1), dt.timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "number", "interval"),
+    [
+        # Weeks from a Monday.
+        (dt.date(1999, 3, 5), DAY, 150, Interval(dt.date(1999, 3, 1), dt.date(1999, 8, 2), bins=22)),
+        (dt.date(1999, 3, 5), 3 * DAY, 400, Interval(dt.date(1999, 3, 1), dt.date(2002, 7, 1), bins=20)),
+        (dt.date(1999, 3, 5), 30 * DAY, 1000, Interval(dt.date(1995, 1, 1), dt.date(2085, 1, 1), bins=18)),
+        # Times that are midnights, to the last one, are dates.
+        (dt.datetime(2020, 1, 1), DAY, 366, Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=12)),
+        (dt.datetime(2020, 1, 1, 10, 3), MINUTE, 150,
+         Interval(dt.datetime(2020, 1, 1, 10), dt.datetime(2020, 1, 1, 12, 35), bins=31)),
+    ],
+)  # fmt: skip
+def test_many_dates_are_cut_into_usual_bins(first, step, number, interval):
+    values = [first + place * step for place in range(number)]
+    for frame in (pd.DataFrame({"x": values}), pl.DataFrame({"x": values}), pa.table({"x": values})):
+        assert draft(frame)["x"] == interval
+    holes = draft(pl.DataFrame({"x": [*values, None]}))["x"]
+    assert holes == Interval(edges=interval.edges, missing=True)
+    assert isinstance(draft(pd.DataFrame({"x": values[:100]}))["x"].values[0], type(first))
+
+
+def test_times_with_a_zone_are_left_out():
+    times = pd.date_range("2020", periods=101, tz="UTC")
+    with pytest.warns(PrivacyLeakWarning, match="'x': is left out: it holds times with a time zone"):
+        assert draft_domain(pd.DataFrame({"x": times, "y": 0})).columns == ("y",)

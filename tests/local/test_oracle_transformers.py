@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from datetime import date, datetime
 from fractions import Fraction
 from itertools import product
 
@@ -439,6 +440,21 @@ class TestTally:
         assert again == tally == ReportTally.from_parquet(tmp_path / "tally.parquet")
         pd.testing.assert_frame_equal(encoder.estimate_counts(again), encoder.estimate_counts(tally))
         assert (again + tally).n_reports == 60
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            [date(2020, 1, 1), date(2020, 1, 2), None],
+            [datetime(2020, 1, 1, 8), datetime(2020, 1, 2)],
+            Interval(date(2020, 1, 1), date(2021, 1, 1), bins=12, missing=True),
+            Interval(datetime(2020, 1, 1), datetime(2021, 1, 1), bins=7),
+        ],
+    )
+    def test_dates_go_to_text_and_back(self, values):
+        table = pd.DataFrame({"day": [datetime(2020, 1, 2)]})
+        encoder = UnaryEncodingTransformer(1.0, categories={"day": values}, handle_unknown="uniform", random_state=0)
+        tally = encoder.fit(table).tally(encoder.transform(table))
+        assert ReportTally.from_json(tally.to_json()) == tally
 
     def test_client_and_server_cannot_disagree(self):
         table = pd.DataFrame(data(30))

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from datetime import date, datetime
 from fractions import Fraction
 
 import numpy as np
@@ -193,3 +194,28 @@ def test_what_does_not_fit_is_refused(queries, options, message):
     table = pd.DataFrame({"age": [20, 30], "sex": ["F", "M"], "smokes": [True, False]})
     with pytest.raises((ValueError, TypeError), match=message):
         range_query_error(table, table, queries, **options)
+
+
+@pytest.mark.parametrize("kind", ["objects", "datetime64", "polars"])
+def test_ranges_of_dates_count_half_open(kind):
+    days = [date(2020, 1, 1), date(2020, 1, 2), date(2020, 2, 1), None]
+    table = pd.DataFrame({"day": days})
+    if kind == "datetime64":
+        table["day"] = pd.to_datetime(table["day"])
+    if kind == "polars":
+        table = pl.DataFrame({"day": days})
+    empty = pd.DataFrame({"day": [date(1990, 1, 1)]}) if kind != "polars" else pl.DataFrame({"day": [date(1990, 1, 1)]})
+
+    def share(low, high):
+        return range_query_error(table, empty, [{"day": (low, high)}])
+
+    assert share(date(2020, 1, 1), date(2020, 2, 1)) == 2 / 4
+    assert share(date(2020, 1, 1), datetime(2020, 2, 1, 0, 0, 1)) == 3 / 4
+    assert share(date(2020, 1, 2), None) == 2 / 4
+    domain = {"day": Interval(date(2020, 1, 1), date(2021, 1, 1), bins=12, missing=True)}
+    assert range_query_error(table, table, order=1, domain=domain) == 0
+    with pytest.raises(ValueError, match="low < high"):
+        share(date(2020, 1, 2), date(2020, 1, 2))
+    if kind != "objects":  # objects that are no numbers are in no range
+        with pytest.raises(ValueError, match="column 'day'"):
+            share(1, 2)

@@ -271,6 +271,8 @@ def test_timestamps_keep_their_nanoseconds():
         pd.Timestamp("2020-01-01 12:00:00.123456789"),
         pd.Timestamp("2020-01-01", tz="UTC"),
         Interval(0, 1, bins=3),
+        Interval(0, 1, bins=3, missing=True),
+        Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=4),
     ):
         assert unpack(json.loads(json.dumps(pack(value)))) == value
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -88,3 +89,49 @@ def test_conditions(condition, weights):
 def test_conditions_that_are_refused(condition, error, message):
     with pytest.raises(error, match=message):
         read_conditions(DOMAIN, condition)
+
+
+YEAR = Interval(edges=[date(2020, 1, 1), date(2020, 1, 11), date(2020, 1, 31), date(2020, 2, 1)], missing=True)
+START = datetime(2020, 1, 1)
+moments = st.one_of(st.none(), st.dates(date(2019, 12, 1), date(2020, 3, 1)), st.datetimes(START, datetime(2020, 2, 5)))
+
+
+@given(moments, moments)
+def test_a_range_of_dates_is_that_of_the_days_since(low, high):
+    def days(end):
+        end = end if end is None or isinstance(end, datetime) else datetime(end.year, end.month, end.day)
+        return None if end is None else (end - START) / timedelta(days=1)
+
+    numbers = Interval(edges=[0, 10, 30, 31], missing=True)
+    times = Interval(edges=[datetime(day.year, day.month, day.day) for day in YEAR.edges], missing=True)
+    try:
+        expected = range_weights("age", numbers, days(low), days(high))
+    except ValueError:
+        for interval in (YEAR, times):
+            with pytest.raises(ValueError, match="low must not be above high"):
+                range_weights("day", interval, low, high)
+        return
+    for interval in (YEAR, times):
+        np.testing.assert_allclose(range_weights("day", interval, low, high), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("end", [pd.Timestamp("2020-01-06"), np.datetime64("2020-01-06"), date(2020, 1, 6)])
+def test_the_end_of_a_range_of_dates_may_be_of_any_library(end):
+    assert read_conditions(Domain({"day": YEAR}), {"day": (None, end)})[0].tolist() == [0.5, 0, 0, 0]
+
+
+@pytest.mark.parametrize("end", [3, "2020-01-01", True, pd.NaT, math.nan, datetime(2020, 1, 1, tzinfo=UTC), [START]])
+def test_ends_that_are_no_dates_are_refused(end):
+    for low, high in ((None, end), (end, None), (end, end)):
+        with pytest.raises(
+            TypeError, match="range of column 'day' must be dates, datetimes without a time zone, or No"
+        ):
+            range_weights("day", YEAR, low, high)
+    with pytest.raises(TypeError, match="must be numbers or None, got date"):
+        range_weights("age", AGES, date(2020, 1, 1), None)
+
+
+def test_a_range_beyond_all_bins_is_empty():
+    assert range_weights("day", YEAR, date(9999, 12, 31), None).tolist() == [0] * 4
+    assert range_weights("day", YEAR, None, date(1, 1, 1)).tolist() == [0] * 4
+    assert range_weights("day", YEAR, None, None).tolist() == [1, 1, 1, 0]

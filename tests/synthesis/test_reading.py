@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
@@ -137,3 +138,30 @@ def test_kinds_are_never_taken_for_one_another(values):
         alike = type(values[0]) is type(declared[0]) or {type(values[0]), type(declared[0])} == {int, float}
         expected = [0, 1] if alike else [2, 2]
         assert codes_of(pd.Series(values, dtype=object), declared, "ignore") == expected
+
+
+DAYS = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2)
+WITH_MISSING = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2, missing=True)
+
+
+@pytest.mark.parametrize("dtype", [object, "datetime64[s]", "datetime64[ns]", "date32[pyarrow]"])
+def test_dates_beyond_the_ends(dtype):
+    values = pd.Series([date(2019, 12, 31), date(2020, 1, 1), date(2022, 1, 1), date(2022, 1, 2)]).astype(dtype)
+    with pytest.raises(ValueError, match="column 'x' holds a value") as caught:
+        codes_of(values, DAYS, "error")
+    assert "20" not in str(caught.value)
+    assert codes_of(values, DAYS, "clip") == [0, 0, 1, 1]
+    assert codes_of(values, DAYS, "ignore") == [2, 0, 1, 2]
+    for value in (date(2021, 5, 5), datetime(2021, 5, 5), pd.Timestamp("2021-05-05"), np.datetime64("2021-05-05")):
+        assert codes_of(values, DAYS, {"x": value}) == [1, 0, 1, 1]
+    assert codes_of(values, WITH_MISSING, {"x": None}) == [2, 0, 1, 2]
+    for value in (date(2023, 1, 1), 5, "2021-05-05", None):
+        with pytest.raises(ValueError, match="handle_unknown of column 'x' must be one of its declared"):
+            codes_of(values, DAYS, {"x": value})
+
+
+def test_clipping_leaves_missing_dates_missing():
+    values = pd.Series([pd.NaT, "2030-01-01"], dtype="datetime64[s]")
+    assert codes_of(values, WITH_MISSING, "clip") == [2, 1]
+    with pytest.raises(ValueError, match="outside the declared domain"):
+        codes_of(values, DAYS, "clip")

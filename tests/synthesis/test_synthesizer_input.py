@@ -307,3 +307,53 @@ def test_a_wrong_parameter_is_named_and_costs_nothing(parameters, message):
         fitted(**{"ledger": ledger} | parameters)
     assert drawn[0] == 0
     assert ledger.spent == (0, 0)
+
+
+class TestDates:
+    BINS = Interval(edges=[date(2020, 1, 1), date(2021, 1, 1), date(2021, 12, 31)], missing=True)
+    DAYS = [date(2020, 3, 4), date(2021, 6, 1), None] * 20
+
+    def test_dates_of_any_kind_come_out_of_their_bins(self, make_frame, values_of):
+        frame = make_frame({"since": self.DAYS, "sex": ["f", "m", "f"] * 20})
+        synthesizer = fitted(frame, domain={"since": self.BINS, "sex": ["f", "m"]}, epsilon=200.0)
+        made = synthesizer.sample(2000)
+        assert type(made) is type(frame)
+        found = [None if day is None else str(day)[:10] for day in values_of(made, "since")]
+        years = [None if day is None else int(day[:4]) for day in found]
+        assert sorted({*years} - {None}) == [2020, 2021]
+        assert 600 < years.count(None) < 730
+        assert len(set(found)) > 600
+        (codes,) = Domain({"since": self.BINS}).encode([made["since"]])
+        assert [2 if year is None else year - 2020 for year in years] == codes.tolist()
+
+    @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+    def test_counts_of_ranges(self, unit):
+        frame = pd.DataFrame({"since": pd.Series(self.DAYS).astype(f"datetime64[{unit}]")})
+        synthesizer = fitted(frame, domain={"since": self.BINS}, epsilon=200.0)
+        assert synthesizer.range_count("since", date(2021, 1, 1), None) == pytest.approx(20, abs=1)
+        assert synthesizer.range_count("since", datetime(2020, 7, 2), date(2021, 1, 1)) == pytest.approx(10, abs=1)
+        assert synthesizer.count({"since": (None, pd.Timestamp("2021-01-01"))}) == pytest.approx(20, abs=1)
+        assert synthesizer.sample(5)["since"].dtype == frame["since"].dtype
+
+    def test_undeclared_dates(self):
+        frame = pd.DataFrame({"since": [date(2019, 1, 1), date(2020, 1, 1)] * 20})
+        for policy, total in (("clip", 40), ("ignore", 20), ({"since": date(2021, 1, 1)}, 40)):
+            made = fitted(frame, domain={"since": self.BINS}, epsilon=200.0, handle_unknown=policy)
+            assert made.n_rows_ == pytest.approx(total, abs=1)
+        with pytest.raises(ValueError, match="'since' holds a value"):
+            fitted(frame, domain={"since": self.BINS})
+
+    def test_a_column_of_text_is_refused_by_name(self):
+        ledger = PrivacyLedger(epsilon=1.0)
+        with pytest.raises(ValueError, match="column 'since': expected dates, or datetimes without a time zone"):
+            fitted(pd.DataFrame({"since": ["2020-01-01"]}), domain={"since": self.BINS}, ledger=ledger)
+        assert ledger.spent.epsilon == 0
+
+    def test_it_is_kept_in_a_file(self, tmp_path):
+        frame = pd.DataFrame({"since": pd.to_datetime(pd.Series(self.DAYS))})
+        synthesizer = fitted(frame, domain={"since": self.BINS})
+        synthesizer.save(tmp_path / "model")
+        again = DPMarginalSynthesizer.load(tmp_path / "model")
+        assert again.domain_ == synthesizer.domain_
+        assert again.sample(5)["since"].dtype == frame["since"].dtype
+        assert pickle.loads(pickle.dumps(synthesizer)).sample(3).equals(synthesizer.sample(3))

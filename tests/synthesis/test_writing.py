@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import date
+from datetime import date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -9,8 +9,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from skdp.coding import to_dates
 from skdp.domain import Domain, Interval
-from skdp.frames import read_table
+from skdp.frames import Table, read_table
 from skdp.synthesis._writing import assemble, decode, empty_table
 
 SECRET = "hunter2hunter2"
@@ -142,3 +143,125 @@ def test_the_kind_of_the_column_index_stays():
     template = empty_table(read_table(frame))
     made = assemble(template, [np.array([0, 1])] * 2, template.names)
     pd.testing.assert_index_equal(made.columns, frame.columns)
+
+
+def empty(dtype):
+    return lambda: pd.Series([], dtype=dtype)
+
+
+# A column without rows, and the step of its dates.
+DATE_COLUMNS = {
+    **{f"numpy {unit}": (lambda unit=unit: np.array([], f"datetime64[{unit}]")) for unit in ("D", "h", "s", "ns")},
+    "numpy object": lambda: np.array([], object),
+    **{f"pandas {unit}": empty(f"datetime64[{unit}]") for unit in ("s", "ms", "us", "ns")},
+    "pandas object": empty(object),
+    "pandas date32": empty("date32[pyarrow]"),
+    "pandas arrow s": empty("timestamp[s][pyarrow]"),
+    "pandas arrow ns": empty("timestamp[ns][pyarrow]"),
+    "polars Date": lambda: pl.Series([], dtype=pl.Date),
+    **{f"polars {unit}": (lambda unit=unit: pl.Series([], dtype=pl.Datetime(unit))) for unit in ("ms", "us", "ns")},
+    "pyarrow date32": lambda: pa.chunked_array([], pa.date32()),
+    "pyarrow date64": lambda: pa.chunked_array([], pa.date64()),
+    **{f"pyarrow {unit}": (lambda unit=unit: pa.chunked_array([], pa.timestamp(unit))) for unit in ("s", "us", "ns")},
+    "pyarrow null": lambda: pa.chunked_array([], pa.null()),
+}
+
+WHOLE_DAYS = (" D", "date32", "Date", "date64")
+
+
+def dtype_of(column):
+    return column.type if isinstance(column, pa.ChunkedArray) else column.dtype
+
+
+def drawn(like, interval, codes, seed=0):
+    """Draw, and read what came as microseconds."""
+    frame = pd.DataFrame({"x": like}) if isinstance(like, pd.Series) else pd.DataFrame()
+    (column,) = decode(Table(("x",), (like,), frame), Domain({"x": interval}), [codes], np.random.default_rng(seed))
+    column = pd.Series(column, dtype=column.dtype) if isinstance(like, pd.Series) else column
+    return column, to_dates(column, "datetime64[us]")
+
+
+@pytest.mark.parametrize("kind", DATE_COLUMNS)
+@pytest.mark.parametrize("missing", [False, True])
+def test_dates_keep_their_dtype_stay_in_their_bin_and_cover_it(kind, missing):
+    like = DATE_COLUMNS[kind]()
+    edges = [date(1969, 12, 1), date(1969, 12, 2), date(1970, 1, 1), date(1970, 1, 11)]
+    for interval in (
+        Interval(edges=edges, missing=missing),
+        Interval(edges=[datetime(day.year, day.month, day.day) for day in edges], missing=missing),
+    ):
+        codes = np.arange(4000) % len(interval)
+        column, times = drawn(like, interval, codes)
+        np.testing.assert_array_equal(interval.encode(column), codes)
+        if "null" not in kind:
+            assert dtype_of(column) == dtype_of(like)
+        if interval.edges[0] == edges[0] or kind.endswith(WHOLE_DAYS):
+            whole = np.arange("1969-12-01", "1970-01-12", dtype="datetime64[D]").astype("datetime64[us]")
+            assert np.unique(times[~np.isnat(times)]).tolist() == whole.tolist()
+        elif kind != "numpy h":
+            assert (times.astype("datetime64[s]") == times)[~np.isnat(times)].all()
+            assert np.unique(times).size > 0.7 * times.size  # a whole second of several days is seldom drawn twice
+
+
+@pytest.mark.parametrize("kind", DATE_COLUMNS)
+def test_bins_shorter_than_a_second_have_microseconds_if_the_column_has(kind):
+    start = datetime(2020, 2, 29, 12)
+    interval = Interval(edges=[start + timedelta(microseconds=number) for number in (0, 3, 500_000, 2_000_000)])
+    column, times = drawn(DATE_COLUMNS[kind](), interval, np.arange(6000) % 3)
+    if kind.endswith(("us", "ns", "object", "null")):
+        np.testing.assert_array_equal(interval.encode(column), np.arange(6000) % 3)
+        assert np.unique(times[::3]).astype(object).tolist() == [start + timedelta(microseconds=n) for n in range(3)]
+    elif not kind.endswith(WHOLE_DAYS):  # the declared range is within one day
+        assert (interval.encode(column) < 3).all()
+
+
+def test_every_day_of_a_bin_is_as_likely_the_last_bins_end_included():
+    interval = Interval(edges=[date(2020, 2, 28), date(2020, 3, 1), date(2020, 3, 3)])
+    codes = np.arange(80_000) % 2
+    _, times = drawn(pd.Series([], dtype="datetime64[ns]"), interval, codes)
+    found = [pd.Series(times[codes == code]).value_counts(normalize=True) for code in (0, 1)]
+    assert [sorted(shares.index.day) for shares in found] == [[28, 29], [1, 2, 3]]
+    for shares in found:
+        # 40,000 draws: 5.5 standard deviations.
+        assert all(abs(share - 1 / len(shares)) < 5.5 * 0.5 / 200 for share in shares)
+
+
+def test_all_years_are_drawn_exactly():
+    ends = Interval(edges=[datetime.min, datetime.min + timedelta.resolution, datetime.max])
+    _, times = drawn(np.array([], object), ends, np.zeros(3, int))
+    assert times.tolist() == [datetime.min] * 3
+    late = Interval(edges=[datetime.max - 2 * timedelta.resolution, datetime.max])
+    _, times = drawn(np.array([], "datetime64[us]"), late, np.zeros(200, int))
+    assert np.unique(times).tolist() == [datetime.max - number * timedelta.resolution for number in (2, 1, 0)]
+
+
+def test_what_nanoseconds_cannot_hold_is_not_drawn():
+    interval = Interval(edges=[date(1, 1, 1), date(1600, 1, 1), date(2250, 1, 1), date(9999, 1, 1)])
+    codes = np.arange(3000) % 3
+    _, times = drawn(pd.Series([], dtype="datetime64[ns]"), interval, codes)
+    years = times.astype("datetime64[Y]").astype(int) + 1970
+    assert set(years[codes == 0]) == {1677}
+    assert set(years[codes == 2]) == set(range(2250, 2263))
+
+
+def test_dates_in_categories_become_plain_dates():
+    like = pd.Series(pd.to_datetime(["2020-01-01"])).astype("category")
+    column, _ = drawn(like, Interval(date(2020, 1, 1), date(2021, 1, 1), bins=2), np.array([0, 1]))
+    assert column.dtype == like.cat.categories.dtype
+
+
+@pytest.mark.parametrize("kind", DATE_COLUMNS)
+def test_edges_between_two_steps_of_the_column(kind):
+    interval = Interval(edges=[datetime(1969, 12, day, 12, 30) for day in (1, 3, 5)])
+    codes = np.arange(400) % 2
+    column, times = drawn(DATE_COLUMNS[kind](), interval, codes)
+    np.testing.assert_array_equal(interval.encode(column), codes)
+    if kind.endswith(WHOLE_DAYS):
+        assert [sorted(pd.Series(times[codes == code]).dt.day.unique()) for code in (0, 1)] == [[2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("seconds", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5]])
+def test_a_bin_without_a_whole_second_gives_one_of_the_domain(seconds):
+    interval = Interval(edges=[datetime(1970, 1, 1) + timedelta(seconds=number) for number in seconds])
+    column, _ = drawn(pd.Series([], dtype="datetime64[s]"), interval, np.arange(400) % len(interval))
+    assert (interval.encode(column) < len(interval)).all()

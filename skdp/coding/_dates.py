@@ -1,0 +1,216 @@
+"""Reading a column as dates or datetimes, and writing them back as a column of the same kind."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding._encode import take
+from skdp.coding._kinds import ColumnError, library_of
+
+Times = NDArray[np.datetime64]
+
+_MISSING = np.datetime64("NaT")
+_YEARS = np.array(["-0001-01-01", "10001-01-01"], "datetime64[D]")
+"""Beyond all dates of Python: a day further away is as good as these."""
+_NANOSECOND_YEARS = np.array(["1677-09-22", "2262-04-11"], "datetime64[D]")
+"""What 64 bits hold in nanoseconds."""
+
+
+def to_dates(column: Any, dtype: Any) -> Times:
+    """Return a column of dates or datetimes as days or microseconds: integers, so that comparisons are exact.
+
+    Parameters
+    ----------
+    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+        The dates, or datetimes without a time zone, in any unit.
+    dtype : dtype
+        ``datetime64[D]`` or ``datetime64[us]``. Times are rounded down to that unit: to the day that they are in.
+
+    Returns
+    -------
+    ndarray of dtype
+        The dates, NaT where one is missing or, among Python objects, where there is none.
+
+    Raises
+    ------
+    ColumnError
+        If the dtype of the column is not one of dates.
+
+    Examples
+    --------
+    >>> to_dates(pd.Series(pd.to_datetime(["2020-02-29 18:30", None])), "datetime64[D]")
+    array(['2020-02-29',        'NaT'], dtype='datetime64[D]')
+    """
+    if isinstance(column, np.ndarray):
+        return _from_array(column, dtype)
+    read = {"pandas": _from_pandas, "polars": _from_polars, "pyarrow": _from_arrow}
+    return read[library_of(column)](column, dtype)
+
+
+def time_type(like: Any) -> np.dtype[Any] | None:
+    """Return the dtype of NumPy that has the unit of a column of dates or datetimes.
+
+    Parameters
+    ----------
+    like : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+        The column.
+
+    Returns
+    -------
+    dtype or None
+        ``datetime64`` in the unit, in days for dates; None for a column whose dtype says nothing, such as objects.
+
+    Examples
+    --------
+    >>> time_type(pd.Series(pd.to_datetime(["2020-02-29"])).astype("datetime64[ms]"))
+    dtype('<M8[ms]')
+    >>> time_type(pd.Series([date(2020, 2, 29)]))
+    """
+    dtype = like.type if type(like).__module__.startswith("pyarrow") else like.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        dtype = dtype.pyarrow_dtype
+    if isinstance(dtype, np.dtype):
+        return dtype if dtype.kind == "M" else None
+    dtype = getattr(dtype, "value_type", dtype)  # of an Arrow dictionary
+    if str(dtype) in ("Date", "date32[day]", "date64[ms]"):
+        return np.dtype("datetime64[D]")
+    unit = getattr(dtype, "time_unit", None) or getattr(dtype, "unit", None)
+    return None if unit is None else np.dtype(f"datetime64[{unit}]")
+
+
+def held_dates(times: Times, dtype: np.dtype[Any] | None) -> Times:
+    """Move times that a dtype cannot hold to the nearest day that it can.
+
+    Parameters
+    ----------
+    times : ndarray of datetime64
+        In days or microseconds, of the years that Python knows.
+    dtype : dtype or None
+        What is to hold them; only nanoseconds have narrow limits.
+
+    Returns
+    -------
+    ndarray of datetime64
+        In the unit that they had.
+
+    Examples
+    --------
+    >>> held_dates(np.array(["1500-01-01"], "datetime64[D]"), np.dtype("datetime64[ns]"))
+    array(['1677-09-22'], dtype='datetime64[D]')
+    """
+    if dtype is None or np.datetime_data(dtype)[0] != "ns":
+        return times
+    return np.clip(times, *_NANOSECOND_YEARS.astype(times.dtype))
+
+
+def dates_like(times: Times, like: Any) -> Any:
+    """Make a column of dates or datetimes of the library and dtype of another one.
+
+    Parameters
+    ----------
+    times : ndarray of datetime64
+        In days or microseconds; NaT is missing.
+    like : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
+        The other column. Where its dtype says nothing, days become dates and microseconds become datetimes; categories
+        become plain dates.
+
+    Returns
+    -------
+    array or series
+        The column; times are rounded down to its unit.
+
+    Examples
+    --------
+    >>> dates_like(np.array(["2020-02-29", "NaT"], "datetime64[D]"), np.array([], object))
+    array([datetime.date(2020, 2, 29), None], dtype=object)
+    """
+    dtype = time_type(like)
+    if dtype is not None:
+        times = held_dates(times, dtype).astype(dtype)
+    if isinstance(like, np.ndarray):
+        return times.astype(object) if dtype is None else times
+    library = library_of(like)
+    if library == "polars":
+        import polars
+
+        return polars.Series(times)
+    if library == "pyarrow":
+        return _to_arrow(times, like.type)
+    if isinstance(like.dtype, pd.ArrowDtype):
+        return pd.array(_to_arrow(times, like.dtype.pyarrow_dtype).to_pandas(types_mapper=pd.ArrowDtype))
+    return pd.array(times if dtype is not None else times.astype(object), dtype or np.dtype(object))
+
+
+def _to_arrow(times: Times, kind: Any) -> Any:
+    import pyarrow
+
+    kind = getattr(kind, "value_type", kind)
+    column = pyarrow.chunked_array([pyarrow.array(times)])
+    return column if pyarrow.types.is_null(kind) else column.cast(kind)
+
+
+def _refuse(dtype: Any) -> ColumnError:
+    return ColumnError(f"expected dates, or datetimes without a time zone, got a column of dtype {dtype}")
+
+
+def _from_array(array: NDArray[Any], dtype: Any) -> Times:
+    if array.dtype.kind == "M":
+        # In a coarse unit there are dates that microseconds cannot hold.
+        coarse = np.datetime_data(array.dtype)[0] not in ("us", "ns", "ps", "fs", "as", "generic")
+        return (np.clip(array, *_YEARS.astype(array.dtype)) if coarse else array).astype(dtype)
+    if array.dtype.kind != "O":
+        # Not the dtype itself: that of a string array is as wide as its longest value.
+        raise _refuse(array.dtype.type.__name__)
+    return np.array([_date(value) for value in array], "datetime64[us]").astype(dtype)
+
+
+def _date(value: Any) -> Any:
+    """Return what NumPy reads as microseconds; NaT, of what is missing, is no date, or has a time zone."""
+    if isinstance(value, np.datetime64):
+        return _from_array(np.array([value]), "datetime64[us]")[0]
+    known = isinstance(value, date) and value is not pd.NaT  # which pandas counts among the datetimes
+    return value if known and getattr(value, "tzinfo", None) is None else _MISSING
+
+
+def _from_pandas(column: pd.Series, dtype: Any) -> Times:
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        levels = _from_pandas(pd.Series(kind.categories), dtype)
+        return take(np.append(levels, _MISSING.astype(dtype)), column.cat.codes.to_numpy())
+    if isinstance(kind, pd.ArrowDtype):
+        import pyarrow
+
+        return _from_arrow(pyarrow.array(column.array), dtype)
+    if isinstance(kind, np.dtype):
+        return _from_array(column.to_numpy(), dtype)
+    raise _refuse(kind)
+
+
+def _from_polars(column: Any, dtype: Any) -> Times:
+    import polars
+
+    if column.dtype == polars.Null:  # a column without any value has no other type
+        return np.full(len(column), _MISSING, dtype)
+    if not (column.dtype == polars.Date or (column.dtype == polars.Datetime and column.dtype.time_zone is None)):
+        raise _refuse(column.dtype.base_type())
+    return _from_array(column.to_numpy(), dtype)
+
+
+def _from_arrow(column: Any, dtype: Any) -> Times:
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if types.is_null(kind):
+        return np.full(len(column), _MISSING, dtype)
+    if not (types.is_date(kind) or (types.is_timestamp(kind) and kind.tz is None)):
+        raise _refuse(kind)
+    return _from_array(column.to_numpy(zero_copy_only=False), dtype)

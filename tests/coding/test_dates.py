@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdp import Interval
+from skdp.coding import ColumnError, dates_like, held_dates, time_type, to_dates
+
+UNITS = {"s": timedelta(seconds=1), "ms": timedelta(milliseconds=1), "us": timedelta.resolution}
+DAY = timedelta(days=1)
+
+
+def days(times):
+    return [None if time is None else time.date() for time in times]
+
+
+def array(times, unit):
+    return np.array(times, "datetime64[us]").astype(f"datetime64[{unit}]")
+
+
+def arrow(times, kind):
+    return pa.array(times if pa.types.is_timestamp(kind) else days(times), kind)
+
+
+def chunked(column):
+    return pa.chunked_array([column[:1], column[1:]]) if len(column) else pa.chunked_array([], column.type)
+
+
+# How to make a column of times, and the unit in which it keeps them.
+COLUMNS = {
+    "numpy D": (lambda times: array(times, "D"), DAY),
+    "numpy h": (lambda times: array(times, "h"), timedelta(hours=1)),
+    "numpy object": (lambda times: np.array([*times, None], object)[:-1], UNITS["us"]),
+    "pandas object": (lambda times: pd.Series(times, dtype=object), UNITS["us"]),
+    "pandas object of dates": (lambda times: pd.Series(days(times), dtype=object), DAY),
+    "pandas category": (lambda times: pd.Series(array(times, "us")).astype("category"), UNITS["us"]),
+    "pandas date32": (lambda times: pd.Series(arrow(times, pa.date32()), dtype=pd.ArrowDtype(pa.date32())), DAY),
+    "polars Date": (lambda times: pl.Series(days(times), dtype=pl.Date), DAY),
+    "pyarrow date32": (lambda times: chunked(arrow(times, pa.date32())), DAY),
+    "pyarrow date64": (lambda times: chunked(arrow(times, pa.date64())), DAY),
+    "pyarrow dictionary": (lambda times: chunked(arrow(times, pa.timestamp("us")).dictionary_encode()), UNITS["us"]),
+}
+for unit, width in (UNITS | {"ns": UNITS["us"]}).items():
+    COLUMNS[f"numpy {unit}"] = (lambda times, unit=unit: array(times, unit), width)
+    COLUMNS[f"pandas {unit}"] = (lambda times, unit=unit: pd.Series(array(times, unit)), width)
+    COLUMNS[f"pyarrow {unit}"] = (lambda times, unit=unit: chunked(pa.array(array(times, unit))), width)
+    COLUMNS[f"pandas arrow {unit}"] = (
+        lambda times, unit=unit: pd.Series(pa.array(array(times, unit)), dtype=pd.ArrowDtype(pa.timestamp(unit))),
+        width,
+    )
+    if unit != "s":
+        COLUMNS[f"polars {unit}"] = (lambda times, unit=unit: pl.Series(array(times, unit)), width)
+
+
+def known_dates(kind):
+    """Nanoseconds hold fewer years."""
+    narrow = kind.endswith("ns")
+    return (datetime(1700, 1, 1), datetime(2250, 1, 1)) if narrow else (datetime(1, 1, 2), datetime(9999, 12, 30))
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_a_column_of_any_dtype_is_cut_exactly(kind, data):
+    make, unit = COLUMNS[kind]
+    moments = st.datetimes(*known_dates(kind))
+    edges = sorted(data.draw(st.lists(moments, min_size=2, max_size=5, unique_by=lambda edge: edge.date())))
+    by_day, missing = data.draw(st.booleans()), data.draw(st.booleans())
+    interval = Interval(edges=days(edges) if by_day else edges, missing=missing)
+    near = [edge + sign * width for edge in edges for width in (timedelta.resolution, unit, DAY) for sign in (-1, 0, 1)]
+    times = [*near, None, *data.draw(st.lists(moments, max_size=5))]
+    expected = []
+    for time in times:
+        if time is None:
+            expected.append(len(edges) - 1 if missing else len(interval))
+            continue
+        kept = time - (time - datetime.min) % unit
+        kept = kept.date() if by_day else kept
+        inside = [place for place, edge in enumerate(interval.edges) if edge <= kept]
+        place = len(interval) if not inside or kept > interval.edges[-1] else min(inside[-1], len(edges) - 2)
+        expected.append(place)
+    assert interval.encode(make(times)).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_columns_of_any_dtype_come_back(kind):
+    make, _ = COLUMNS[kind]
+    like = make([])
+    times = np.array(["2020-02-29", "NaT", "1969-12-31"], "datetime64[D]")
+    column = dates_like(times, like)
+    if "pandas" in kind:
+        column = pd.Series(column)
+    assert to_dates(column, "datetime64[D]").tolist() == times.tolist()
+    assert time_type(column) == time_type(like)
+    if kind not in ("pandas category", "pyarrow dictionary"):  # they become plain dates
+        assert dtype_of(column) == dtype_of(like)
+
+
+def dtype_of(column):
+    return column.type if isinstance(column, pa.ChunkedArray) else column.dtype
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "s", "ms"])
+@pytest.mark.parametrize("dtype", ["datetime64[D]", "datetime64[us]"])
+def test_years_that_python_does_not_know_do_not_overflow_into_those_that_it_knows(unit, dtype):
+    far = np.array([-(1 << 62), 1 << 62], "int64").astype(f"datetime64[{unit}]")
+    read = to_dates(far, dtype)
+    assert read[0] < np.datetime64("0001-01-01")
+    assert read[1] > np.datetime64("9999-12-31T23:59:59.999999")
+    assert to_dates(np.array([*far, None], object), dtype)[:2].tolist() == read.tolist()
+
+
+def test_what_nanoseconds_cannot_hold_moves_to_the_nearest_day():
+    times = np.array(["0001-01-01", "2000-01-01", "9999-12-31", "NaT"], "datetime64[us]")
+    for unit in ("s", "us"):
+        assert held_dates(times, np.dtype(f"datetime64[{unit}]")) is times
+    column = dates_like(times, np.array([], "datetime64[ns]"))
+    assert np.datetime_as_string(column, "D").tolist() == ["1677-09-22", "2000-01-01", "2262-04-11", "NaT"]
+
+
+AWARE = pd.date_range("2020", periods=2, tz="UTC")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([1.0]),
+        np.array(["secret"]),
+        pd.Series(["secret"]),
+        pd.Series([1], dtype="Int64"),
+        pd.Series(AWARE),
+        pd.Series(["secret"], dtype="category"),
+        pd.Series(AWARE, dtype=pd.ArrowDtype(pa.timestamp("us", "UTC"))),
+        pd.Series(pd.timedelta_range("1D", periods=2)),
+        pl.Series(["secret"]),
+        pl.Series([timedelta(1)]),
+        pl.Series(AWARE),
+        pa.chunked_array([["secret"]]),
+        pa.chunked_array([pa.array(AWARE)]),
+    ],
+)
+def test_other_dtypes_are_refused(column):
+    with pytest.raises(
+        ColumnError, match="expected dates, or datetimes without a time zone, got a column of"
+    ) as caught:
+        Interval(date(2020, 1, 1), date(2021, 1, 1), bins=2).encode(column)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("column", [pl.Series([None]), pa.chunked_array([pa.nulls(1)]), pd.Series([None]),
+                                    np.array([None]), pd.Series([pd.NaT])])  # fmt: skip
+def test_a_column_without_any_value_is_missing(column):
+    assert Interval(date(2020, 1, 1), date(2021, 1, 1), bins=2, missing=True).encode(column).tolist() == [2]
+
+
+def test_objects_that_are_no_dates_are_missing_as_among_numbers():
+    column = np.array(["2020-01-01", 5, datetime(2020, 1, 1, tzinfo=UTC), None, date(2020, 1, 1)], object)
+    assert Interval(date(2020, 1, 1), date(2021, 1, 1), bins=2).encode(column).tolist() == [2, 2, 2, 2, 0]
