@@ -1,6 +1,8 @@
+import datetime as dt
 import logging
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp.metrics import fairness_report, to_aif360
+from skdp.metrics import to_aif360
 
 aif360_datasets = pytest.importorskip("aif360.datasets")
 
@@ -160,6 +162,11 @@ def test_a_null_is_missing(library):
         ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
         ({"privileged": ["Male", "Female", "Other"]}, "'sex' has no row with a value that is not privileged"),
         ({"label_name": "job"}, "set label_name"),
+        ({"sample_weight": [1, 2]}, "X has 4 rows, sample_weight has 2"),
+        ({"sample_weight": [1, 2, None, 1]}, "sample_weight has missing values"),
+        ({"sample_weight": [1, 2, -1, 1]}, "sample_weight must be finite and at least 0"),
+        ({"sample_weight": [1, 2, np.inf, 1]}, "sample_weight must be finite and at least 0"),
+        ({"sample_weight": ["1", "2", "3", "4"]}, "sample_weight must hold numbers"),
         ({"X": pd.DataFrame(COLUMNS | {"job=Craft": 1})}, "name of another column"),
     ],
 )
@@ -175,10 +182,98 @@ def test_what_does_not_fit_is_refused(change, message):
         to_aif360(**arguments | change)
 
 
-@pytest.mark.parametrize("table", [np.zeros((4, 2)), [[1, 2]], pl.LazyFrame(COLUMNS)])
-def test_only_dataframes_that_hold_their_rows_are_taken(table):
+@pytest.mark.parametrize("table", [np.zeros(4), [[1, 2]], pl.LazyFrame(COLUMNS)])
+def test_only_tables_that_hold_their_rows_are_taken(table):
     with pytest.raises(TypeError, match="frame"):
         to_aif360(table, LABELS, "sex", privileged="Male", positive_label="yes")
+
+
+def test_lazy_frames_are_refused_by_name_of_what_takes_them():
+    with pytest.raises(TypeError, match=r"skdp\.engines"):
+        to_aif360(pl.LazyFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
+
+
+@pytest.mark.parametrize("dtype", [float, object])
+def test_an_array_has_columns_by_position(dtype):
+    table = np.array([[39, 0], [50, 1], [38, 2], [53, 1]], dtype=dtype)
+    dataset = to_aif360(table, LABELS, "x1", privileged=1, positive_label="yes")
+    assert dataset.feature_names == ["x0", "x1"]
+    assert dataset.features.tolist() == [[39, 0], [50, 1], [38, 0], [53, 1]]
+
+
+ODD_COLUMNS = {
+    "sex": ["Female", "Male", "Male"],
+    "price": [Decimal("1.5"), Decimal("2"), Decimal("-3.25")],
+    "day": [dt.date(1970, 1, 2), dt.date(2000, 1, 1), dt.date(1969, 12, 31)],
+    "time": [dt.datetime(1970, 1, 1, 12), dt.datetime(2000, 1, 1), dt.datetime(1970, 1, 2)],
+    "wait": [dt.timedelta(days=1), dt.timedelta(hours=36), dt.timedelta(0)],
+    "member": [True, False, True],
+    "tiny": [1, 2, 3],
+}
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        pd.DataFrame,
+        lambda data: pd.DataFrame(data).convert_dtypes(),
+        lambda data: pa.table(data).to_pandas(types_mapper=pd.ArrowDtype),
+        lambda data: pd.DataFrame(data, dtype=object),
+        pl.DataFrame,
+        pa.table,
+    ],
+)
+def test_what_is_a_number_in_some_sense_stays_one_column(library):
+    dataset = to_aif360(library(ODD_COLUMNS), [0, 1, 0], "sex", privileged="Male", positive_label=1)
+    assert dataset.feature_names == list(ODD_COLUMNS)
+    assert dataset.features.dtype == float
+    assert dataset.features.tolist() == [
+        [0, 1.5, 1, 0.5, 1, 1, 1],
+        [1, 2, 10957, 10957, 1.5, 0, 2],
+        [1, -3.25, -1, 1, 0, 1, 3],
+    ]
+
+
+def test_times_of_a_zone_are_taken_in_utc():
+    times = pd.Series(pd.to_datetime(["1970-01-01", "1970-01-02"])).dt.tz_localize("America/New_York")
+    frame = pd.DataFrame({"sex": ["F", "M"], "time": times})
+    dataset = to_aif360(frame, [0, 1], "sex", privileged="M", positive_label=1)
+    assert dataset.features[:, 1].tolist() == [5 / 24, 1 + 5 / 24]
+
+
+def test_categories_that_are_numbers_are_values_not_numbers():
+    frame = pd.DataFrame({"sex": ["F", "M"], "code": pd.Categorical([1, 3], categories=[1, 2, 3])})
+    dataset = to_aif360(frame, [0, 1], "sex", privileged="M", positive_label=1)
+    assert dataset.feature_names == ["sex", "code=1", "code=2", "code=3"]
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        [1.0, 2.0, 0.0, 0.5],
+        np.array([1.0, 2.0, 0.0, 0.5]),
+        pl.Series([1.0, 2.0, 0.0, 0.5]),
+        pa.chunked_array([[1.0, 2.0, 0.0, 0.5]]),
+    ],
+)
+def test_weights_of_any_library_become_instance_weights(weights):
+    from aif360.metrics import BinaryLabelDatasetMetric
+
+    dataset = to_aif360(
+        pl.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes", sample_weight=weights
+    )
+    assert dataset.instance_weights.tolist() == [1.0, 2.0, 0.0, 0.5]
+    metric = BinaryLabelDatasetMetric(dataset, unprivileged_groups=[{"sex": 0.0}], privileged_groups=[{"sex": 1.0}])
+    assert metric.num_instances() == 3.5
+
+
+def test_the_callers_weights_are_not_written_to():
+    weights = np.ones(4)
+    dataset = to_aif360(
+        pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes", sample_weight=weights
+    )
+    dataset.instance_weights[0] = 9
+    assert weights.tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("missing", ["aif360", "aif360.datasets"])
@@ -189,17 +284,14 @@ def test_without_aif360_it_says_what_to_install(monkeypatch, missing):
         to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
 
 
-def test_without_aif360_there_is_no_report(monkeypatch):
-    monkeypatch.setitem(sys.modules, "aif360.metrics", None)
-    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
-        fairness_report(LABELS, LABELS, COLUMNS["sex"], privileged="Male", positive_label="yes")
-
-
 QUIET = """
 import logging, sys
 before = (list(logging.root.handlers), list(logging.root.filters))
-from skdp.metrics import fairness_report
-fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="a", positive_label=1)
+import pandas
+from skdp.metrics import to_aif360
+to_aif360(pandas.DataFrame({"g": list("ab")}), [0, 1], "g", privileged="a", positive_label=1)
+from skdp.metrics._aif360 import import_aif360
+import_aif360("metrics")
 assert (logging.root.handlers, logging.root.filters) == before
 logging.warning("mine")
 """

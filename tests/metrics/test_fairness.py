@@ -1,18 +1,26 @@
+"""Group fairness: the values of aif360 and fairlearn, and intervals that cover."""
+
+import itertools
 import math
+import subprocess
+import sys
 import warnings
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.metrics import fairness_report
+from skdp.metrics._fairness_intervals import combine, proportion, ratio, spread, theil
 
 pytest.importorskip("aif360")
+fairlearn_metrics = pytest.importorskip("fairlearn.metrics")
 
 METRICS = [
     "statistical parity difference",
@@ -32,10 +40,9 @@ def rows(**groups):
     return pd.DataFrame(table, columns=["sex", "true", "predicted"]).sample(frac=1, random_state=0)
 
 
-def report(frame, privileged="Male", positive_label=1):
-    return fairness_report(
-        frame["true"], frame["predicted"], frame["sex"], privileged=privileged, positive_label=positive_label
-    )
+def report(frame, privileged="Male", positive_label=1, **parameters):
+    columns = (frame[name] for name in ("true", "predicted", "sex"))
+    return fairness_report(*columns, privileged=privileged, positive_label=positive_label, **parameters)
 
 
 def values(frame, **parameters):
@@ -95,18 +102,334 @@ def test_the_values_are_aif360s_and_those_of_the_confusion_counts():
     # 40 of 100 against 65 of 100; 30 of 50 against 60 of 75; 10 of 50 against 5 of 25.
     assert values(frame)[:4] == pytest.approx([-0.25, 40 / 65, -0.2, -0.1])
     assert values(frame) == pytest.approx(by_hand(UNPRIVILEGED, PRIVILEGED), rel=1e-12)
-    assert values(frame) == aif360_values(frame)
+    assert values(frame) == pytest.approx(aif360_values(frame), rel=1e-12)
 
 
-cells = st.fixed_dictionaries({(y, p): st.integers(1, 30) for y in (0, 1) for p in (0, 1)})
+some_cells = st.fixed_dictionaries({(y, p): st.integers(0, 9) for y in (0, 1) for p in (0, 1)})
+groups = st.lists(some_cells.filter(lambda cells: any(cells.values())), min_size=2, max_size=4)
 
 
-@settings(max_examples=25, deadline=None)
-@given(cells, cells)
-def test_the_values_are_right_for_any_confusion_counts(unprivileged, privileged):
-    frame = rows(Female=unprivileged, Male=privileged)
-    assert values(frame) == aif360_values(frame)
-    assert values(frame) == pytest.approx(by_hand(unprivileged, privileged), rel=1e-9, abs=1e-12)
+@settings(max_examples=200)
+@given(groups)
+def test_the_values_are_aif360s_and_fairlearns_on_any_table(parts):
+    frame = rows(**dict(zip("abcd", parts, strict=False)))
+    assume(frame[["true", "predicted"]].to_numpy().any())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        two, each = values(frame, privileged="a"), by_group(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = aif360_values(frame, privileged="a")
+    np.testing.assert_allclose(two, theirs, rtol=1e-9, atol=1e-12)
+    if all(cells[0, 0] + cells[0, 1] and cells[1, 0] + cells[1, 1] for cells in parts):
+        together = {cell: sum(cells[cell] for cells in parts[1:]) for cell in parts[0]}
+        if two[1] == two[1] and not math.isinf(two[1]) and two[4] == two[4]:
+            assert two == pytest.approx(by_hand(together, parts[0]), rel=1e-9, abs=1e-12)
+        np.testing.assert_allclose(each, fairlearn_values(frame), rtol=1e-9, atol=1e-12)
+    elif all(cells[1, 0] + cells[1, 1] for cells in parts):
+        np.testing.assert_allclose(each[2:4], fairlearn_values(frame)[2:4], rtol=1e-9, atol=1e-12)
+        assert np.isnan(each[4:]).all()  # fairlearn says 0 of 0 is 0
+
+
+RATES = ["selection rate", "true positive rate", "false positive rate"]
+BETWEEN = [f"{name}, {what}" for name in RATES for what in ("largest − smallest", "smallest / largest")]
+ODDS = ["odds, largest − smallest", "odds, smallest / largest"]
+
+
+def by_group(frame):
+    table = fairness_report(frame["true"], frame["predicted"], frame["sex"], positive_label=1)
+    between = table[table["group"].isna()].set_index("metric")["value"]
+    return between[[*BETWEEN, *ODDS]].to_numpy()
+
+
+def fairlearn_values(frame):
+    rates = {
+        name: getattr(fairlearn_metrics, method)
+        for name, method in zip(RATES, ["selection_rate", "true_positive_rate", "false_positive_rate"], strict=True)
+    }
+    table = fairlearn_metrics.MetricFrame(
+        metrics=rates, y_true=frame["true"], y_pred=frame["predicted"], sensitive_features=frame["sex"]
+    )
+    pairs = pd.concat([table.difference(), table.ratio()], axis=1).loc[RATES].to_numpy()
+    worst = [pairs[1:, 0].max(), pairs[1:, 1].min()]
+    return np.array([*pairs.ravel(), *worst])
+
+
+def test_fairlearns_functions_are_rows_of_the_report():
+    frame = rows(Female=UNPRIVILEGED, Male=PRIVILEGED, Other={(1, 1): 3, (1, 0): 7, (0, 1): 5, (0, 0): 15})
+    table = fairness_report(frame["true"], frame["predicted"], frame["sex"], positive_label=1).set_index("metric")
+    for metric, function in (
+        ("selection rate, largest − smallest", "demographic_parity_difference"),
+        ("selection rate, smallest / largest", "demographic_parity_ratio"),
+        ("true positive rate, largest − smallest", "equal_opportunity_difference"),
+        ("true positive rate, smallest / largest", "equal_opportunity_ratio"),
+        ("odds, largest − smallest", "equalized_odds_difference"),
+        ("odds, smallest / largest", "equalized_odds_ratio"),
+    ):
+        theirs = getattr(fairlearn_metrics, function)(
+            frame["true"], frame["predicted"], sensitive_features=frame["sex"]
+        )
+        assert table.loc[metric, "value"] == pytest.approx(theirs, rel=1e-12)
+
+
+def test_each_group_has_its_rates_and_is_compared_with_the_privileged():
+    cells = {"Female": UNPRIVILEGED, "Male": PRIVILEGED, "Other": {(1, 1): 3, (1, 0): 7, (0, 1): 5, (0, 0): 15}}
+    frame = rows(**cells)
+    table = fairness_report(
+        frame["true"], frame["predicted"], frame["sex"], privileged="Male", positive_label=1, by_group=True
+    )
+    assert table.columns.tolist() == ["metric", "definition", "group", "value"]
+    assert table["metric"].tolist() == [
+        *[name for name in RATES for _ in range(3)],
+        *[name for name in METRICS[:4] for _ in range(2)],
+        *BETWEEN,
+        *ODDS,
+        "Theil index",
+    ]
+    assert table["group"].tolist() == ["Female", "Male", "Other"] * 3 + ["Female", "Other"] * 4 + [None] * 9
+    lookup = table.set_index(["metric", "group"])["value"]
+    for group, (selection, tpr, fpr) in {
+        "Female": (0.4, 0.6, 0.2),
+        "Male": (0.65, 0.8, 0.2),
+        "Other": (8 / 30, 0.3, 0.25),
+    }.items():
+        assert [lookup[name, group] for name in RATES] == pytest.approx([selection, tpr, fpr])
+    for group in ("Female", "Other"):
+        pair = rows(**{group: cells[group], "Male": PRIVILEGED})
+        assert [lookup[name, group] for name in METRICS[:4]] == pytest.approx(values(pair)[:4])
+
+
+def test_several_privileged_values_are_one_group_that_the_others_are_compared_with():
+    cells = {"a": UNPRIVILEGED, "b": PRIVILEGED, "c": {(1, 1): 3, (1, 0): 7, (0, 1): 5, (0, 0): 15}}
+    frame = rows(**cells)
+    table = fairness_report(
+        frame["true"], frame["predicted"], frame["sex"], privileged=["b", "c"], positive_label=1, by_group=True
+    ).set_index(["metric", "group"])
+    assert table.loc[(METRICS[0], "a"), "value"] == pytest.approx(values(frame, privileged=["b", "c"])[0])
+    assert (METRICS[0], "c") not in table.index
+
+
+PEOPLE = {"sex": ["F", "F", "M", "M", "M", "F"], "race": ["B", "W", "W", "B", "W", "W"]}
+OUTCOME = [0, 1, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pd.DataFrame,
+        pl.DataFrame,
+        pa.table,
+        lambda data: np.array(list(zip(*data.values(), strict=True))),
+        lambda data: pd.DataFrame(data, index=range(6, 0, -1)).astype("category"),
+        lambda data: pa.table({name: pa.array(values).dictionary_encode() for name, values in data.items()}),
+    ],
+)
+def test_several_columns_of_any_library_make_the_groups(make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        table = fairness_report(OUTCOME, OUTCOME, make(PEOPLE), positive_label=1)
+        alone = fairness_report(OUTCOME, OUTCOME, make({"sex": PEOPLE["sex"]}), positive_label=1)
+    rates = table[table["metric"] == "selection rate"].set_index("group")["value"]
+    assert rates.to_dict() == {("F", "B"): 0, ("F", "W"): 1 / 2, ("M", "B"): 0, ("M", "W"): 1}
+    assert alone.loc[:1, "group"].tolist() == ["F", "M"]
+
+
+@pytest.mark.parametrize(
+    "privileged",
+    [("M", "W"), [("M", "W")], {"sex": "M", "race": "W"}, {"race": ["W"], "sex": {"M"}}],
+)
+def test_a_privileged_cell_of_several_columns(privileged):
+    cell = ["yes" if person == ("M", "W") else "no" for person in zip(*PEOPLE.values(), strict=True)]
+    predicted = [1, 1, 0, 0, 1, 0]
+    options = {"positive_label": 1, "by_group": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        table = fairness_report(OUTCOME, predicted, pd.DataFrame(PEOPLE), privileged=privileged, **options)
+        expected = fairness_report(OUTCOME, predicted, cell, privileged="yes", **options)
+    pd.testing.assert_frame_equal(table, expected)
+
+
+def test_groups_are_in_the_order_of_declared_categories_and_only_those_that_occur():
+    sex = pd.Series(["b", "a", "b", "a"], dtype=pd.CategoricalDtype(["c", "b", "a"]))
+    table = fairness_report([1, 0, 0, 1], [1, 1, 1, 1], sex, positive_label=1)
+    assert table.loc[:1, "group"].tolist() == ["b", "a"]
+
+
+def test_of_many_labels_the_positive_one_is_compared_with_the_rest():
+    true, predicted = list("abcabcabca"), list("aacabbabcb")
+    sex = list("FFFFFMMMMM")
+    expected = fairness_report(
+        [x == "a" for x in true], [x == "a" for x in predicted], sex, privileged="M", positive_label=True
+    )
+    table = fairness_report(true, predicted, sex, privileged="M", positive_label="a")
+    pd.testing.assert_frame_equal(table, expected)
+    one_only = fairness_report(true, ["a"] * 10, sex, privileged="M", positive_label="a")
+    assert one_only["value"].tolist()[:4] == [0, 1, 0, 0]
+
+
+# Intervals
+
+
+def binomials(trials, rates):
+    """Every outcome of independent binomials, and its probability."""
+    masses = [
+        [math.comb(n, x) * p**x * (1 - p) ** (n - x) for x in range(n + 1)] for n, p in zip(trials, rates, strict=True)
+    ]
+    grids = np.meshgrid(*[np.arange(n + 1) for n in trials], indexing="ij")
+    weight = np.ones(())
+    for mass in masses:
+        weight = np.multiply.outer(weight, mass)
+    return [grid.ravel() for grid in grids], weight.ravel()
+
+
+def covered(estimate, truth, weight):
+    return weight[(estimate.lower <= truth + 1e-12) & (truth - 1e-12 <= estimate.upper)].sum()
+
+
+RATE_PAIRS = list(itertools.product([0.1, 0.3, 0.5, 0.8], repeat=2))
+
+
+def test_intervals_of_rates_and_differences_cover_exactly_summed_over_all_outcomes():
+    shares = []
+    for p, q in RATE_PAIRS:
+        (x, y), weight = binomials((40, 60), (p, q))
+        left, right = proportion(x, 40, 0.95), proportion(y, 60, 0.95)
+        shares.append([covered(left, p, weight), covered(combine((1, left), (-1, right)), p - q, weight)])
+        assert np.sqrt(weight @ (x / 40 - y / 60 - p + q) ** 2) == pytest.approx(
+            combine((1, proportion(p * 40, 40, 0.95)), (-1, proportion(q * 60, 60, 0.95))).std_error
+        )
+    assert (np.array(shares) > 0.92).all()
+    assert np.mean(shares, axis=0) == pytest.approx([0.95, 0.95], abs=0.01)
+
+
+def test_a_rate_at_an_end_of_the_interval_is_z_of_its_own_standard_errors_away():
+    estimate = proportion(np.arange(1, 20), 20, 0.95)
+    for end in (estimate.lower, estimate.upper):
+        assert abs(estimate.value - end) == pytest.approx(1.959964 * np.sqrt(end * (1 - end) / 20), rel=1e-6)
+
+
+def test_intervals_of_ratios_cover_exactly_summed_over_all_outcomes():
+    shares = []
+    for p, q in RATE_PAIRS:
+        (x, y), weight = binomials((40, 60), (p, q))
+        estimate = ratio(proportion(x, 40, 0.95), proportion(y, 60, 0.95))
+        shares.append(covered(estimate, p / q, weight))
+    assert min(shares) > 0.92
+    assert np.mean(shares) == pytest.approx(0.95, abs=0.01)
+
+
+def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
+    top, bottom = proportion([3, 10, 0, 20], 20, 0.9), proportion([7, 4, 5, 25], 25, 0.9)
+    estimate = ratio(top, bottom)
+    for place in range(4):
+        for end in ("lower", "upper"):
+            reach = getattr(combine((1, top), (-float(getattr(estimate, end)[place]), bottom)), end)
+            assert reach[place] == pytest.approx(0, abs=1e-12)
+
+
+def test_average_odds_are_covered():
+    (a, b, c, d), weight = binomials((12, 14, 16, 10), rates := (0.3, 0.5, 0.7, 0.4))
+    parts = [proportion(x, n, 0.9) for x, n in zip((a, b, c, d), (12, 14, 16, 10), strict=True)]
+    factors = (0.5, -0.5, 0.5, -0.5)
+    odds = combine(*zip(factors, parts, strict=True))
+    truth = sum(factor * rate for factor, rate in zip(factors, rates, strict=True))
+    assert 0.87 < covered(odds, truth, weight) < 0.93
+
+
+@pytest.mark.parametrize("rates", [(0.2, 0.2, 0.2), (0.1, 0.4, 0.4), (0.3, 0.5, 0.9)])
+def test_intervals_between_the_extreme_groups_cover_even_where_all_groups_are_alike(rates):
+    outcomes, weight = binomials((20, 25, 15), rates)
+    parts = [proportion(x, n, 1 - 0.1 / 3) for x, n in zip(outcomes, (20, 25, 15), strict=True)]
+    difference, quotient = np.zeros(2), np.zeros(2)
+    reached = np.zeros(2)
+    ends = {name: np.array([getattr(part, name) for part in parts]) for name in ("value", "lower", "upper")}
+    likely = np.flatnonzero(weight > 1e-5)
+    for place in likely:
+        part = type(parts[0])(*(ends[name][:, place] for name in ("value", "value", "lower", "upper")))
+        difference, quotient = spread(part)
+        truths = max(rates) - min(rates), min(rates) / max(rates)
+        for index, (estimate, truth) in enumerate(zip((difference, quotient), truths, strict=True)):
+            assert 0 <= estimate.lower <= estimate.value <= estimate.upper <= 1
+            reached[index] += weight[place] * (estimate.lower <= truth <= estimate.upper)
+    assert (reached > 0.9).all()
+
+
+def test_intervals_between_groups_are_simultaneous_over_all_groups_and_for_odds_over_both_rates():
+    cells = {"a": UNPRIVILEGED, "b": PRIVILEGED, "c": {(1, 1): 3, (1, 0): 7, (0, 1): 5, (0, 0): 15}}
+    frame = rows(**cells)
+    columns = (frame[name] for name in ("true", "predicted", "sex"))
+    table = fairness_report(*columns, positive_label=1, confidence_level=0.9).set_index("metric")
+
+    def spreads(y, level):
+        hits, trials = ([sum(part[y, p] for p in kept) for part in cells.values()] for kept in ([1], [0, 1]))
+        return spread(proportion(hits, trials, level))
+
+    for metric, y in (("true positive rate", 1), ("false positive rate", 0)):
+        for what, estimate in zip(("largest − smallest", "smallest / largest"), spreads(y, 1 - 0.1 / 3), strict=True):
+            row = table.loc[f"{metric}, {what}"]
+            assert row[["lower", "upper"]].tolist() == pytest.approx([float(estimate.lower), float(estimate.upper)])
+    (tpr, tpr_ratio), (fpr, fpr_ratio) = spreads(1, 1 - 0.1 / 6), spreads(0, 1 - 0.1 / 6)
+    for end in ("lower", "upper"):
+        assert table.loc[ODDS[0], end] == pytest.approx(float(max(getattr(tpr, end), getattr(fpr, end))))
+        assert table.loc[ODDS[1], end] == pytest.approx(float(min(getattr(tpr_ratio, end), getattr(fpr_ratio, end))))
+
+
+def test_the_theil_index_has_the_error_of_the_delta_method_and_covers():
+    n, shares = 120, np.array([0.1, 0.75, 0.15])
+    truth = float(theil(*(shares * n), 0.95).value)
+    total, share = 0.0, 0.0
+    for unlucky in range(n + 1):
+        for lucky in range(n + 1 - unlucky):
+            counts = (unlucky, n - unlucky - lucky, lucky)
+            log_mass = math.lgamma(n + 1) - sum(math.lgamma(c + 1) for c in counts)
+            mass = math.exp(log_mass + float(np.log(shares) @ counts))
+            if mass < 1e-9:
+                continue
+            estimate = theil(*counts, 0.95)
+            total += mass * (float(estimate.value) - truth) ** 2
+            share += mass * bool(estimate.lower <= truth <= estimate.upper)
+    assert math.sqrt(total) == pytest.approx(float(theil(*(shares * n), 0.95).std_error), rel=0.03)
+    assert 0.92 < share < 0.97
+
+
+@settings(max_examples=30)
+@given(groups, st.sampled_from([0.5, 0.95, 0.999]))
+def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
+    frame = rows(**dict(zip("abcd", parts, strict=False)))
+    assume(frame[["true", "predicted"]].to_numpy().any())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        table = fairness_report(
+            *(frame[name] for name in ("true", "predicted", "sex")),
+            privileged="a",
+            positive_label=1,
+            by_group=True,
+            confidence_level=level,
+        )
+    assert table.columns.tolist() == ["metric", "definition", "group", "value", "std_error", "lower", "upper"]
+    known = table[table["value"].notna()]
+    assert (known["lower"] <= known["value"] + 1e-12).all()
+    assert (known["value"] <= known["upper"] + 1e-12).all()
+    assert known[["lower", "upper"]].notna().all(axis=None)
+    assert table.loc[table["value"].isna(), ["lower", "upper"]].isna().all(axis=None)
+    bounded = known[~known["metric"].isin(["disparate impact", "Theil index"])]
+    assert bounded[["lower", "upper"]].abs().max(axis=None) <= 1 + 1e-12
+    between = table["metric"].str.contains("largest")
+    assert table.loc[between, "std_error"].isna().all()
+
+
+def test_a_rate_of_0_or_1_is_no_certainty():
+    table = fairness_report([1, 1, 0, 0], [1, 1, 1, 1], list("abab"), positive_label=1, confidence_level=0.95)
+    rate = table.set_index(["metric", "group"]).loc[("true positive rate", "a")]
+    assert (rate["value"], rate["std_error"], rate["upper"]) == (1, 0, 1)
+    assert 0.1 < rate["lower"] < 0.3  # Wilson's, of one row
+
+
+def test_values_are_the_same_with_and_without_intervals():
+    frame = rows(Female=UNPRIVILEGED, Male=PRIVILEGED)
+    with_intervals = report(frame, confidence_level=0.9)
+    assert with_intervals["value"].tolist() == values(frame)
+    pd.testing.assert_frame_equal(with_intervals.iloc[:, :3], report(frame))
 
 
 def test_the_table_says_what_it_shows():
@@ -161,6 +484,8 @@ def test_fairlearn_agrees():
         lambda column: pd.Series(column, dtype="category"),
         lambda column: pd.DataFrame({"a": column}),
         lambda column: pl.DataFrame({"a": column}),
+        lambda column: pa.chunked_array([column[:3], column[3:]]),
+        lambda column: pa.table({"a": column}),
     ],
 )
 def test_columns_of_any_library_are_matched_by_position(column):
@@ -208,7 +533,7 @@ def test_what_is_undefined_is_said_so_and_the_rest_is_there(unprivileged, privil
         assert (METRICS[index] in str(caught[0].message)) == (index in undefined)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        np.testing.assert_array_equal(table["value"], aif360_values(frame))
+        np.testing.assert_allclose(table["value"], aif360_values(frame), rtol=1e-12, atol=1e-15)
 
 
 TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
@@ -225,10 +550,11 @@ TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
         ((TRUE, PREDICTED, pl.Series(["a", None, "b", "b"])), "sensitive_features has missing values"),
         ((TRUE, PREDICTED, ["b", "b", "b", "b"]), "no row with a privileged value"),
         ((TRUE, PREDICTED, ["a", "a", "a", "a"]), "no row with a value that is not privileged"),
-        (([0, 1, 2, 1], PREDICTED, GROUPS), "two labels"),
-        ((TRUE, ["0", "1", "1", "1"], GROUPS), "two labels"),
+        ((TRUE, ["0", "1", "1", "1"], GROUPS), "no label in common"),
         (([0, 0, 2, 2], [0, 0, 2, 2], GROUPS), "positive_label"),
-        ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": GROUPS})), "sensitive_features must be one column"),
+        ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": GROUPS})), r"keys \['a', 'b'\], or a tuple of 2 values"),
+        ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": [1, 2, None, 2]})), "column 'b' has missing values"),
+        ((TRUE, PREDICTED, pd.DataFrame(index=range(4))), "at least one column"),
         ((TRUE, np.zeros((4, 2)), GROUPS), "y_pred must be one column"),
         (([], [], []), "positive_label"),
     ],
@@ -238,7 +564,41 @@ def test_what_cannot_be_compared_is_refused(columns, message):
         fairness_report(*columns, privileged="a", positive_label=1)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"by_group": False}, "privileged must say"),
+        ({"by_group": "yes"}, "by_group must be True, False or None"),
+        ({"confidence_level": 1}, "confidence_level"),
+        ({"privileged": {"gender": "a"}}, r"keys \['gender'\]; sensitive_features has the columns"),
+        ({"privileged": "c"}, "no row with a privileged value"),
+        ({"privileged": ["a", "b"], "by_group": True}, "no row with a value that is not privileged"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        fairness_report(TRUE, PREDICTED, GROUPS, positive_label=1, **parameters)
+
+
+def test_lazy_frames_are_refused_by_name_of_what_takes_them():
+    with pytest.raises(TypeError, match=r"skdp\.engines"):
+        fairness_report(TRUE, PREDICTED, pl.LazyFrame({"a": GROUPS}), positive_label=1)
+
+
+WITHOUT = """
+import sys
+sys.modules["aif360"] = sys.modules["fairlearn"] = None
+from skdp.metrics import fairness_report
+print(fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="a", positive_label=1)["value"].tolist()[:4])
+"""
+
+
+def test_neither_aif360_nor_fairlearn_is_needed():
+    done = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT], capture_output=True, text=True, check=True)
+    assert done.stdout == "[0.5, 2.0, 0.0, 0.5]\n"
+
+
 def test_errors_show_no_value():
-    with pytest.raises(ValueError, match="labels") as caught:
+    with pytest.raises(ValueError, match="label") as caught:
         fairness_report(["secret", "x", "y", "z"], PREDICTED, GROUPS, privileged="a", positive_label="x")
     assert "secret" not in str(caught.value)

@@ -1,0 +1,178 @@
+"""What reports say of the group of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.domain import Domain
+from skdp.local._estimation import ReportEstimator
+from skdp.oracles import FrequencyOracle
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class GroupReports:
+    """The reports of the columns that make up the group of each row.
+
+    Attributes
+    ----------
+    domain : Domain
+        The columns of the group; its cells are the groups.
+    reported : Domain
+        The columns that the reports are of: those of the group, and under "joint" the others too.
+    oracles : tuple of FrequencyOracle
+        The protocol of each reported attribute: one for each column, or a single one for all of them jointly.
+    parts : tuple of ndarray
+        The reports of each attribute, as its oracle has them.
+    """
+
+    domain: Domain
+    reported: Domain
+    oracles: tuple[FrequencyOracle, ...]
+    parts: tuple[NDArray[Any], ...]
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def indicators(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Turn reports into unbiased indicators of the group.
+
+        Yields
+        ------
+        rows : slice
+            Consecutive rows.
+        indicators : ndarray of shape (n_rows, n_groups)
+            The mean of an entry over the coins is 1 if the row is of the group, and 0 otherwise. Each row adds up to 1.
+        """
+        for rows in self._blocks():
+            yield rows, self._of_groups(_outer([_unbiased(oracle, part[rows]) for oracle, part in self._pairs()]))
+
+    def likelihoods(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Say how likely each report is under each reported cell.
+
+        Yields
+        ------
+        rows : slice
+            Consecutive rows.
+        likelihoods : ndarray of shape (n_rows, n_cells)
+            The likelihoods, divided by that under a cell that the report does not support; the cells are those of
+            `reported`.
+        """
+        for rows in self._blocks():
+            yield rows, _outer([_likelihoods(oracle, part[rows]) for oracle, part in self._pairs()])
+
+    def sum_to_groups(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Add up the reported cells of each group.
+
+        Parameters
+        ----------
+        cells : ndarray of shape (n, n_cells)
+            A number for each cell of `reported`.
+
+        Returns
+        -------
+        ndarray of shape (n, n_groups)
+            The sums.
+        """
+        return self._of_groups(cells)
+
+    def _pairs(self) -> list[tuple[FrequencyOracle, NDArray[Any]]]:
+        return list(zip(self.oracles, self.parts, strict=True))
+
+    def _blocks(self) -> Iterator[slice]:
+        step = max(1, _CHUNK // self.reported.size)
+        for start in range(0, len(self), step):
+            yield slice(start, start + step)
+
+    def _of_groups(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        names = self.reported.columns
+        if names == self.domain.columns:
+            return cells
+        axes = {name: axis for axis, name in enumerate(names, start=1)}
+        others = tuple(axis for name, axis in axes.items() if name not in self.domain.columns)
+        table = cells.reshape(-1, *self.reported.sizes).sum(axis=others, keepdims=True)
+        order = [axes[name] for name in self.domain.columns]
+        return table.transpose(0, *order, *others).reshape(len(cells), -1)
+
+
+def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports:
+    """Read the reports of the columns that make up the group.
+
+    Parameters
+    ----------
+    reports : what the encoder's `transform` returns
+        Privatised rows.
+    encoder : local transformer
+        Fitted, with ``strategy="split"`` or ``"joint"``, or of a single column.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder.
+
+    Returns
+    -------
+    GroupReports
+        The reports.
+
+    Raises
+    ------
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If it is no local transformer of categories.
+    ValueError
+        If its reports say nothing, or of another column in each row; if a column is none of its; if the reports are of
+        another encoder.
+    """
+    if not isinstance(encoder, ReportEstimator):
+        name = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
+        raise TypeError(f"encoder must be a fitted local transformer, as RandomizedResponseEncoder is; got {name}")
+    check_is_fitted(encoder)
+    domain = encoder.domain_
+    chosen = _choose_columns(columns, domain)
+    if encoder._strategy == "sample" and len(domain.columns) > 1:
+        raise ValueError("under strategy='sample' a row reports one of its columns only; use 'split' or 'joint'")
+    if any(oracle.p == oracle.q for oracle in encoder.oracles_):
+        raise ValueError("the encoder's epsilon is so small that its reports say nothing")
+    parts, _ = encoder._read_reports(reports)
+    if len(encoder.oracles_) == 1:
+        return GroupReports(domain.select(chosen), domain, encoder.oracles_, tuple(parts))
+    places = [domain.columns.index(name) for name in chosen]
+    of_group = domain.select(chosen)
+    return GroupReports(
+        of_group, of_group, tuple(encoder.oracles_[place] for place in places), tuple(parts[place] for place in places)
+    )
+
+
+def _choose_columns(columns: Any, domain: Domain) -> list[Any]:
+    if columns is None:
+        return list(domain.columns)
+    chosen = list(columns) if isinstance(columns, list) else [columns]
+    if not chosen or len(set(chosen)) < len(chosen) or any(name not in domain.columns for name in chosen):
+        raise ValueError(f"columns must be distinct ones of {list(domain.columns)}, got {chosen}")
+    return chosen
+
+
+def _unbiased(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.float64]:
+    """Return unbiased indicators that add up to 1 in each row: the nearest ones to those of the oracle."""
+    indicators: NDArray[np.float64] = oracle.unbiased(reports)
+    indicators += (1 - indicators.sum(axis=1, keepdims=True)) / oracle.k
+    return indicators
+
+
+def _likelihoods(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.float64]:
+    ratio = float(oracle.support_ratio)
+    return np.where(oracle.supports(reports), ratio, 1.0)
+
+
+def _outer(factors: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Multiply the vectors of each row, the last factor's entries fastest."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = (product[:, :, np.newaxis] * factor[:, np.newaxis, :]).reshape(len(product), -1)
+    return product

@@ -1,0 +1,216 @@
+"""Fairlearn's optimisers with groups that are only known from privatised reports."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from skdp.metrics._debiased_fairness import check_choice
+from skdp.metrics._group_joint import joint_distribution, read_labels
+from skdp.metrics._group_reports import read_groups
+
+CONSTRAINTS = ("equalized_odds", "true_positive_rate_parity", "demographic_parity")
+
+
+class _GivenScores(ClassifierMixin, BaseEstimator):
+    """Predict the single column of X: predictions that were made elsewhere."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any = None) -> _GivenScores:
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        return np.asarray(X, float).reshape(len(X), -1)[:, 0]
+
+
+def private_threshold_optimizer(
+    y_true: Any,
+    y_pred: Any,
+    reports: Any,
+    encoder: Any,
+    *,
+    positive_label: Any,
+    columns: Any = None,
+    constraints: str = "equalized_odds",
+    n_rows: int = 100_000,
+    **options: Any,
+) -> Any:
+    """Fit fairlearn's `ThresholdOptimizer` on the inverted distribution of labels, scores and groups.
+
+    Parameters
+    ----------
+    y_true : array-like or series of shape (n_samples,), or dataframe of one column
+        True labels. Of several classes, all but the positive one count as negative.
+    y_pred : array-like or series of shape (n_samples,), or dataframe of one column
+        Numbers: predictions of 0 and 1, or scores rounded to a few levels, as each level costs precision.
+    reports : what the encoder's `transform` returns
+        The privatised groups, a row for each label, matched by position.
+    encoder : local transformer
+        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    positive_label : label
+        The favourable label.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder.
+    constraints : str, default="equalized_odds"
+        As for `ThresholdOptimizer`.
+    n_rows : int, default=100_000
+        The optimiser counts rows: of how many rows the table that stands for the distribution is made.
+    **options : object
+        Further parameters of `ThresholdOptimizer`.
+
+    Returns
+    -------
+    fairlearn.postprocessing.ThresholdOptimizer
+        Fitted. Its `predict` takes scores as X, of shape (n, 1), and as ``sensitive_features`` the *true* groups (a
+        frame of the group's columns, if they are several): asked of the person when the decision is made, not kept. A
+        report in place of the true group is not fair by this rule, as the rule would depend on the report's noise.
+
+    Raises
+    ------
+    ImportError
+        If fairlearn is not installed.
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If it is no local transformer of categories.
+    ValueError
+        If lengths differ, a label is missing, y_pred holds no numbers, the reports are of another encoder, a parameter
+        is out of range, or a group is estimated to have rows of one label only.
+
+    Notes
+    -----
+    **Privacy.** As far as the groups of the reports are concerned, post-processing: free, and repeatable. The labels
+    and scores are used as they are.
+
+    The table has a row for each 1 / n_rows of the inverted distribution, repaired by ``postprocess="simplex"``.
+
+    References
+    ----------
+    .. [1] M. Hardt, E. Price, N. Srebro (2016). Equality of opportunity in supervised learning. NeurIPS.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> qualified = ([1] * 2_000 + [0] * 2_000) + ([1] * 3_000 + [0] * 3_000)
+    >>> hired = ([1] * 1_200 + [0] * 2_600 + [1] * 200) + ([1] * 2_400 + [0] * 600 + [1] * 900 + [0] * 2_100)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> optimizer = private_threshold_optimizer(qualified, hired, reports, encoder, positive_label=1)
+    >>> scores = pd.DataFrame({"score": hired})
+    >>> fair = optimizer.predict(scores, sensitive_features=people["sex"], random_state=0)
+    >>> pd.Series(fair).groupby([people["sex"], qualified]).mean().round(2).to_dict()
+    {('Female', 0): 0.23, ('Female', 1): 0.66, ('Male', 0): 0.25, ('Male', 1): 0.67}
+    """
+    postprocessing = _import_fairlearn("postprocessing")
+    groups = read_groups(reports, encoder, columns)
+    labels, scores = read_labels(groups, y_true=y_true, y_pred=y_pred)
+    if scores.categories.dtype.kind not in "biuf":
+        raise ValueError("y_pred must hold numbers: predictions of 0 and 1, or scores")
+    if not isinstance(n_rows, int) or n_rows < 1000:
+        raise ValueError(f"n_rows must be an integer of at least 1000, got {n_rows!r}")
+    positive = labels.isin([positive_label]).astype(np.int8)
+    joint = joint_distribution(positive, scores, reports, encoder, columns=columns, postprocess="simplex")
+    repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
+    rows = joint.index.to_frame(index=False).loc[np.repeat(np.arange(len(joint)), repeats)].reset_index(drop=True)
+    names = list(groups.domain.columns)
+    if rows.groupby(names, observed=True)["y_true"].nunique().min() < 2:
+        raise ValueError("a group is estimated to have rows of one label only: too few rows for this much noise")
+    sensitive = rows[names[0]] if len(names) == 1 else rows[names]
+    optimizer = postprocessing.ThresholdOptimizer(
+        estimator=_GivenScores(), prefit=True, predict_method="predict", constraints=constraints, **options
+    )
+    return optimizer.fit(rows[["y_pred"]].astype(float), rows["y_true"], sensitive_features=sensitive)
+
+
+def private_parity(
+    encoder: Any, *, constraint: str = "equalized_odds", columns: Any = None, difference_bound: float = 0.01
+) -> Any:
+    """Make a constraint for fairlearn's reductions that takes reports for sensitive features.
+
+    Parameters
+    ----------
+    encoder : local transformer
+        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    constraint : {"equalized_odds", "true_positive_rate_parity", "demographic_parity"}, default="equalized_odds"
+        What shall be alike in all groups: the true and false positive rates, the former alone, or the selection rate.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder.
+    difference_bound : float, default=0.01
+        How far the rate of a group may be from that of all, at least 0.
+
+    Returns
+    -------
+    fairlearn.reductions.ClassificationMoment
+        For `ExponentiatedGradient`, whose `fit` takes the reports as ``sensitive_features``; labels must be 0 and 1.
+        It raises a ValueError there if the reports are of another encoder or a group is too small for so much noise.
+
+    Raises
+    ------
+    ImportError
+        If fairlearn is not installed.
+    ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    **Privacy.** As far as groups are concerned, learning is post-processing of reports: free, and repeatable. Features
+    and labels are used as they are, and the model may reveal them.
+
+    Where fairlearn's own constraints count the rows of a group, this one adds up the unbiased indicators of the
+    reports, so a classifier's rates are those under the inverted distribution of labels, predictions and groups. A
+    classifier that does not look at the report may instead be learnt with the reports as sensitive features of
+    fairlearn's `EqualizedOdds`: equal odds among reported groups are equal odds among true ones ([1]_, lemma 1), but a
+    difference of d among the former is one of d / f among the latter, with the factor f of `debiased_fairness`.
+
+    References
+    ----------
+    .. [1] H. Mozannar, M. Ohannessian, N. Srebro (2020). Fair learning with private demographic data. ICML.
+       arXiv:2002.11651
+    .. [2] A. Agarwal et al. (2018). A reductions approach to fair classification. ICML.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from fairlearn.reductions import ExponentiatedGradient
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdp import RandomizedResponseEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> people = pd.DataFrame({"sex": rng.choice(["Female", "Male"], 4_000)})
+    >>> X = pd.DataFrame({"score": rng.normal(size=4_000) + (people["sex"] == "Male")})
+    >>> y = (X["score"] + rng.normal(size=4_000) > 0.5).astype(int)
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> parity = private_parity(encoder, constraint="demographic_parity")
+    >>> model = ExponentiatedGradient(LogisticRegression(), parity)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # fairlearn's own, about pandas
+    ...     model.fit(X, y, sensitive_features=reports)
+    ExponentiatedGradient(...)
+    >>> pd.Series(model.predict(X, random_state=0)).groupby(people["sex"]).mean().round(2).to_dict()
+    {'Female': 0.49, 'Male': 0.53}
+    """
+    check_choice("constraint", constraint, CONSTRAINTS)
+    if not isinstance(difference_bound, int | float) or not difference_bound >= 0:
+        raise ValueError(f"difference_bound must be a number of at least 0, got {difference_bound!r}")
+    _import_fairlearn("reductions")
+    # Its class inherits from fairlearn's, so its module cannot be imported without.
+    from skdp.metrics._parity_moment import PrivateParity
+
+    return PrivateParity(encoder, constraint, columns, float(difference_bound))
+
+
+def _import_fairlearn(module: str) -> Any:
+    try:
+        return import_module(f"fairlearn.{module}")
+    except ImportError as error:
+        raise ImportError("this needs fairlearn: pip install skdp[fairness]") from error

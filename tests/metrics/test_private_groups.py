@@ -1,0 +1,389 @@
+import itertools
+import pickle
+import sys
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from skdp import RandomizedResponseEncoder
+from skdp.local import SubsetSelectionEncoder, UnaryEncodingTransformer
+from skdp.metrics import (
+    fairness_report,
+    joint_distribution,
+    posterior_groups,
+    private_parity,
+    private_reweighing,
+    private_threshold_optimizer,
+)
+
+pytest.importorskip("fairlearn")
+pytest.importorskip("aif360")
+
+BOTH = {"race": ["Black", "Other", "White"], "sex": ["Female", "Male"]}
+SEX = {"sex": ["Female", "Male"]}
+ENCODERS = [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder]
+CERTAIN = 80.0
+
+
+def table(n=4_000, seed=0):
+    rng = np.random.default_rng(seed)
+    race, sex = rng.choice(BOTH["race"], n, p=[0.3, 0.2, 0.5]), rng.choice(BOTH["sex"], n, p=[0.4, 0.6])
+    good = 0.6 * (sex == "Male") + 0.2 * (race == "White")
+    score = rng.normal(size=n) + good
+    true = (score + rng.normal(size=n) > 0.7).astype(int)
+    predicted = (score + 0.5 * rng.normal(size=n) > 0.7).astype(int)
+    return pd.DataFrame({"race": race, "sex": sex}), pd.DataFrame({"score": score}), true, predicted
+
+
+def encode(make, people, epsilon, **parameters):
+    if make is UnaryEncodingTransformer and epsilon == CERTAIN:
+        parameters["variant"] = "symmetric"
+    encoder = make(epsilon, categories={name: BOTH[name] for name in people}, random_state=0, **parameters)
+    return encoder, encoder.fit_transform(people)
+
+
+@contextmanager
+def quiet():
+    """Ignore what pandas says of fairlearn's use of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def gap(predictions, true, groups, label):
+    """The true difference of a rate between the two sexes."""
+    rates = pd.Series(predictions)[true == label].groupby(groups.to_numpy()[true == label]).mean()
+    return rates.max() - rates.min()
+
+
+# --- posterior groups -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", ENCODERS)
+@pytest.mark.parametrize("strategy", ["split", "joint"])
+def test_posteriors_follow_bayes_rule(make, strategy):
+    people, _, true, _ = table(300)
+    encoder, reports = encode(make, people, 1.5, strategy=strategy)
+    found = posterior_groups(true, None, reports, encoder)
+    assert found.columns.tolist() == list(itertools.product(*BOTH.values()))
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    prior = joint_distribution(true, None, reports, encoder, postprocess="simplex")["count"]
+    parts, _ = encoder._read_reports(reports)
+    supports = [oracle.supports(part) for oracle, part in zip(encoder.oracles_, parts, strict=True)]
+    for row in range(0, 300, 37):
+        weights = []
+        for place, (i, j) in enumerate(itertools.product(range(3), range(2))):
+            chance = prior.loc[true[row]].iloc[place]
+            for oracle, support, value in zip(
+                encoder.oracles_, supports, [place] if strategy == "joint" else [i, j], strict=True
+            ):
+                # The chance of a report given a value depends on whether it supports the value, up to a factor.
+                chance *= float(oracle.support_ratio) if support[row, value] else 1.0
+            weights.append(chance)
+        np.testing.assert_allclose(found.loc[row], np.array(weights) / sum(weights))
+
+
+def test_posteriors_of_randomised_response_add_up_to_the_inverted_counts():
+    people, _, true, predicted = table()
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    joint = joint_distribution(true, predicted, reports, encoder)["count"]
+    assert (joint > 0).all()
+    found = posterior_groups(true, predicted, reports, encoder).groupby([true, predicted]).sum()
+    np.testing.assert_allclose(found.to_numpy().ravel(), joint)
+
+
+def test_posteriors_of_some_columns_are_sums():
+    people, _, true, _ = table(300)
+    encoder, reports = encode(SubsetSelectionEncoder, people, 1.0, strategy="joint")
+    every = posterior_groups(true, None, reports, encoder)
+    found = posterior_groups(true, None, reports, encoder, columns="sex")
+    expected = every.T.groupby(level="sex").sum().T
+    np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("make", ENCODERS)
+def test_posteriors_without_noise_are_the_groups(make):
+    people, _, true, predicted = table(200)
+    encoder, reports = encode(make, people, CERTAIN, strategy="joint")
+    found = posterior_groups(true, predicted, reports, encoder)
+    assert found.idxmax(axis=1).tolist() == list(people.itertuples(index=False, name=None))
+    np.testing.assert_allclose(found.max(axis=1), 1)
+
+
+# --- aif360's reweighing ----------------------------------------------------------------------------------------------
+
+
+def reweigh(true, groups, weights=None):
+    """Return aif360's weights for known groups, or its metric under given weights."""
+    from aif360.algorithms.preprocessing.reweighing import Reweighing
+    from aif360.datasets import BinaryLabelDataset
+    from aif360.metrics import BinaryLabelDatasetMetric
+
+    frame = pd.DataFrame({"sex": (groups == "Male").to_numpy() * 1.0, "y": true * 1.0})
+    dataset = BinaryLabelDataset(df=frame, label_names=["y"], protected_attribute_names=["sex"])
+    sides = {"unprivileged_groups": [{"sex": 0.0}], "privileged_groups": [{"sex": 1.0}]}
+    if weights is None:
+        return Reweighing(**sides).fit_transform(dataset).instance_weights
+    dataset.instance_weights = weights
+    return BinaryLabelDatasetMetric(dataset, **sides).mean_difference()
+
+
+@pytest.mark.parametrize("make", ENCODERS)
+@pytest.mark.parametrize("method", ["unbiased", "posterior"])
+def test_weights_without_noise_are_those_of_aif360(make, method):
+    people, _, true, _ = table(500)
+    encoder, reports = encode(make, people[["sex"]], CERTAIN)
+    found = private_reweighing(true, reports, encoder, privileged="Male", positive_label=1, method=method)
+    np.testing.assert_allclose(found, reweigh(true, people["sex"]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", ENCODERS)
+def test_unbiased_weights_make_labels_and_true_groups_independent(make):
+    people, _, true, _ = table(40_000)
+    encoder, reports = encode(make, people, 2.0, strategy="joint")
+    given = {"privileged": "Male", "positive_label": 1, "columns": "sex"}
+    before = reweigh(true, people["sex"], np.ones(len(true)))
+    found = {
+        method: reweigh(true, people["sex"], private_reweighing(true, reports, encoder, method=method, **given))
+        for method in ("unbiased", "posterior")
+    }
+    assert before < -0.15
+    assert abs(found["unbiased"]) < 0.03
+    assert found["posterior"] < -0.03  # it keeps some of the difference, as its notes say
+
+
+def test_the_mean_weight_over_the_coins_is_that_of_the_true_group():
+    """Exact for given factors: the channel times the weights of the reports."""
+    people, _, true, _ = table()
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    weights = private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
+    joint = joint_distribution(true, None, reports, encoder)["count"].to_numpy().reshape(2, 2)
+    factors = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0) / joint.sum() / joint
+    channel = np.array(encoder.channel()[0], float)
+    seen = (reports["sex"] == "Male").to_numpy()
+    for label in (0, 1):
+        by_report = [weights[(true == label) & (seen == male)][0] for male in (False, True)]
+        np.testing.assert_allclose(channel @ by_report, factors[label])
+
+
+def test_weights_serve_a_classifier():
+    people, X, true, _ = table(20_000)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 3.0)
+    weights = private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
+    assert (weights > 0).all()
+    features = X.assign(sex=(people["sex"] == "Male") * 1.0)
+    gaps = []
+    for weight in (None, weights):
+        model = LogisticRegression().fit(features, true, sample_weight=weight)
+        gaps.append(np.ptp(pd.Series(model.predict(features)).groupby(people["sex"]).mean()))
+    assert gaps[1] < 0.6 * gaps[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "sample"}, "method must be one of"),
+        ({"privileged": "male"}, "does not declare"),
+        ({"positive_label": "yes"}, "labels that equal positive_label, and others"),
+        ({"y_true": [1, 0]}, "same length"),
+    ],
+)
+def test_arguments_of_reweighing_are_checked(change, message):
+    people, _, true, _ = table(50)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    given = {"y_true": true, "reports": reports, "encoder": encoder, "privileged": "Male", "positive_label": 1}
+    with pytest.raises(ValueError, match=message):
+        private_reweighing(**given | change)
+
+
+def test_a_group_without_a_label_cannot_be_weighted():
+    people, _, _, _ = table(200)
+    true = ((people["sex"] == "Male") & (np.arange(200) % 2 == 0)).astype(int)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
+    with pytest.raises(ValueError, match="no row of a group"):
+        private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
+
+
+# --- fairlearn's threshold optimiser ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", ENCODERS)
+def test_the_threshold_optimiser_equalises_the_odds_of_true_groups(make):
+    people, _, true, predicted = table(40_000)
+    encoder, reports = encode(make, people, 2.0, strategy="joint")
+    optimizer = private_threshold_optimizer(true, predicted, reports, encoder, positive_label=1, columns="sex")
+    fair = optimizer._pmf_predict(predicted[:, np.newaxis], sensitive_features=people["sex"])[:, 1]
+    for label in (0, 1):
+        assert gap(predicted, true, people["sex"], label) > 0.1
+        assert gap(fair, true, people["sex"], label) < 0.06
+
+
+def test_without_noise_the_threshold_optimiser_is_that_of_known_groups():
+    from fairlearn.postprocessing import ThresholdOptimizer
+
+    people, X, true, _ = table(2_000)
+    scores = X["score"].round(0)
+    encoder, reports = encode(RandomizedResponseEncoder, people, CERTAIN, strategy="joint")
+    own = private_threshold_optimizer(true, scores, reports, encoder, positive_label=1, n_rows=2_000)
+    known = ThresholdOptimizer(estimator=own.estimator, prefit=True, predict_method="predict")
+    known.set_params(constraints="equalized_odds").fit(scores.to_frame(), true, sensitive_features=people)
+    expected = known._pmf_predict(scores.to_frame(), sensitive_features=people)
+    np.testing.assert_allclose(own._pmf_predict(scores.to_frame(), sensitive_features=people), expected, atol=1e-9)
+
+
+def test_other_constraints_and_options_reach_fairlearn():
+    people, _, true, predicted = table(20_000)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 2.0)
+    optimizer = private_threshold_optimizer(
+        true, predicted, reports, encoder, positive_label=1, constraints="demographic_parity", grid_size=50
+    )
+    assert optimizer.grid_size == 50
+    fair = optimizer._pmf_predict(predicted[:, np.newaxis], sensitive_features=people["sex"])[:, 1]
+    assert np.ptp(pd.Series(fair).groupby(people["sex"]).mean()) < 0.05
+    again = pickle.loads(pickle.dumps(optimizer))
+    np.testing.assert_array_equal(
+        again.predict(predicted[:, np.newaxis], sensitive_features=people["sex"], random_state=0),
+        optimizer.predict(predicted[:, np.newaxis], sensitive_features=people["sex"], random_state=0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y_pred": ["yes"] * 50}, "y_pred must hold numbers"),
+        ({"n_rows": 10}, "n_rows"),
+        ({"positive_label": "yes"}, "one label only"),
+        ({"columns": "age"}, "columns must be"),
+    ],
+)
+def test_arguments_of_the_threshold_optimiser_are_checked(change, message):
+    people, _, true, predicted = table(50)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
+    given = {"y_true": true, "y_pred": predicted, "reports": reports, "encoder": encoder, "positive_label": 1}
+    with pytest.raises(ValueError, match=message):
+        private_threshold_optimizer(**given | change)
+
+
+# --- fairlearn's reductions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("constraint", ["equalized_odds", "true_positive_rate_parity", "demographic_parity"])
+@pytest.mark.parametrize("make", ENCODERS)
+def test_without_noise_the_constraint_is_that_of_fairlearn(make, constraint):
+    from fairlearn.reductions import DemographicParity, EqualizedOdds, TruePositiveRateParity
+
+    theirs = {
+        "equalized_odds": EqualizedOdds,
+        "true_positive_rate_parity": TruePositiveRateParity,
+        "demographic_parity": DemographicParity,
+    }[constraint](difference_bound=0.05)
+    people, X, true, predicted = table(500)
+    encoder, reports = encode(make, people[["sex"]], CERTAIN)
+    own = private_parity(encoder, constraint=constraint, difference_bound=0.05)
+    own.load_data(X, true, sensitive_features=reports)
+    with quiet():
+        theirs.load_data(X, true, sensitive_features=people["sex"])
+    assert len(own.index) == len(theirs.index)
+    np.testing.assert_allclose(own.gamma(lambda X: predicted), theirs.gamma(lambda X: predicted), atol=1e-9)
+    np.testing.assert_allclose(own.bound(), theirs.bound())
+    multipliers = np.random.default_rng(0).random(len(own.index))
+    weights = [moment.signed_weights(pd.Series(multipliers, index=moment.index)).to_numpy() for moment in (own, theirs)]
+    np.testing.assert_allclose(*weights, atol=1e-9)
+
+
+def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
+    people, X, true, predicted = table(500)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    moment = private_parity(encoder)
+    moment.load_data(X, true, sensitive_features=reports)
+    multipliers = pd.Series(np.random.default_rng(0).random(len(moment.index)), index=moment.index)
+    projected = moment.project_lambda(multipliers)
+    gamma = moment.gamma(lambda X: predicted)
+    assert (projected >= 0).all()
+    assert projected.sum() < multipliers.sum()
+    assert projected @ gamma == pytest.approx(multipliers @ gamma)
+
+
+def test_the_constraint_holds_for_true_groups_where_that_on_reports_falls_short():
+    from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
+
+    people, X, true, _ = table(20_000)
+    features = X.assign(noise=np.random.default_rng(1).normal(size=len(X)) + (people["sex"] == "Male"))
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.5)
+    bound, gaps = 0.05, []
+    for constraint, groups in (
+        (EqualizedOdds(difference_bound=bound), reports["sex"]),
+        (private_parity(encoder, difference_bound=bound), reports),
+    ):
+        model = ExponentiatedGradient(LogisticRegression(), constraint, max_iter=10)
+        with quiet():
+            model.fit(features, true, sensitive_features=groups)
+        chances = model._pmf_predict(features)[:, 1]
+        gaps.append(max(gap(chances, true, people["sex"], label) for label in (0, 1)))
+    assert gaps[0] > 2 * bound  # a difference of the bound among reports is a larger one among the true groups
+    assert gaps[1] < 2 * bound + 0.04
+    moment = pickle.loads(pickle.dumps(model)).constraints
+    assert type(moment).__name__ == "PrivateParity"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"constraint": "error_rate_parity"}, "constraint must be one of"),
+        ({"difference_bound": -1}, "difference_bound"),
+    ],
+)
+def test_parameters_of_the_constraint_are_checked(change, message):
+    with pytest.raises(ValueError, match=message):
+        private_parity(RandomizedResponseEncoder(), **change)
+
+
+@pytest.mark.parametrize(
+    ("y", "rows", "message"),
+    [
+        (np.full(50, 2), 50, "labels 0 and 1 only"),
+        (np.arange(50) % 2, 49, "50 labels, sensitive_features has 49"),
+        (np.r_[1, np.zeros(49)], 50, "no row of a label"),
+    ],
+)
+def test_data_of_the_constraint_are_checked(y, rows, message):
+    people, X, _, _ = table(50)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    with pytest.raises(ValueError, match=message):
+        private_parity(encoder).load_data(X, y, sensitive_features=reports[:rows])
+
+
+# --- without the other libraries --------------------------------------------------------------------------------------
+
+
+def test_without_fairlearn_it_says_what_to_install(monkeypatch):
+    people, _, true, predicted = table(50)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    for module in ("fairlearn.postprocessing", "fairlearn.reductions"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
+        private_threshold_optimizer(true, predicted, reports, encoder, positive_label=1)
+    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
+        private_parity(encoder)
+
+
+def test_without_aif360_it_says_what_to_install(monkeypatch):
+    people, _, true, _ = table(50)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
+    monkeypatch.setitem(sys.modules, "aif360.datasets", None)
+    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
+        private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
+
+
+def test_the_posterior_is_no_replacement_for_the_debiased_metrics():
+    """Rates weighted by the posterior are too alike, as the notes say."""
+    people, _, true, predicted = table(40_000)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    male = posterior_groups(true, None, reports, encoder)["Male"]
+    rates = [np.average(predicted, weights=weights) for weights in (1 - male, male)]
+    truth = fairness_report(true, predicted, people["sex"], privileged="Male", positive_label=1)["value"][0]
+    assert truth < rates[0] - rates[1] < 0
