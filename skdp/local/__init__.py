@@ -7,6 +7,7 @@ from skdp.local._local_hashing import LocalHashingEncoder
 from skdp.local._numeric_perturber import NumericPerturber
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._permanent import SecretKey
+from skdp.local._posterior_features import PosteriorFeatures
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._rappor import RapporEncoder
 from skdp.local._rappor_tally import RapporTally
@@ -22,6 +23,7 @@ __all__ = [
     "LocalHashingEncoder",
     "NumericPerturber",
     "OnFitOnly",
+    "PosteriorFeatures",
     "RandomizedResponseEncoder",
     "RapporEncoder",
     "RapporTally",

@@ -1,0 +1,374 @@
+"""Features that take the noise into account: how likely each value is, given the report."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import CallCounter, as_asked, read_input
+from skdp.frames import read_table
+from skdp.local._base import LocalTransformer
+from skdp.local._report_columns import read_report_table, read_sampled
+from skdp.oracles import POSTPROCESSORS, FrequencyOracle
+from skdp.privacy import PrivacyGuarantee
+
+
+class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
+    """Privatise rows, and give a model the probability of each true value instead of the raw report.
+
+    A report is weak evidence. What it says of the true value v is ``P(v | report)``, which by Bayes' rule is
+    proportional to ``P(v) P(report | v)``: the likelihood is known from the protocol, and the prior ``P(v)`` is
+    estimated from the reports of `fit`. The features have a column for each declared value, ``<column>_<value>``; those
+    of an attribute add up to 1 in each row.
+
+    Parameters
+    ----------
+    encoder : local transformer
+        What privatises, with frequency oracles: `RandomizedResponseEncoder`, `UnaryEncodingTransformer`,
+        `SubsetSelectionEncoder`, `LocalHashingEncoder`, `HadamardResponseEncoder` or `FrequencyOracleEncoder`. With
+        ``privatize=True`` it is cloned, and the original is never fitted.
+    privatize : bool, default=True
+        False if the rows are reports already: `encoder` must then be fitted, and is used as it is. Where scikit-learn
+        clones (cross-validation, grid search), wrap it: ``FrozenEstimator(encoder)``.
+    postprocess : str, default="simplex"
+        How the counts behind the prior are made of the unbiased estimates, as for `estimate_counts`: any name but
+        "none", whose counts may be negative.
+
+    Attributes
+    ----------
+    encoder_ : local transformer
+        The fitted encoder: its `channel`, `tally` and `estimate_counts` are for its reports.
+    prior_ : list of ndarray of shape (k,)
+        For each attribute, the estimated probability of each of its values; all are positive.
+    guarantee_ : PrivacyGuarantee
+        What each call of `fit`, `fit_transform` or `transform` promises to the records of its rows.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, if X had string names.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `fit`, if a parameter is not as described.
+
+    See Also
+    --------
+    UnaryEncodingTransformer : With ``output="unbiased"``, features whose means are the estimated frequencies.
+    sklearn.preprocessing.OneHotEncoder : Takes a report for the truth.
+
+    Notes
+    -----
+    **Privacy.** Local model. The encoder randomises each record; everything after that, the prior included, is computed
+    from reports alone: post-processing, free. **Each call is a release, `fit` too**, as it needs reports for its prior:
+    `fit`, `fit_transform` and `transform` each charge the encoder's ledger once with `guarantee_`. In a Pipeline, the
+    training rows are released once (`fit_transform`), and each set of rows to predict for once more. What ``fit(X)``
+    and then ``transform(X)`` release of the same rows costs twice. With ``privatize=False`` nothing is released or
+    charged. `prior_` is an estimate from privatised data, and as public as the reports.
+
+    Every oracle here reports with only two likelihoods: a report is r times likelier under the values that it supports
+    than under the others, with r = e^epsilon of the attribute (of unary encoding, ``p (1 - q) / ((1 - p) q)`` for each
+    bit that is 1). So ``P(v | report)`` is proportional to ``P(v)`` times r or 1 ([1]_). Under ``strategy="sample"``,
+    an attribute that a record does not report keeps its prior.
+
+    The prior is ``(count + 1) / (n + k)``: that an estimated count is 0 does not rule a value out. It is that of the
+    attribute alone: how columns go together is for the model to learn (or for ``strategy="joint"``). Features of rows
+    in which columns correlate are not the posterior given all reports of the row.
+
+    The gain is small, and not for every model. With randomised response the posterior is a linear function of the
+    one-hot report, so that a linear model differs by its penalty only. Measured on Adult (five private columns, epsilon
+    1 and 4 each), logistic regression gains up to .004 of AUC over raw reports, most with optimised unary encoding, and
+    histogram trees lose up to .006: they do better with the bits.
+
+    References
+    ----------
+    .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
+       algorithms. PODS.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import UnaryEncodingTransformer
+    >>> people = pd.DataFrame({"job": ["clerk"] * 700 + ["sales"] * 250 + ["farm"] * 50})
+    >>> bits = UnaryEncodingTransformer(2.0, categories={"job": ["clerk", "farm", "sales"]}, random_state=0)
+    >>> features = PosteriorFeatures(bits)
+    >>> features.fit_transform(people).round(2).head(3)
+       job_clerk  job_farm  job_sales
+    0       0.93      0.02       0.05
+    1       0.93      0.02       0.05
+    2       0.66      0.08       0.26
+    >>> [prior.round(2).tolist() for prior in features.prior_]
+    [[0.66, 0.08, 0.26]]
+    """
+
+    def __init__(self, encoder: Any, *, privatize: bool = True, postprocess: str = "simplex") -> None:
+        self.encoder = encoder
+        self.privatize = privatize
+        self.postprocess = postprocess
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        """Privatise rows to estimate the prior from their reports. A release: it charges the ledger.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values; with ``privatize=False``, reports.
+        y : None
+            Ignored.
+        **params : dict
+            Metadata for the `transform` of the encoder, such as ``record_id``.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is not as described, or the encoder refuses the rows.
+        NotFittedError
+            With ``privatize=False``, if the encoder is not fitted.
+        BudgetExceeded
+            If the ledger of the encoder does not cover the release.
+        """
+        self._learn(X, y, self._route("fit", params))
+        if self._privatize:
+            # As everywhere, a seeded stream starts anew with `fit`, so that fit and transform equal fit_transform.
+            self.encoder_._calls = CallCounter()
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Privatise rows once, estimate the prior from their reports, and return their features.
+
+        Not the same as ``fit(X).transform(X)``, which is two releases (of the same reports, if the coins are seeded).
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            As for `fit`.
+        y : None
+            Ignored.
+        **params : dict
+            As for `fit`.
+
+        Returns
+        -------
+        same kind as X
+            As for `transform`.
+
+        Raises
+        ------
+        TypeError, ValueError, NotFittedError, BudgetExceeded
+            As for `fit`.
+        """
+        return as_asked(self, self._features(self._learn(X, y, self._route("fit_transform", params))))
+
+    def transform(self, X: Any, **params: Any) -> Any:
+        """Privatise rows, a new release at every call, and return their features.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values; with ``privatize=False``, reports.
+        **params : dict
+            Metadata for the `transform` of the encoder, such as ``record_id``.
+
+        Returns
+        -------
+        same kind as X
+            The probability of each value of each attribute, by the prior of `fit`; with the row index of X.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If the encoder refuses the rows.
+        BudgetExceeded
+            If the ledger of the encoder does not cover the release.
+        """
+        check_is_fitted(self, "prior_")
+        params = self._route("transform", params)
+        if not self._privatize:
+            read_input(self, X, reset=False)
+            return as_asked(self, self._features(X))
+        return as_asked(self, self._features(self.encoder_.transform(X, **params)))
+
+    def _route(self, caller: str, params: dict[str, Any]) -> dict[str, Any]:
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, caller, **params)["encoder"]["transform"]
+        return params
+
+    def _learn(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
+        """Set all that is fitted, and return the reports of the rows."""
+        encoder = self._check_parameters()
+        if self.privatize:
+            encoder = clone(encoder)
+            # Only the outer setting counts, or reports might become another kind of frame than X.
+            encoder.set_output(transform="default")
+            encoder.fit(X, y)
+            source = encoder
+        else:
+            check_is_fitted(encoder)
+            read_input(self, X, reset=True)
+            source = self
+        names = _names(encoder, list(map(str, encoder.domain_.columns)))
+        if len(set(names)) < len(names):
+            raise ValueError("two columns of the output would have the same name; rename columns or categories")
+        reports = encoder.transform(X, **params) if self.privatize else X
+        self.prior_ = _estimate_prior(encoder, reports, self.postprocess)
+        self.encoder_ = encoder
+        self._privatize = bool(self.privatize)
+        self.n_features_in_ = source.n_features_in_
+        if hasattr(source, "feature_names_in_"):
+            self.feature_names_in_ = source.feature_names_in_
+        else:
+            self.__dict__.pop("feature_names_in_", None)
+        return reports
+
+    def _check_parameters(self) -> LocalTransformer:
+        if not isinstance(self.privatize, bool | np.bool_):
+            raise TypeError(f"privatize must be True or False, got {type(self.privatize).__name__}")
+        if not isinstance(self.postprocess, str) or self.postprocess not in {*POSTPROCESSORS} - {"none"}:
+            wanted = [name for name in POSTPROCESSORS if name != "none"]
+            raise ValueError(f"postprocess must be one of {wanted}, got {self.postprocess!r}")
+        encoder = self.encoder.estimator if isinstance(self.encoder, FrozenEstimator) else self.encoder
+        if not isinstance(encoder, LocalTransformer):
+            raise TypeError(
+                "encoder must be a local transformer with frequency oracles, such as RandomizedResponseEncoder(), got "
+                f"{type(encoder).__name__}"
+            )
+        return encoder
+
+    def _features(self, reports: Any) -> Any:
+        encoder = self.encoder_
+        parts, n = encoder._read_reports(reports)
+        blocks = [
+            posterior(oracle, part, prior)
+            for oracle, part, prior in zip(encoder.oracles_, parts, self.prior_, strict=True)
+        ]
+        if encoder._strategy == "sample":
+            sampled = read_sampled(read_report_table(reports, encoder._own_names()).columns[-1], len(blocks))
+            for index, (block, prior) in enumerate(zip(blocks, self.prior_, strict=True)):
+                blocks[index] = np.tile(prior, (n, 1))
+                blocks[index][sampled == index] = block
+        table = read_table(reports if hasattr(reports, "columns") else np.asarray(reports))
+        return table.rebuild([np.hstack(blocks)], _names(encoder, list(map(str, encoder.domain_.columns))))
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
+        """What each call of `fit`, `fit_transform` or `transform` promises to the records of its rows."""
+        return self.encoder_.guarantee_
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Name the columns of the output.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of the input, where `fit` saw none.
+
+        Returns
+        -------
+        ndarray of str
+            ``<column>_<value>``, ``<column>_missing`` where missing is declared; the columns of a joint attribute, then
+            their values.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the input features are not those of `fit`.
+        """
+        check_is_fitted(self, "prior_")
+        inputs = list(map(str, self.encoder_.domain_.columns))
+        own = getattr(self, "feature_names_in_", None)
+        if input_features is not None:
+            given = [str(name) for name in input_features]
+            if own is not None and given != list(own):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(given) != self.n_features_in_:
+                raise ValueError(f"input_features should have length equal to {self.n_features_in_}, got {len(given)}")
+            inputs = given if self._privatize else inputs
+        return np.array(_names(self.encoder_, inputs), dtype=object)
+
+    def get_metadata_routing(self) -> Any:
+        """Say where metadata go: to the `transform` of the encoder.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing.
+        """
+        mapping = MethodMapping()
+        for caller in ("fit", "fit_transform", "transform"):
+            mapping.add(caller=caller, callee="transform")
+        return MetadataRouter(owner=type(self).__name__).add(encoder=self.encoder, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.encoder, "__sklearn_tags__") and not isinstance(self.encoder, type):
+            tags.input_tags = get_tags(self.encoder).input_tags
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) -> NDArray[np.float64]:
+    """Return the probability of each value given each report, by Bayes' rule.
+
+    Parameters
+    ----------
+    oracle : FrequencyOracle
+        Where the reports come from.
+    reports : ndarray of shape (n, …)
+        What its `report` gave.
+    prior : array-like of shape (k,)
+        The probability of each value, positive.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        Rows that add up to 1.
+
+    Examples
+    --------
+    >>> from skdp.oracles import RandomizedResponse
+    >>> oracle = RandomizedResponse(2, np.log(3))
+    >>> posterior(oracle, np.array([0, 1]), [0.75, 0.25]).round(6).tolist()
+    [[0.9, 0.1], [0.5, 0.5]]
+    """
+    # A report is this many times likelier under the values that it supports; of bits, those of the ones alone matter,
+    # as all else is the same for every value.
+    excess = float(oracle.support_ratio - 1)
+    weights = np.asarray(prior, float) * (1 + excess * oracle.supports(reports))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _estimate_prior(encoder: LocalTransformer, reports: Any, postprocess: str) -> list[NDArray[np.float64]]:
+    """Estimate the share of each value from reports; one more record of each keeps all of them positive."""
+    counts = encoder.estimate_counts(reports, postprocess=postprocess)["count"].to_numpy()
+    # Reports that say nothing (p = q) give nan, and a uniform prior.
+    more = [np.nan_to_num(part) + 1 for part in encoder._split(counts)]
+    return [part / part.sum() for part in more]
+
+
+def _names(encoder: LocalTransformer, inputs: list[str]) -> list[str]:
+    """Name a column for each value of each attribute."""
+    known = dict(zip(encoder.domain_.columns, inputs, strict=True))
+    names = []
+    for columns in encoder._attributes:
+        prefix = "_".join(known[column] for column in columns)
+        cells = product(*(encoder.domain_[column].labels for column in columns))
+        names += ["_".join([prefix, *("missing" if value is None else str(value) for value in cell)]) for cell in cells]
+    return names
