@@ -14,7 +14,8 @@ from skdp.base import draft_domain_toml
 from skdp.coding import distinct_values
 from skdp.datasets import load_adult
 from skdp.domain import Domain, Interval
-from skdp.evaluation import age_sex_report, counts_report
+from skdp.evaluation import age_sex_report, audit_table, counts_report
+from skdp.evaluation._audit_table import audited_transformers, format_audit
 from skdp.privacy import BudgetExceeded, PrivacyLedger, check_delta, check_epsilon
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis._methods import METHODS
@@ -42,12 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_report(commands)
     _add_draft_domain(commands)
     _add_synthesize(commands)
+    _add_audit(commands)
     options = parser.parse_args(arguments)
     try:
-        written = options.run(options)
+        done = options.run(options)
     except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
         options.parser.error(str(error))
-    print(f"Wrote {written}")
+    if isinstance(done, int):
+        return done
+    print(f"Wrote {done}")
     return 0
 
 
@@ -140,6 +144,37 @@ def _add_synthesize(commands: Any) -> None:
     synthesize.set_defaults(parser=synthesize, run=_run_synthesize)
 
 
+def _add_audit(commands: Any) -> None:
+    audit = commands.add_parser(
+        "audit",
+        help="try to refute what the local transformers promise",
+        description="Draw from every local transformer for neighbouring records, and look for outputs "
+        "whose frequencies refute the epsilon that it promises. The exit status is 1 if one is refuted. "
+        "That none is proves nothing.",
+    )
+    audit.add_argument("--epsilon", type=_epsilon, default=1.0, help="what they are to promise (default: 1)")
+    audit.add_argument("--k", type=_categories, default=4, help="categories of a column (default: 4)")
+    audit.add_argument("--draws", type=_positive, default=100_000, help="draws of each (default: 100000)")
+    audit.add_argument(
+        "--confidence", type=_share, default=1 - 1e-6, help="of each refutation (default: 1 - 10**-6)", metavar="C"
+    )
+    audit.add_argument("--seed", type=_seed, help="reproducible coins (default: secure coins, as in use)")
+    audit.set_defaults(parser=audit, run=_run_audit)
+
+
+def _run_audit(options: argparse.Namespace) -> int:
+    transformers = dict(audited_transformers(options.epsilon, options.k))
+    table = audit_table(
+        transformers=transformers,
+        n_draws=options.draws,
+        confidence=options.confidence,
+        random_state=options.seed,
+        advance=_progress_bar(len(transformers)),
+    )
+    print(format_audit(table))
+    return int((table["verdict"] == "rejected").any())
+
+
 def _run_report(options: argparse.Namespace) -> Path:
     if (options.data is None) != (options.columns is None):
         raise ValueError("--data and --columns go together")
@@ -155,7 +190,8 @@ def _run_report(options: argparse.Namespace) -> Path:
 def _run_draft_domain(options: argparse.Namespace) -> Path:
     if options.domain.exists():
         raise ValueError(f"{options.domain} exists already; choose another name, or remove it")
-    text = draft_domain_toml(read_frame(options.data), bins=options.bins, max_values=options.max_values)
+    frame = read_frame(options.data, find_dates=True)
+    text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
     with options.domain.open("x", encoding="utf-8") as file:
         file.write(text)
     # The remarks stand at the top of the file, before the first empty line.
@@ -302,6 +338,22 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, not {text!r}")
     return int(text)
+
+
+def _categories(text: str) -> int:
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 2, not {text!r}")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, not {text!r}")
+    return value
 
 
 def _seed(text: str) -> int:

@@ -1,0 +1,151 @@
+"""The columns that an attacker sees, in the form that a classifier takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.frames import is_frame, read_table
+
+_MOST_CATEGORIES = 255
+"""What scikit-learn's histogram trees take; the codes of more are taken for numbers."""
+
+_BINS = 64
+
+
+def read_columns(data: Any, name: str) -> pd.DataFrame:
+    """Read a table or a column of any library as a pandas frame with a fresh index.
+
+    Parameters
+    ----------
+    data : dataframe, 2-D array, series or 1-D array-like
+        What came.
+    name : str
+        What to call it in an error; and its column, if it has no name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no table and no column, or has no rows or no columns.
+    """
+    if is_frame(data):
+        table = read_table(data)
+        names, columns = table.names, table.columns
+    else:
+        series = nw.from_native(data, pass_through=True, allow_series=True)
+        if isinstance(series, nw.Series):
+            label = getattr(data, "name", None)
+            names, columns = (name if label in (None, "") else label,), (data,)
+        else:
+            names, columns = _read_array(data, name)
+    if not columns:
+        raise ValueError(f"{name} has no columns")
+    frame = pd.DataFrame(dict(enumerate(map(_as_series, columns))))
+    if len(frame) == 0:
+        raise ValueError(f"{name} has no rows")
+    frame.columns = pd.Index(names, tupleize_cols=False)
+    return frame
+
+
+def _read_array(data: Any, name: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    # A list of objects stays one: NumPy would turn [1, "a"] into two strings.
+    array = data if isinstance(data, np.ndarray) else np.array(data, dtype=object)
+    if array.ndim == 1:
+        return (name,), (array,)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be a table or a column, got {array.ndim} dimensions")
+    table = read_table(array)
+    return table.names, table.columns
+
+
+def _as_series(column: Any) -> pd.Series:
+    if isinstance(column, pd.Series):
+        return column.reset_index(drop=True).infer_objects()
+    if not isinstance(column, np.ndarray):
+        column = nw.from_native(column, series_only=True).to_numpy()
+    return pd.Series(column).infer_objects()
+
+
+def code_column(column: pd.Series) -> pd.Series:
+    """Turn a column into numbers or categories, with nan for missing.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Of any dtype.
+
+    Returns
+    -------
+    pandas.Series
+        Of floats, or of a categorical dtype that shows no value; zeros if all values are missing.
+
+    Raises
+    ------
+    TypeError
+        If the values cannot be compared with each other.
+    """
+    if column.isna().all():
+        return pd.Series(np.zeros(len(column)))
+    if getattr(column.dtype, "kind", "O") in "biuf" and not isinstance(column.dtype, pd.CategoricalDtype):
+        return pd.Series(column.to_numpy(float, na_value=np.nan))
+    codes, distinct = factorize(column)
+    numbers = pd.Series(np.where(codes < 0, np.nan, codes))
+    return numbers.astype("category") if len(distinct) <= _MOST_CATEGORIES else numbers
+
+
+def factorize(column: pd.Series, *, missing: bool = False) -> tuple[NDArray[np.intp], Any]:
+    """Give each distinct value of a column a number.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        The column.
+    missing : bool, default=False
+        Whether missing is a value of its own; -1 otherwise.
+
+    Returns
+    -------
+    pair of ndarray
+        The code of each row, and the values.
+
+    Raises
+    ------
+    TypeError
+        If the values cannot be compared with each other.
+    """
+    try:
+        codes, distinct = pd.factorize(column, use_na_sentinel=not missing)
+    except TypeError:
+        raise TypeError(f"column {column.name!r} holds something else than single values") from None
+    return codes.astype(np.intp), distinct
+
+
+def cells_of(column: pd.Series) -> NDArray[np.intp]:
+    """Put the rows of a coded column into cells: its categories, or bins of about as many numbers each.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        What `code_column` gave.
+
+    Returns
+    -------
+    ndarray of int
+        The number of the cell of each row, from 0.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy().astype(np.intp) + 1
+    numbers = column.to_numpy()
+    finite = numbers[~np.isnan(numbers)]
+    distinct = np.unique(finite)
+    edges = distinct if distinct.size <= _BINS else np.unique(np.quantile(finite, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    return np.where(np.isnan(numbers), 0, 1 + np.searchsorted(edges, numbers)).astype(np.intp)

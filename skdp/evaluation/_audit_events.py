@@ -1,0 +1,190 @@
+"""Choose an event that is much likelier under one table than under its neighbour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.evaluation._audit_features import Feature, all_features, column_features, joined
+from skdp.evaluation._audit_outputs import Outputs
+
+_LEAST_SEEN = 4  # times in the first sample, or an outcome tells nothing
+_MOST_OUTCOMES = 20_000
+_CAUTION = 3.0  # standard errors that an event must make up for
+_SIGNIFICANT = 3.0  # standard errors of a column's log ratio, or it is left out of the sum
+_MOST_ROOT_VALUES = 64
+_THRESHOLDS = 64
+
+
+@dataclass(frozen=True)
+class Event:  # numpydoc ignore=PR02
+    """A set of outputs, and the two tables that it tells apart.
+
+    Parameters
+    ----------
+    name : str
+        What is looked at, without any value.
+    likelier, other : int
+        The tables: it is likelier under the first.
+    score : float
+        A cautious guess of the logarithm of how much likelier it is.
+    holds : callable
+        Takes outputs and says of each whether it is in the set.
+    """
+
+    name: str
+    likelier: int
+    other: int
+    score: float
+    holds: Callable[[Outputs], NDArray[np.bool_]]
+
+
+def choose_event(ranking: Sequence[Outputs], scoring: Sequence[Outputs], *, delta: float = 0.0) -> Event | None:
+    """Choose the pair of tables and the event that promise the largest lower bound.
+
+    The first sample orders the outcomes of each feature by how much likelier they are under one table than under
+    another; the second scores the unions of the first outcomes of this order, so that an event which fits the first
+    sample by luck is not chosen. Whoever tests the event needs a third sample.
+
+    Parameters
+    ----------
+    ranking, scoring : sequence of dict
+        Two samples: for each table, the outputs that were drawn under it.
+    delta : float, default=0.0
+        The failure probability of the claim.
+
+    Returns
+    -------
+    Event or None
+        None if nothing is likelier under any table than under another.
+    """
+    coarse = column_features(ranking)
+    features = all_features(ranking, coarse)
+    best: Event | None = None
+    for event in (*_unions(features, ranking, scoring, delta), *_sums(coarse, ranking, scoring, delta)):
+        if best is None or event.score > best.score:
+            best = event
+    return best
+
+
+def _scores(one: NDArray[np.int64], other: NDArray[np.int64], n: tuple[int, int], delta: float) -> NDArray[np.float64]:
+    """Guess the logarithm of the ratio from counts of the second sample, with caution."""
+    high, low = (one + 0.5) / (n[0] + 1), (other + 0.5) / (n[1] + 1)
+    high = high - _CAUTION * np.sqrt(high * (1 - high) / n[0]) - delta
+    low = low + _CAUTION * np.sqrt(low * (1 - low) / n[1])
+    return np.log(np.maximum(high, 1e-300) / low)
+
+
+def _tabulate(outcomes: Sequence[NDArray[np.uint64]], values: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Count how often each of some sorted values came under each table; other outcomes are not counted."""
+    counts = []
+    for hashes in outcomes:
+        places = np.searchsorted(values, hashes)
+        known = values[np.minimum(places, len(values) - 1)] == hashes
+        counts.append(np.bincount(places[known], minlength=len(values)))
+    return np.array(counts)
+
+
+def _seen(outcomes: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    values, counts = np.unique(np.concatenate(outcomes), return_counts=True)
+    often = counts >= _LEAST_SEEN
+    if often.sum() > _MOST_OUTCOMES:
+        often &= counts >= np.sort(counts)[-_MOST_OUTCOMES]
+    return values[often]
+
+
+def _unions(
+    features: Sequence[Feature], ranking: Sequence[Outputs], scoring: Sequence[Outputs], delta: float
+) -> Iterator[Event]:
+    """Yield the best union of outcomes of each feature."""
+    for feature in features:
+        first = [feature.outcomes(sample) for sample in ranking]
+        values = _seen(first)
+        if len(values) == 0:
+            continue
+        second = [feature.outcomes(sample) for sample in scoring]
+        ranked, scored = _tabulate(first, values), _tabulate(second, values)
+        sizes = [len(hashes) for hashes in second]
+        for one, other in permutations(range(len(ranking)), 2):
+            order = np.argsort(-(ranked[one] + 0.5) / (ranked[other] + 0.5), kind="stable")
+            high, low = (scored[table][order].cumsum() for table in (one, other))
+            scores = _scores(high, low, (sizes[one], sizes[other]), delta)
+            best = int(np.argmax(scores))
+            if scores[best] > 0:
+                members = values[order[: best + 1]]
+                yield Event(f"values of {feature.name}", one, other, float(scores[best]), _among(feature, members))
+
+
+def _among(feature: Feature, members: NDArray[np.uint64]) -> Callable[[Outputs], NDArray[np.bool_]]:
+    return lambda outputs: np.isin(feature.outcomes(outputs), members)
+
+
+def _sums(
+    coarse: Sequence[Feature], ranking: Sequence[Outputs], scoring: Sequence[Outputs], delta: float
+) -> Iterator[Event]:
+    """Yield events "the log ratios of the columns add up to t or more": the best ones, if columns are independent.
+
+    They are also tried given the first or the last column, such as RAPPOR's cohort.
+    """
+    if len(coarse) < 2:
+        return
+    for root in (None, *{coarse[0], coarse[-1]}) if len(coarse) > 2 else (None,):
+        features = list(coarse)
+        if root is not None:
+            if len(_seen([root.outcomes(sample) for sample in ranking])) > _MOST_ROOT_VALUES:
+                continue
+            features = [root, *(joined(root, feature) for feature in coarse if feature is not root)]
+        name = "the sum of the columns' log ratios" + ("" if root is None else f", given {root.name}")
+        first = [[feature.outcomes(sample) for sample in ranking] for feature in features]
+        second = [[feature.outcomes(sample) for sample in scoring] for feature in features]
+        values = [_seen(outcomes) for outcomes in first]
+        counts = [_tabulate(o, v) if len(v) else None for o, v in zip(first, values, strict=True)]
+        for one, other in permutations(range(len(ranking)), 2):
+            weights = [_log_ratios(table, one, other) for table in counts]
+            used = [place for place, weight in enumerate(weights) if weight.any()]
+            if len(used) < 2:
+                continue
+            total = _Sum([features[i] for i in used], [values[i] for i in used], [weights[i] for i in used])
+            ranked = total.of([first[i][one] for i in used])
+            sums = [total.of([second[i][table] for i in used]) for table in (one, other)]
+            thresholds = np.unique(np.quantile(ranked, np.linspace(0, 1, _THRESHOLDS + 1)[1:], method="lower"))
+            hits = [len(s) - np.searchsorted(np.sort(s), thresholds - 1e-9) for s in sums]
+            scores = _scores(hits[0], hits[1], (len(sums[0]), len(sums[1])), delta)
+            best = int(np.argmax(scores))
+            if scores[best] > 0:
+                yield Event(name, one, other, float(scores[best]), total.at_least(float(thresholds[best])))
+
+
+def _log_ratios(counts: NDArray[np.int64] | None, one: int, other: int) -> NDArray[np.float64]:
+    if counts is None:
+        return np.zeros(0)
+    top, bottom = counts[one] + 0.5, counts[other] + 0.5
+    ratios = np.log(top / bottom)
+    ratios[np.abs(ratios) < _SIGNIFICANT * np.sqrt(1 / top + 1 / bottom)] = 0
+    return ratios
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """The sum of the log ratios of some features, 0 for outcomes that were not seen before."""
+
+    features: list[Feature]
+    values: list[NDArray[np.uint64]]
+    weights: list[NDArray[np.float64]]
+
+    def of(self, outcomes: Sequence[NDArray[np.uint64]]) -> NDArray[np.float64]:
+        total = np.zeros(len(outcomes[0]))
+        for hashes, values, weights in zip(outcomes, self.values, self.weights, strict=True):
+            places = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
+            total += np.where(values[places] == hashes, weights[places], 0.0)
+        return total
+
+    def at_least(self, threshold: float) -> Callable[[Outputs], NDArray[np.bool_]]:
+        if math.isnan(threshold):
+            raise ValueError("threshold must be a number")
+        return lambda outputs: self.of([feature.outcomes(outputs) for feature in self.features]) >= threshold - 1e-9

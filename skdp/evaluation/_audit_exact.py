@@ -1,0 +1,123 @@
+"""The exact epsilon of a transformer whose reports are finitely many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from skdp.exact import log_upper
+from skdp.local import NumericPerturber, RapporEncoder
+from skdp.oracles import CountMeanSketch, FrequencyOracle, LocalHashing, SubsetSelection, UnaryEncoding
+from skdp.randomness import SeededSource
+
+_MOST_ENTRIES = 1 << 18
+_HASH_FUNCTIONS = 16
+
+Channel = Sequence[Sequence[Fraction]]
+
+
+def exact_epsilon(fitted: Any) -> float | None:
+    """Return the largest logarithm of a ratio of probabilities, from the exact channel.
+
+    Parameters
+    ----------
+    fitted : local transformer
+        With `channel`, or with oracles that have it.
+
+    Returns
+    -------
+    float or None
+        The smallest float that is proven to be no less than it, infinite if a report is possible under one record only;
+        None if there is no channel of Fractions, or one of more than 2**18 entries. Of hashing, it is the largest over
+        16 public hash functions.
+    """
+    ratios = []
+    for channels in _attributes(fitted) or ():
+        worst = Fraction(1)
+        for channel in channels:
+            if not all(isinstance(share, Fraction | int) for row in channel for share in row):
+                return None  # floats are not exact
+            ratio = worst_ratio(channel)
+            if ratio is None:
+                return math.inf
+            worst = max(worst, ratio)
+        ratios.append(worst)
+    if not ratios:
+        return None
+    sampled = getattr(fitted, "strategy", None) == "sample"
+    return log_upper(max(ratios) if sampled else math.prod(ratios, start=Fraction(1)))
+
+
+def worst_ratio(channel: Channel) -> Fraction | None:
+    """Return the largest ratio of the probabilities of a report under two true values.
+
+    Parameters
+    ----------
+    channel : sequence of sequences of Fraction
+        A row a true value, a column a report.
+
+    Returns
+    -------
+    Fraction or None
+        At least 1; None if a report is possible under one true value only.
+
+    Examples
+    --------
+    >>> worst_ratio([[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]])
+    Fraction(3, 1)
+    """
+    worst = Fraction(1)
+    for report in zip(*channel, strict=True):
+        low, high = Fraction(min(report)), Fraction(max(report))
+        if high > 0 and low <= 0:
+            return None
+        if high > 0:
+            worst = max(worst, high / low)
+    return worst
+
+
+def _attributes(fitted: Any) -> list[Iterator[Channel]] | None:
+    """List the channels of each attribute; there are several only where a public hash function decides."""
+    if isinstance(fitted, RapporEncoder):
+        return _bloom(fitted)
+    if isinstance(fitted, NumericPerturber):
+        small = (fitted.grid_size + 1) ** 2 <= _MOST_ENTRIES
+        return [iter([channel]) for channel in fitted.channel()] if small else None
+    oracles = getattr(fitted, "permanent_oracles_", getattr(fitted, "oracles_", None))
+    if oracles is None:
+        return [iter([channel]) for channel in fitted.channel()] if hasattr(fitted, "channel") else None
+    if any(_entries(oracle) > _MOST_ENTRIES for oracle in oracles):
+        return None
+    return [_channels(oracle) for oracle in oracles]
+
+
+def _entries(oracle: FrequencyOracle) -> int:
+    """Count the entries of a channel."""
+    k = oracle.k
+    if isinstance(oracle, UnaryEncoding):
+        return k << min(k, 64)
+    if isinstance(oracle, SubsetSelection):
+        return k * math.comb(k, oracle.subset_size)
+    return 4 * k * k
+
+
+def _channels(oracle: FrequencyOracle) -> Iterator[Channel]:
+    if isinstance(oracle, LocalHashing):
+        seeds = oracle.hash_family.draw(SeededSource(0), _HASH_FUNCTIONS)  # public, so they need not be secret
+        return (oracle.channel(int(seed)) for seed in seeds)
+    if isinstance(oracle, CountMeanSketch):
+        return (oracle.channel(function) for function in range(min(_HASH_FUNCTIONS, oracle.n_functions)))
+    return iter([oracle.channel()])
+
+
+def _bloom(fitted: RapporEncoder) -> list[Iterator[Channel]] | None:
+    """Enumerate the reports of two filters that differ in as many bits as any two can."""
+    bits, hashes = fitted.randomizer_.n_bits, fitted.randomizer_.n_hashes
+    if bits > 12:
+        return None
+    filters = [[int(bit < hashes) for bit in range(bits)], [int(bit >= bits - hashes) for bit in range(bits)]]
+    permanent = fitted.secret_key is not None
+    channel = fitted.randomizer_.channel(filters, permanent=permanent)
+    return [iter([channel]) for _ in range(fitted.n_features_in_)]

@@ -1,0 +1,139 @@
+"""How often the best guess from a locally private report is right."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.oracles import FrequencyOracle, HadamardResponse, RandomizedResponse, SubsetSelection, UnaryEncoding
+
+_MOST_CELLS = 1 << 16
+
+
+def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
+    """Return the largest share of values that anybody can guess from reports of a given epsilon.
+
+    Parameters
+    ----------
+    prior : array-like of shape (k,)
+        The probability of each value; at least 0, with a sum of 1.
+    epsilon : float
+        The privacy loss of a report, at least 0; may be infinite.
+
+    Returns
+    -------
+    float
+        Between the largest probability (at epsilon 0) and 1.
+
+    Raises
+    ------
+    ValueError
+        If the prior is no distribution, or epsilon is negative.
+
+    Notes
+    -----
+    The Bayes guess from a report r is the value v with the largest ``P(v) P(r | v)``, and is right with probability
+    ``sum_r max_v P(v) P(r | v)``. Over all epsilon-locally private protocols, the largest such probability is
+
+        max over m of  E P_m / (E + m - 1),  with E = e^epsilon and P_m the sum of the m largest probabilities.
+
+    *Reached*: randomised response among the m most frequent values, which the other values answer uniformly. *Not
+    exceeded*: call it T, and let y be numbers at least ``max(0, (E P(v) - T) / (E - 1))`` with the sum T; these exist,
+    as for any m values the terms add up to at most T. For any report r and value v, no other value gives r with less
+    than ``P(r | v) / E``, so ``sum_u y_u P(r | u) >= P(r | v) (T + (E - 1) y_v) / E >= P(v) P(r | v)``. Over all
+    reports, the left side adds up to T. For k equally frequent values, it is ``E / (E + k - 1)``.
+
+    **Privacy.** The bound holds for guesses from the report alone. Whoever knows something else of the record that goes
+    along with the value may be right more often, and would be without the report too.
+
+    Examples
+    --------
+    >>> round(guessing_bound([0.5, 0.5], np.log(3)), 6)
+    0.75
+    >>> round(guessing_bound([0.9, 0.1], np.log(3)), 6)
+    0.9
+    """
+    shares = _check_prior(prior)
+    if not epsilon >= 0:
+        raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
+    sums = np.cumsum(np.sort(shares)[::-1])
+    return min(1.0, float(np.max(sums / (1 + np.arange(shares.size) * np.exp(-float(epsilon))))))
+
+
+def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
+    """Return the exact probability that the best guess from a report of an oracle is right.
+
+    Parameters
+    ----------
+    oracle : FrequencyOracle
+        The protocol.
+    prior : array-like of shape (k,)
+        The probability of each value; at least 0, with a sum of 1.
+
+    Returns
+    -------
+    float or None
+        ``sum_r max_v P(v) P(r | v)`` over all reports of the channel, in closed form where there is one; None for
+        protocols that hash, and Hadamard response of many values.
+
+    Raises
+    ------
+    ValueError
+        If the prior is no distribution of k values.
+
+    Examples
+    --------
+    >>> round(bayes_accuracy(RandomizedResponse(2, np.log(3)), [0.5, 0.5]), 6)
+    0.75
+    """
+    shares = np.sort(_check_prior(prior))[::-1]
+    if shares.size != oracle.k:
+        raise ValueError(f"prior must have {oracle.k} entries, got {shares.size}")
+    match oracle:
+        case RandomizedResponse():
+            return _of_responses(shares, float(oracle.p), float(oracle.q))
+        case UnaryEncoding():
+            return _of_bits(shares, float(oracle.p), float(oracle.q))
+        case SubsetSelection():
+            return _of_sets(shares, float(oracle.p), oracle.subset_size)
+        case HadamardResponse() if oracle.k * oracle.n_indices <= _MOST_CELLS:
+            # Not symmetric in the values: the prior in its own order.
+            channel = np.array([[float(share) for share in row] for row in oracle.channel()])
+            return float((channel * _check_prior(prior)[:, np.newaxis]).max(axis=0).sum())
+    return None
+
+
+def _of_responses(shares: NDArray[np.float64], p: float, q: float) -> float:
+    """Guess the reported value, or the most frequent one."""
+    return float(shares[0] * p + np.maximum(shares[1:] * p, shares[0] * q).sum())
+
+
+def _of_bits(shares: NDArray[np.float64], p: float, q: float) -> float:
+    """Guess the most frequent value whose bit is 1, or the most frequent one."""
+    k = shares.size
+    # If its own bit is 1, the guess is the most frequent value. Otherwise, by the first 1 among the others: the chance
+    # that the bits look so if all of them lie, times how much likelier they are under either guess.
+    first = (1 - q) ** np.arange(1, k) * q
+    guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
+    return float(shares[0] * p + (first * guess).sum() + (1 - q) ** (k - 1) * (1 - p) * shares[0])
+
+
+def _of_sets(shares: NDArray[np.float64], p: float, size: int) -> float:
+    """Guess the most frequent value of the set, or the most frequent one."""
+    k = shares.size
+    total = shares[0] * p
+    for place in range(1, k - size + 1):  # the most frequent value of the set
+        sets = comb(k - 1 - place, size - 1)
+        guess = shares[place] * p * (sets / comb(k - 1, size - 1))
+        total += max(guess, shares[0] * (1 - p) * (sets / comb(k - 1, size)))
+    return float(total)
+
+
+def _check_prior(prior: Any) -> NDArray[np.float64]:
+    shares = np.asarray(prior, float)
+    if shares.ndim != 1 or shares.size == 0 or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
+        raise ValueError("prior must be probabilities, at least 0, that add up to 1")
+    return shares

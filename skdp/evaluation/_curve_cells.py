@@ -1,0 +1,214 @@
+"""One cell of a privacy curve: a fit at one epsilon, in one repeat and fold, and its scores."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from math import inf
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.evaluation._curve_cache import CellStore, Row, digest
+from skdp.evaluation._curve_scoring import Answers, Scoring, as_text
+from skdp.evaluation._curve_steps import Step, seeded_steps, with_seeds
+
+_SEEDS = 1 << 32  # as many as NumPy's generators take
+
+
+@dataclass(frozen=True)
+class Cell:  # numpydoc ignore=PR02
+    """A fit to make.
+
+    Parameters
+    ----------
+    epsilon : float
+        The privacy loss; infinite for the baseline.
+    repeat, fold : int
+        Their numbers.
+    train, test : ndarray of int
+        The rows to fit, and to score.
+    seeds : mapping of str to int or None
+        The seed of each step that draws private coins.
+    """
+
+    epsilon: float
+    repeat: int
+    fold: int
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+    seeds: Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
+class Study:  # numpydoc ignore=PR02
+    """What all cells share.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What is fitted at each epsilon.
+    step : Step
+        Its privatising step.
+    baseline : estimator, "auto" or None
+        What is fitted without privacy.
+    fit_only : bool
+        Whether test rows are encoded without noise.
+    X, y : object
+        The table and the target.
+    groups : ndarray of shape (n_samples,), optional
+        The sensitive feature.
+    scoring : Scoring
+        What to compute.
+    store : CellStore, optional
+        Where finished cells are kept.
+    """
+
+    estimator: Any
+    step: Step
+    baseline: Any
+    fit_only: bool
+    X: Any
+    y: Any
+    groups: NDArray[Any] | None
+    scoring: Scoring
+    store: CellStore | None = None
+    _keys: dict[bool, str] = field(default_factory=dict)
+
+    def model(self, cell: Cell) -> Any:
+        """Make the estimator of a cell.
+
+        Parameters
+        ----------
+        cell : Cell
+            Which one.
+
+        Returns
+        -------
+        estimator
+            A clone, not fitted.
+        """
+        if cell.epsilon < inf:
+            estimator = with_seeds(self.estimator, cell.seeds)
+            return self.step.at(estimator, cell.epsilon, fit_only=self.fit_only)
+        if isinstance(self.baseline, str):
+            return self.step.without_noise(with_seeds(self.estimator, cell.seeds))
+        return with_seeds(self.baseline, cell.seeds)
+
+    def finished(self, cell: Cell) -> list[Row] | None:
+        """Return the scores of a cell that is in the store.
+
+        Parameters
+        ----------
+        cell : Cell
+            Which one.
+
+        Returns
+        -------
+        list of (metric, group, value), or None
+            Its rows.
+        """
+        return None if self.store is None else self.store.read(self._key(cell))
+
+    def run(self, cell: Cell) -> list[Row]:
+        """Fit and score, and keep the scores.
+
+        Parameters
+        ----------
+        cell : Cell
+            Which one.
+
+        Returns
+        -------
+        list of (metric, group, value)
+            Its rows.
+        """
+        model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train))
+        rows = take(self.X, cell.test)
+        groups = None if self.groups is None else self.groups[cell.test]
+        scores = self.scoring(Answers(model, rows), rows, as_text(np.asarray(take(self.y, cell.test))), groups)
+        if self.store is not None:
+            self.store.write(self._key(cell), scores)
+        return scores
+
+    def _key(self, cell: Cell) -> str:
+        """Name a cell by all that its scores depend on."""
+        return digest(self._key_of_all(cell.epsilon == inf), *vars(cell).values())
+
+    def _key_of_all(self, baseline: bool) -> str:
+        if baseline not in self._keys:
+            model = (self.baseline if baseline else None), self.estimator, self.step, self.fit_only
+            versions = [version(package) for package in ("skdp", "scikit-learn", "numpy")]
+            self._keys[baseline] = digest(versions, model, self.X, self.y, self.groups, self.scoring)
+        return self._keys[baseline]
+
+
+def take(rows: Any, places: NDArray[np.int64]) -> Any:
+    """Return some rows of a table, array or series, as the same kind.
+
+    Parameters
+    ----------
+    rows : dataframe, series or ndarray
+        What to take from.
+    places : ndarray of int
+        Which rows.
+
+    Returns
+    -------
+    same kind as rows
+        These rows.
+    """
+    known = nw.from_native(rows, pass_through=True, allow_series=True)
+    if isinstance(known, nw.DataFrame | nw.Series):
+        return known[places].to_native()
+    return rows[places]
+
+
+def cells_of(
+    study: Study, epsilons: Sequence[float], repeats: Sequence[Sequence[tuple[Any, Any]]], random_state: int | None
+) -> Iterator[Cell]:
+    """List all cells, those of the baseline first.
+
+    Parameters
+    ----------
+    study : Study
+        What they share.
+    epsilons : sequence of float
+        The privacy losses.
+    repeats : sequence of sequence of (train, test)
+        The folds of each repeat.
+    random_state : int, optional
+        What the seeds depend on; None for secure coins.
+
+    Yields
+    ------
+    Cell
+        The next one. No two steps of all cells have the same seed.
+    """
+    path = study.step.path
+    private = seeded_steps(study.estimator, path)
+    plain = private if isinstance(study.baseline, str) else seeded_steps(study.baseline) if study.baseline else []
+    settings = [inf] * (study.baseline is not None) + [float(epsilon) for epsilon in epsilons]
+    taken: set[int] = set()
+    for epsilon in settings:
+        for repeat, folds in enumerate(repeats):
+            for fold, (train, test) in enumerate(folds):
+                names = plain if epsilon == inf else private
+                seeds = {name: _seed(random_state, taken, epsilon, repeat, fold, name) for name in names}
+                yield Cell(epsilon, repeat, fold, train, test, seeds)
+
+
+def _seed(random_state: int | None, taken: set[int], *key: Any) -> int | None:
+    """Return a seed that depends on the cell alone, so that other epsilons can be added later, and is not taken yet."""
+    if random_state is None:
+        return None
+    drawn = hashlib.sha256(repr((int(random_state), *key)).encode()).digest()
+    seed = int.from_bytes(drawn[:8]) % _SEEDS
+    while seed in taken:
+        seed = (seed + 1) % _SEEDS
+    taken.add(seed)
+    return seed

@@ -1,0 +1,265 @@
+"""Faults of published local transformers, re-created: each claims more privacy than it keeps.
+
+They are laid out as columns of whole numbers, as their originals are; `guarantee_` is what they claim.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+
+from skdp.privacy import PrivacyGuarantee
+
+
+class Broken:
+    """Base: values 0 .. k - 1 of a column, coins that advance with each call."""
+
+    def __init__(self, epsilon=1.0, k=4, seed=0):
+        self.epsilon, self.k, self.seed = epsilon, k, seed
+        self.guarantee_ = PrivacyGuarantee(epsilon)
+        self.rng = np.random.default_rng(seed)
+
+    def transform(self, X):
+        return self.report(X["value"].to_numpy())
+
+    @property
+    def truth(self):
+        """The probability of a true answer of k-ary randomised response."""
+        return math.exp(self.epsilon) / (math.exp(self.epsilon) + self.k - 1)
+
+    def respond(self, values, truth, k):
+        """Answer truly with a probability, and otherwise anything else."""
+        lies = (values + self.rng.integers(1, k, len(values))) % k
+        return np.where(self.rng.random(len(values)) < truth, values, lies)
+
+
+class TrueValueFirst(Broken):
+    """multi-freq-ldpy 0.2.5, subset selection: the true value, where it is included, is the first of the list."""
+
+    place, size = 0, 4
+
+    def __init__(self, epsilon=1.0, k=14, seed=0):
+        super().__init__(epsilon, k, seed)
+
+    @property
+    def inclusion(self):
+        return self.size * math.exp(self.epsilon) / (self.size * math.exp(self.epsilon) + self.k - self.size)
+
+    def report(self, values):
+        keys = self.rng.random((len(values), self.k))
+        keys[np.arange(len(values)), values] = 2.0  # the true value last, if it were drawn
+        others = np.argsort(keys, axis=1)[:, : self.size]
+        own = self.rng.random(len(values)) < self.inclusion
+        others[own, self.place] = values[own]
+        return pd.DataFrame({"subset": list(others.tolist())})
+
+    def exact(self):
+        p = self.inclusion
+        return math.log(p * (self.k - 1) / (1 - p))
+
+
+class TrueValueLast(TrueValueFirst):
+    """LDP3, subset selection: it is the last."""
+
+    place = -1
+
+
+class DrawnAgain(Broken):
+    """minilek, subset selection: where the true value is excluded, it can be drawn again."""
+
+    def __init__(self, epsilon=1.0, k=16, seed=0):
+        super().__init__(epsilon, k, seed)
+        self.size = round(k / (math.exp(epsilon) + 1))
+
+    def report(self, values):
+        p = self.size * math.exp(self.epsilon) / (self.size * math.exp(self.epsilon) + self.k - self.size)
+        keys = self.rng.random((len(values), self.k))
+        own = self.rng.random(len(values)) < p
+        keys[own, values[own]] = -1.0
+        bits = np.zeros((len(values), self.k), np.uint8)
+        np.put_along_axis(bits, np.argsort(keys, axis=1)[:, : self.size], 1, axis=1)
+        return pd.DataFrame(bits)
+
+
+class AmplifiedTuples(Broken):
+    """RS+FD: one attribute of five is reported with an amplified epsilon, the others are made up."""
+
+    columns = 5
+
+    def transform(self, X):
+        values = X.to_numpy()
+        amplified = math.log(self.columns * (math.exp(self.epsilon) - 1) + 1)
+        truth = math.exp(amplified) / (math.exp(amplified) + 1)
+        made_up = self.rng.integers(0, 2, values.shape)
+        rows, chosen = np.arange(len(values)), self.rng.integers(0, self.columns, len(values))
+        made_up[rows, chosen] = self.respond(values[rows, chosen], truth, 2)
+        return pd.DataFrame(made_up, columns=X.columns)
+
+
+class RedrawnReports(Broken):
+    """multi-freq-ldpy, longitudinal: the permanent report is drawn anew at each call."""
+
+    def report(self, values):
+        return pd.DataFrame({"value": self.respond(values, self.truth, self.k)})
+
+
+class OwnBitTwice(Broken):
+    """pure-ldp up to 1.1.2, unary encoding: the own bit is 1 with probability q + (1 - q) p."""
+
+    def report(self, values):
+        p = math.exp(self.epsilon / 2) / (math.exp(self.epsilon / 2) + 1)
+        bits = self.rng.random((len(values), self.k)) < 1 - p
+        bits[np.arange(len(values)), values] |= self.rng.random(len(values)) < p
+        return pd.DataFrame(bits.astype(np.uint8))
+
+
+class OffByOne(Broken):
+    """pure-ldp, direct encoding: the default index mapping takes values from 1, so value 0 is reported as -1."""
+
+    def report(self, values):
+        index = values - 1
+        lies = (np.maximum(index, 0) + self.rng.integers(1, self.k, len(values))) % self.k
+        return pd.DataFrame({"value": np.where(self.rng.random(len(values)) < self.truth, index, lies)})
+
+
+class IgnoredHashes(Broken):
+    """pure-ldp, RAPPOR: f is computed as if there were one hash function."""
+
+    bits, hashes = 8, 2
+
+    def report(self, values):
+        places = (values[:, np.newaxis] * self.hashes + np.arange(self.hashes)) % self.bits
+        filters = np.zeros((len(values), self.bits), bool)
+        np.put_along_axis(filters, places, True, axis=1)
+        flip = 1 / (math.exp(self.epsilon / 2) + 1)
+        return pd.DataFrame((filters ^ (self.rng.random(filters.shape) < flip)).astype(np.uint8))
+
+
+class RoundedToIdentity(Broken):
+    """pure-ldp and others: for epsilon above 38, the probability of the truth is 1.0 as a float."""
+
+    def __init__(self, epsilon=40.0, k=4, seed=0):
+        super().__init__(epsilon, k, seed)
+
+    def report(self, values):
+        return pd.DataFrame({"value": self.respond(values, self.truth, self.k)})
+
+    def channel(self):
+        p = Fraction(self.truth)
+        return [[[p if v == r else (1 - p) / (self.k - 1) for r in range(self.k)] for v in range(self.k)]]
+
+
+class NeverFlips(RedrawnReports):
+    """The same with a claim that draws can refute: diffprivlib's Binary at 60 never flips."""
+
+    @property
+    def truth(self):
+        return 1.0
+
+
+class KnownSeed(Broken):
+    """Most libraries: the collector knows the seed, and each client starts from it."""
+
+    def report(self, values):
+        self.rng = np.random.default_rng(self.seed)
+        return pd.DataFrame({"value": self.respond(values, self.truth, self.k)})
+
+
+class FloatLaplace(Broken):
+    """SHE and THE everywhere: a float of Laplace noise is added to a float (Mironov 2012)."""
+
+    def report(self, values):
+        uniform = self.rng.random(len(values)) - 0.5
+        noise = -np.sign(uniform) * np.log1p(-2 * np.abs(uniform)) / self.epsilon
+        return pd.DataFrame({"value": values + noise})
+
+
+class InvertedBranch(Broken):
+    """ldp-fairness-impact, local hashing: the bucket is perturbed with the probability of keeping it."""
+
+    def __init__(self, epsilon=1.0, k=8, seed=0):
+        super().__init__(epsilon, k, seed)
+        self.buckets = round(math.exp(epsilon)) + 1
+
+    def hash(self, seeds, values):
+        return (seeds + values * (1 + seeds % 97)) % 101 % self.buckets
+
+    def report(self, values):
+        seeds = self.rng.integers(0, 1 << 40, len(values))
+        keep = math.exp(self.epsilon) / (math.exp(self.epsilon) + self.buckets - 1)
+        buckets = self.respond(self.hash(seeds, values), 1 - keep, self.buckets)
+        return pd.DataFrame({"seed": seeds, "bucket": buckets})
+
+    def supports(self, reports):
+        """What an attacker computes from the public seed: is this the bucket of 0, and of 1?"""
+        seeds, buckets = reports["seed"].to_numpy(), reports["bucket"].to_numpy()
+        return pd.DataFrame({value: self.hash(seeds, value) == buckets for value in (0, 1)})
+
+
+class MissingPassesThrough(Broken):
+    """Many: a missing value is not randomised."""
+
+    def transform(self, X):
+        values = X["value"].to_numpy(float)
+        gone = np.isnan(values)
+        reports = self.respond(np.where(gone, 0, values).astype(int), self.truth, self.k).astype(float)
+        return pd.DataFrame({"value": np.where(gone, np.nan, reports)})
+
+
+class RaisesOnUnknown(RedrawnReports):
+    """Many: a value that is not declared is refused, which shows it."""
+
+    def report(self, values):
+        if (values >= self.k).any():
+            raise ValueError("not declared")
+        return super().report(values)
+
+
+class WarnsOnUnknown(RedrawnReports):
+    """A warning shows as much."""
+
+    def report(self, values):
+        if (values >= self.k).any():
+            import warnings
+
+            warnings.warn("replaced a value", stacklevel=2)
+        return super().report(values % self.k)
+
+
+class DtypeShows(RedrawnReports):
+    """The dtype of the output depends on the value."""
+
+    def report(self, values):
+        reports = super().report(values)
+        return reports.astype(np.int8) if (values == 0).any() else reports
+
+
+class NameShows(RedrawnReports):
+    """So does the name of the column."""
+
+    def report(self, values):
+        return super().report(values).rename(columns={"value": f"value_{values.max()}"})
+
+
+class IndexShows(RedrawnReports):
+    """The index shows the value."""
+
+    def report(self, values):
+        return super().report(values).set_axis(values, axis=0)
+
+
+class AttributesShow(RedrawnReports):
+    """So do the attributes of the frame."""
+
+    def report(self, values):
+        reports = super().report(values)
+        reports.attrs["mean"] = float(values.mean())
+        return reports
+
+
+def one(value):
+    """Make a table of one record."""
+    return pd.DataFrame({"value": [value]})

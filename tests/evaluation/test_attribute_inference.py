@@ -1,0 +1,296 @@
+"""What a release gives away of a protected column, and through which columns."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
+
+from skdp import RandomizedResponseEncoder
+from skdp.datasets import load_adult
+from skdp.evaluation import AttackResult, attribute_inference, bayes_accuracy, guessing_bound
+from skdp.evaluation._attack_columns import cells_of, code_column
+from skdp.local import LocalHashingEncoder, UnaryEncodingTransformer
+
+N = 600
+TREE = DecisionTreeClassifier(random_state=0)
+
+
+@pytest.fixture
+def sex():
+    return pd.Series(np.random.default_rng(0).choice(["F", "M"], N, p=[0.4, 0.6]), name="sex")
+
+
+def encoder(epsilon=1.0, **parameters):
+    return RandomizedResponseEncoder(epsilon, **{"categories": {"sex": ["F", "M"]}, "random_state": 0} | parameters)
+
+
+@pytest.fixture(scope="module")
+def adult():
+    """The user's own study: age and sex, both binary and protected together, of 3,000 rows."""
+    rows = load_adult(subset="all", dropna=True).frame.sample(3000, random_state=0).reset_index(drop=True)
+    truth = pd.DataFrame({"age_binary": rows["age"] >= 38, "sex_binary": rows["sex"] == "Male"}).astype(int)
+    joint = RandomizedResponseEncoder(
+        1.0, strategy="joint", categories={"age_binary": [0, 1], "sex_binary": [0, 1]}, random_state=0
+    )
+    reports = joint.fit_transform(truth)
+    rest = rows.drop(columns=["age", "sex", "fnlwgt"])
+    private = rest.assign(age_binary_ldp=reports["age_binary"], sex_binary_ldp=reports["sex_binary"])
+    return private, truth, joint
+
+
+REPORT = ["age_binary_ldp", "sex_binary_ldp"]
+
+
+def test_the_true_cell_that_was_left_in_is_certainty(adult):
+    private, truth, joint = adult
+    leaking = private.assign(age_sex_cat=2 * truth["age_binary"] + truth["sex_binary"])
+    result = attribute_inference(
+        leaking, None, truth["sex_binary"], report=REPORT, encoder=joint, estimator=_trees(), random_state=0
+    )
+    assert result.accuracy == result.accuracy_without_report == 1.0
+    assert result.carriers.index[0] == "age_sex_cat"
+    assert result.carriers.loc["age_sex_cat", "alone"] == 1.0
+    assert result.carriers["alone"].drop("age_sex_cat").max() < 0.85
+    assert result.exceeds_bound
+    # The same for both columns together.
+    both = attribute_inference(leaking, None, truth, report=REPORT, estimator=_trees(), random_state=0)
+    assert both.accuracy == 1.0
+
+
+def test_without_it_the_proxies_are_named(adult):
+    private, truth, joint = adult
+    result = attribute_inference(private, None, truth["sex_binary"], report=REPORT, encoder=joint, random_state=0)
+    share = truth["sex_binary"].mean()
+    assert result.baseline == pytest.approx(share)
+    assert result.bayes_bound == pytest.approx(guessing_bound([share, 1 - share], joint.guarantee_.epsilon))
+    # "Husband" and "Wife" give sex away; nearly all that the attack knows, it knows without the report.
+    assert 0.8 < result.accuracy < 0.9
+    assert result.accuracy_without_report > result.accuracy - 0.05
+    assert result.exceeds_bound
+    assert result.carriers["drop"].idxmax() == "relationship"
+    assert result.carriers.index[0] == "relationship"
+    assert set(result.carriers.index[result.carriers["is_report"]]) == set(REPORT)
+
+
+def _trees():
+    return make_pipeline(OneHotEncoder(handle_unknown="ignore"), DecisionTreeClassifier(random_state=0))
+
+
+def test_the_report_alone_gives_what_the_channel_gives():
+    truth = pd.Series(np.random.default_rng(1).choice([*"abcd"], 20_000, p=[0.4, 0.3, 0.2, 0.1]), name="job")
+    inner = RandomizedResponseEncoder(1.5, categories={"job": [*"abcd"]}, random_state=0)
+    released = inner.fit_transform(truth.to_frame())
+    result = attribute_inference(released, None, truth, encoder=inner, estimator=_trees(), random_state=0)
+    prior = truth.value_counts(normalize=True).loc[[*"abcd"]]
+    assert result.bayes_bound == pytest.approx(bayes_accuracy(inner.oracles_[0], prior))
+    assert result.bound == "the exact value of the protocol"
+    # Five standard errors: once in a million times.
+    assert abs(result.accuracy - result.bayes_bound) < 5 * result.std_error
+    assert result.accuracy_without_report == result.baseline == prior.max()
+    assert result.carriers.loc["job", "alone"] == pytest.approx(result.accuracy, abs=0.01)
+    assert not result.exceeds_bound
+    assert result.std_error == pytest.approx(math.sqrt(result.accuracy * (1 - result.accuracy) / 20_000))
+
+
+def test_every_kind_of_frame_gives_the_same(make_frame):
+    rng = np.random.default_rng(0)
+    data = {
+        "title": [*rng.choice(["Ms", "Mr", None], N)],
+        "shoe": [
+            None if gap else int(size) for size, gap in zip(rng.normal(40, 3, N), rng.random(N) < 0.1, strict=True)
+        ],
+        "fit": [*map(bool, rng.random(N) < 0.5)],
+    }
+    truth = [{"Ms": "F", "Mr": "M", None: "F"}[title] for title in data["title"]]
+    result = attribute_inference(make_frame(data), None, truth, random_state=0)
+    assert result.accuracy == 1.0
+    assert list(result.carriers.index[:1]) == ["title"]
+    assert result.carriers["drop"].tolist() == pytest.approx([0.446, 0, 0], abs=0.06)
+
+
+def test_columns_of_any_dtype_are_read():
+    truth = np.array([0, 1] * 150)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "mixed": pd.Series([1, "1", True, None] * 75, dtype=object),
+            "when": pd.to_datetime(["2020-01-01", None, "2021-05-05"] * 100),
+            "day": [date(2020, 1, 1 + int(day)) for day in rng.integers(0, 28, 300)],
+            "nullable": pd.array([1, None, 3] * 100, dtype="Int64"),
+            "empty": pd.Series([None] * 300, dtype=object),
+            "nothing": np.full(300, np.nan),
+            "huge": rng.choice([np.inf, -np.inf, 1e300], 300),
+            "many": [f"id {number}" for number in range(300)],
+            "category": pd.Categorical(["a", "b", None] * 100),
+            7: truth,
+        }
+    )
+    result = attribute_inference(frame, None, truth, random_state=0)
+    assert result.accuracy == 1.0
+    assert result.carriers.loc[7, "alone"] == 1.0
+    assert set(result.carriers.index) == set(frame.columns)
+    array = rng.normal(size=(300, 2))
+    array[:, 1] = truth
+    assert attribute_inference(array, None, truth, random_state=0).carriers.index[0] == "x1"
+    with pytest.raises(TypeError, match="column 'lists' holds something else than single values"):
+        attribute_inference(pd.DataFrame({"lists": [[1], [2]] * 50}), None, truth[:100])
+
+
+def test_cells_keep_values_apart_and_bin_many_numbers():
+    assert cells_of(code_column(pd.Series(["b", None, "a", "b"]))).tolist() == [1, 0, 2, 1]
+    assert cells_of(code_column(pd.Series([2.0, np.nan, 1.0, 2.0]))).tolist() == [2, 0, 1, 2]
+    cells = cells_of(code_column(pd.Series(np.arange(6400.0))))
+    assert np.bincount(cells)[1:].tolist() == pytest.approx([100] * 64, abs=1)
+    assert cells_of(code_column(pd.Series([None, None], dtype=object))).tolist() == [1, 1]
+
+
+def test_known_columns_and_the_label_are_what_the_attacker_sees(sex):
+    released = pd.DataFrame({"title": sex.map({"F": "Ms", "M": "Mr"}), "noise": np.arange(N) % 7, "report": sex})
+    options = {"estimator": _trees(), "random_state": 0}
+    assert attribute_inference(released, None, sex, ["noise"], **options).accuracy < 0.7
+    result = attribute_inference(released, sex.rename("label"), sex, ["noise"], report=["report"], **options)
+    assert set(result.carriers.index[:2]) == {"report", "label"}
+    assert list(result.carriers.index[2:]) == ["noise"]
+    assert result.accuracy_without_report == 1.0
+    nothing_else = attribute_inference(released, None, sex, [], report=["report"], **options)
+    assert nothing_else.accuracy == 1.0
+    assert nothing_else.accuracy_without_report == nothing_else.baseline
+    blind = attribute_inference(released, None, sex, [], **options)
+    assert blind.accuracy == blind.baseline
+    assert blind.accuracy_without_report is None
+    assert blind.carriers.empty
+
+
+@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
+def test_the_bound_is_that_of_the_attribute(strategy):
+    rng = np.random.default_rng(0)
+    truth = pd.DataFrame({"sex": rng.choice(["F", "M"], N), "job": rng.choice(["a", "b", "c"], N)})
+    inner = RandomizedResponseEncoder(
+        2.0, strategy=strategy, categories={"sex": ["F", "M"], "job": ["a", "b", "c"]}, random_state=0
+    )
+    released = inner.fit_transform(truth)
+    options = {"encoder": inner, "estimator": _trees(), "random_state": 0}
+    shares = truth["sex"].value_counts(normalize=True).loc[["F", "M"]].to_numpy()
+    cells = truth.value_counts(normalize=True).to_numpy()
+    of_sex = attribute_inference(released, None, truth["sex"], **options)
+    of_both = attribute_inference(released, None, truth, **options)
+    if strategy == "joint":
+        assert of_sex.bayes_bound == pytest.approx(guessing_bound(shares, inner.guarantee_.epsilon))
+        counts = [((truth["sex"] == s) & (truth["job"] == j)).mean() for s in ("F", "M") for j in ("a", "b", "c")]
+        assert of_both.bayes_bound == pytest.approx(bayes_accuracy(inner.oracles_[0], counts))
+    else:
+        exact = bayes_accuracy(inner.oracles_[0], shares)
+        expected = exact if strategy == "split" else (exact + shares.max()) / 2
+        assert of_sex.bayes_bound == pytest.approx(expected)
+        assert of_both.bayes_bound == pytest.approx(guessing_bound(cells, inner.guarantee_.epsilon))
+        assert of_both.bound == "the best protocol of epsilon = 2"
+
+
+def test_bits_and_hashes_are_reports_too(sex):
+    for made, kind in ((UnaryEncodingTransformer, "the exact value"), (LocalHashingEncoder, "the best protocol")):
+        inner = made(2.0, categories={"sex": ["F", "M"]}, random_state=0)
+        released = inner.fit_transform(sex.to_frame())
+        result = attribute_inference(released, None, sex.to_numpy(), encoder=inner, estimator=TREE, random_state=0)
+        assert result.bound.startswith(kind)
+        assert result.carriers["is_report"].all()
+        assert result.accuracy_without_report == result.baseline
+
+
+def test_an_epsilon_gives_the_bound_of_the_best_protocol(sex):
+    result = attribute_inference(
+        pd.DataFrame({"a": np.arange(N)}), None, sex, epsilon=0.5, estimator=TREE, random_state=0
+    )
+    # Every row has a number of its own: whoever had seen it would guess it.
+    assert result.accuracy < 0.7
+    share = (sex == "M").mean()
+    assert result.bayes_bound == guessing_bound([share, 1 - share], 0.5)
+    unknown = attribute_inference(pd.DataFrame({"a": np.arange(N)}), None, sex, estimator=TREE, random_state=0)
+    assert math.isnan(unknown.bayes_bound)
+    assert not unknown.exceeds_bound
+
+
+@pytest.mark.filterwarnings("error")
+def test_rare_and_missing_values_are_guessed_too():
+    truth = pd.Series(["a"] * 30 + [None] * 20 + ["b"])
+    frame = pd.DataFrame({"x": [1] * 30 + [2] * 20 + [3]})
+    result = attribute_inference(frame, None, truth, estimator=TREE, random_state=0)
+    assert result.accuracy == pytest.approx(50 / 51)
+    lone = attribute_inference(pd.DataFrame({"x": [1, 2, 3]}), None, ["a", "a", "b"], cv=3, random_state=0)
+    assert 0 <= lone.accuracy <= 2 / 3
+
+
+def test_a_seed_repeats(sex):
+    frame = pd.DataFrame(
+        {"a": np.random.default_rng(0).normal(size=N), "sex": encoder().fit_transform(sex.to_frame())["sex"]}
+    )
+    one, two = (attribute_inference(frame, None, sex, report=["sex"], random_state=3) for _ in range(2))
+    assert repr(one) == repr(two)
+    pd.testing.assert_frame_equal(one.carriers, two.carriers)
+
+
+def test_the_result_shows_no_value(sex):
+    secret = sex.map({"F": "s3cr3t", "M": "other"})
+    result = attribute_inference(secret.to_frame(), None, secret, estimator=_trees(), random_state=0)
+    assert result.accuracy == 1.0
+    assert "s3cr3t" not in repr(result) + repr(vars(result))
+
+
+def test_intervals_are_those_of_clopper_and_pearson():
+    result = AttackResult(0.5, 0.5, 0.6, 0.05, n_rows=10)
+    assert result.interval() == pytest.approx((0.187, 0.813), abs=1e-3)
+    assert np.isnan(result.interval(without_report=True)).all()
+    certain = AttackResult(1.0, 0.5, 0.6, 0.0, n_rows=10, accuracy_without_report=0.0, std_error_without_report=0.0)
+    assert certain.interval() == pytest.approx((0.025 ** (1 / 10), 1.0))
+    assert certain.interval(without_report=True) == pytest.approx((0.0, 1 - 0.025 ** (1 / 10)))
+    assert certain.exceeds_bound
+    with pytest.raises(ValueError, match="confidence_level"):
+        result.interval(1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"cv": 1}, ValueError, "cv must be at least 2, got 1"),
+        ({"cv": "5"}, TypeError, "cv must be a number of folds, got str"),
+        ({"cv": N + 1}, ValueError, "cv must be at most the number of rows, 600"),
+        ({"estimator": LinearRegression()}, TypeError, "estimator must be a classifier, got LinearRegression"),
+        ({"estimator": DecisionTreeClassifier}, TypeError, "estimator must be a classifier"),
+        ({"known": "a"}, TypeError, "known must be a list of column names, got str"),
+        ({"known": ["b"]}, ValueError, r"known names columns that X_released does not have: \['b'\]"),
+        ({"report": ["b"]}, ValueError, r"report names columns that X_released does not have: \['b'\]"),
+        ({"encoder": "RR"}, TypeError, "encoder must be a local transformer, got str"),
+        ({"epsilon": -1}, ValueError, "epsilon must be at least 0"),
+        ({"y": [1, 2]}, ValueError, "X_released has 600 rows, y has 2"),
+        ({"y": pd.DataFrame({"a": [1] * N})}, ValueError, "has the column 'a' of y already"),
+        ({"y": pd.DataFrame({"b": [1] * N, "c": [1] * N})}, ValueError, "y must be one column, got 2"),
+        ({"sensitive": [1, 2]}, ValueError, "X_released has 600 rows, sensitive has 2"),
+        ({"sensitive": ["s3cr3t"] * N}, ValueError, "sensitive has one value only"),
+        ({"sensitive": []}, ValueError, "sensitive has no rows"),
+        ({"X_released": np.zeros((2, 2, 2))}, ValueError, "X_released must be a table or a column, got 3 dimensions"),
+        ({"random_state": "seed"}, (TypeError, ValueError), "random_state"),
+    ],
+)
+def test_mistakes_are_named(options, error, message, sex):
+    options = {"X_released": pd.DataFrame({"a": np.arange(N)}), "y": None, "sensitive": sex} | options
+    with pytest.raises(error, match=message):
+        attribute_inference(**options)
+
+
+def test_values_that_the_encoder_does_not_declare_are_not_shown(sex):
+    inner = encoder()
+    released = inner.fit_transform(sex.to_frame())
+    with pytest.raises(ValueError, match="column 'sex' of sensitive holds a value outside") as caught:
+        attribute_inference(released, None, sex.replace("F", "s3cr3t"), encoder=inner)
+    assert "s3cr3t" not in str(caught.value)
+    two = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"], "job": [1, 2]}, random_state=0)
+    both = two.fit_transform(pd.DataFrame({"sex": sex, "job": [1, 2] * (N // 2)}))
+    with pytest.raises(ValueError, match="sensitive must be columns of the encoder, by their names"):
+        attribute_inference(both, None, sex.rename("gender"), encoder=two)

@@ -1,0 +1,131 @@
+"""Best guesses, against every decision rule and against every protocol of an epsilon."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from skdp.evaluation import bayes_accuracy, guessing_bound
+from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
+from skdp.oracles._two_rounds import two_rounds
+
+PRIORS = [
+    [1.0, 0.0],
+    [0.5, 0.5],
+    [0.7, 0.3],
+    [0.2, 0.3, 0.5],
+    [0.9, 0.05, 0.05],
+    [0.1, 0.2, 0.3, 0.4],
+    [0.6, 0.2, 0.2, 0],
+]
+EPSILONS = [0.01, 0.5, math.log(3), 4.0]
+
+
+def best_rule(channel, prior):
+    """Try every decision rule: a guess for each report."""
+    joint = np.array(channel, float) * np.array(prior)[:, np.newaxis]
+    k, n_reports = joint.shape
+    return max(
+        sum(joint[guess, report] for report, guess in enumerate(rule)) for rule in product(range(k), repeat=n_reports)
+    )
+
+
+def best_protocol(prior, epsilon):
+    """Solve for the best protocol: extreme columns of a channel are e^epsilon on some values and 1 on the others.
+
+    Any column of a channel is a positive combination of these, and the best guess is worth no more for the sum of
+    columns than for each by itself.
+    """
+    k, ratio = len(prior), math.exp(epsilon)
+    columns = np.array([[ratio if high else 1 for high in subset] for subset in product((0, 1), repeat=k)], float)
+    worth = (columns * np.array(prior)).max(axis=1)
+    return -linprog(-worth, A_eq=columns.T, b_eq=np.ones(k), bounds=(0, None)).fun
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_bound_is_the_best_of_all_protocols(prior, epsilon):
+    assert guessing_bound(prior, epsilon) == pytest.approx(best_protocol(prior, epsilon), rel=1e-9)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=5).filter(any), st.floats(0, 6))
+def test_the_bound_is_the_best_of_all_protocols_for_any_prior(weights, epsilon):
+    prior = np.array(weights) / sum(weights)
+    assert guessing_bound(prior, epsilon) == pytest.approx(best_protocol(prior, epsilon), rel=1e-7)
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 100])
+def test_ends_and_equal_shares(k):
+    prior = np.full(k, 1 / k)
+    assert guessing_bound(prior, 0) == pytest.approx(1 / k)
+    assert guessing_bound(prior, math.inf) == pytest.approx(1)
+    assert guessing_bound(prior, 1000.0) == pytest.approx(1)
+    assert guessing_bound(prior, 1.5) == pytest.approx(math.exp(1.5) / (math.exp(1.5) + k - 1))
+
+
+@pytest.mark.parametrize("prior", [[0.5, 0.5], [0.7, 0.3], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05], [0.4, 0.4, 0.2]])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_accuracy_is_that_of_the_best_of_all_decision_rules(prior, epsilon):
+    k = len(prior)
+    oracles = [
+        RandomizedResponse(k, epsilon),
+        UnaryEncoding(k, epsilon),
+        UnaryEncoding(k, epsilon, variant="symmetric"),
+        SubsetSelection(k, epsilon, subset_size=k - 1),
+        HadamardResponse(k, epsilon),
+        two_rounds(RandomizedResponse(k, epsilon), Fraction(epsilon) / 2),
+    ]
+    for oracle in oracles:
+        assert bayes_accuracy(oracle, prior) == pytest.approx(best_rule(oracle.channel(), prior), rel=1e-12)
+
+
+@pytest.mark.parametrize("k", [4, 6, 8])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_closed_forms_equal_the_sum_over_the_channel(k, epsilon):
+    rng = np.random.default_rng(k)
+    oracles = [RandomizedResponse(k, epsilon), HadamardResponse(k, epsilon), HadamardResponse(k, epsilon, n_blocks=2)]
+    oracles += [UnaryEncoding(k, epsilon, variant=variant) for variant in ("optimized", "symmetric", "threshold")]
+    oracles += [
+        UnaryEncoding(k, p=Fraction(9, 10), q=Fraction(1, 3)),
+        two_rounds(UnaryEncoding(k, epsilon), Fraction(epsilon) / 3),
+    ]
+    oracles += [SubsetSelection(k, epsilon, subset_size=size) for size in range(1, k)]
+    for oracle in oracles:
+        prior = rng.dirichlet(np.full(k, 0.7))
+        exact = (np.array(oracle.channel(), float) * prior[:, np.newaxis]).max(axis=0).sum()
+        assert bayes_accuracy(oracle, prior) == pytest.approx(exact, rel=1e-12)
+        assert max(prior) - 1e-12 <= exact <= guessing_bound(prior, oracle.epsilon) + 1e-12
+
+
+def test_randomised_response_among_equal_values_reaches_the_bound():
+    oracle = RandomizedResponse(5, 1.0)
+    assert bayes_accuracy(oracle, [0.2] * 5) == pytest.approx(guessing_bound([0.2] * 5, oracle.epsilon), rel=1e-12)
+
+
+def test_many_values_are_no_problem_and_hashing_has_no_table():
+    prior = np.full(3000, 1 / 3000)
+    for oracle in (RandomizedResponse(3000, 1.0), UnaryEncoding(3000, 1.0), SubsetSelection(3000, 1.0)):
+        assert 1 / 3000 < bayes_accuracy(oracle, prior) < guessing_bound(prior, 1.0) + 1e-12
+    assert bayes_accuracy(LocalHashing(5, 1.0), [0.2] * 5) is None
+    assert bayes_accuracy(HadamardResponse(3000, 1.0), prior) is None
+
+
+@pytest.mark.parametrize("prior", [[], [[1.0]], [0.5, 0.4], [1.5, -0.5], [math.nan, 1.0]])
+def test_a_prior_is_a_distribution(prior):
+    with pytest.raises(ValueError, match="prior must be probabilities"):
+        guessing_bound(prior, 1.0)
+
+
+def test_other_mistakes_are_named():
+    for epsilon in (-1.0, math.nan):
+        with pytest.raises(ValueError, match="epsilon must be at least 0"):
+            guessing_bound([1.0], epsilon)
+    with pytest.raises(ValueError, match="prior must have 3 entries, got 2"):
+        bayes_accuracy(RandomizedResponse(3, 1.0), [0.5, 0.5])

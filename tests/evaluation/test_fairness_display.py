@@ -1,0 +1,197 @@
+"""The display of fairness: what is drawn is what the reports say."""
+
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.dummy import DummyClassifier
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+from matplotlib import pyplot as plt  # noqa: E402
+
+from skdp.evaluation import FairnessDisplay  # noqa: E402
+from skdp.metrics import fairness_report  # noqa: E402
+
+TRUE = [1, 1, 0, 0, 1, 1, 0, 0, 1, 0]
+PREDICTED = [1, 0, 1, 0, 1, 1, 1, 0, 1, 0]
+SEX = [*"FFFFFMMMMM"]
+RACE = [*"bwbwwbwwww"]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def lines(axes):
+    """Read a panel: the label of each line, and the dots on it as (report, value), and the bars."""
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    dots = [
+        (labels[round(place)], line.get_label(), float(value))
+        for line in axes.lines
+        if not line.get_label().startswith("_")
+        for value, place in zip(*line.get_data(), strict=True)
+    ]
+    bars = [tuple(path[:, 0]) for bar in axes.collections for path in bar.get_segments()]
+    return labels, dots, bars
+
+
+def of(report, pattern):
+    rows = report[report["metric"].str.contains(pattern)]
+    return rows["value"].tolist(), list(zip(rows["lower"], rows["upper"], strict=True))
+
+
+@pytest.mark.parametrize("column", [list, np.array, pd.Series, pl.Series, lambda values: pa.chunked_array([values])])
+def test_dots_and_bars_are_the_values_and_intervals_of_the_report(column):
+    display = FairnessDisplay.from_predictions(
+        column(TRUE), column(PREDICTED), column(SEX), privileged="M", positive_label=1, confidence_level=0.9
+    )
+    report = fairness_report(
+        TRUE, PREDICTED, SEX, privileged="M", positive_label=1, by_group=True, confidence_level=0.9
+    )
+    rates, differences = display.axes_
+    labels, dots, bars = lines(rates)
+    assert labels == [x for name in ("selection", "true positive", "false positive") for x in (f"{name} rate", *"FM")]
+    values, ends = of(report, "rate$")
+    assert [value for _, _, value in dots] == values
+    assert [label for label, _, _ in dots] == [*"FMFMFM"]
+    assert bars == ends
+    labels, dots, bars = lines(differences)
+    values, ends = of(report, "difference|largest − smallest")
+    assert [value for _, _, value in dots] == values
+    assert bars == ends
+    assert labels[:2] == ["statistical parity difference", "F"]
+    assert "odds, largest − smallest" in labels
+    assert not any("impact" in label or "Theil" in label or "/" in label for label in labels)
+
+
+def test_all_rows_are_kept_as_tidy_data():
+    display = FairnessDisplay.from_predictions(TRUE, PREDICTED, SEX, privileged="M", positive_label=1, name="mine")
+    report = fairness_report(
+        TRUE, PREDICTED, SEX, privileged="M", positive_label=1, by_group=True, confidence_level=0.95
+    )
+    assert display.data.columns.tolist() == ["report", "metric", "definition", "group", "value", "lower", "upper"]
+    assert (display.data["report"] == "mine").all()
+    for name in ("metric", "group", "value", "upper"):
+        assert display.data[name].tolist() == pytest.approx(report[name].tolist())
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_groups_of_several_columns_are_written_with_commas(make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        display = FairnessDisplay.from_predictions(TRUE, PREDICTED, make({"sex": SEX, "race": RACE}), positive_label=1)
+    labels, _, _ = lines(display.axes_[0])
+    assert labels[:5] == ["selection rate", "F, b", "F, w", "M, b", "M, w"]
+
+
+def test_an_estimator_predicts_once():
+    class Counting(DummyClassifier):
+        calls = 0
+
+        def predict(self, X):
+            Counting.calls += 1
+            return np.array(PREDICTED)
+
+    X = np.zeros((10, 1))
+    estimator = Counting().fit(X, TRUE)
+    display = FairnessDisplay.from_estimator(estimator, X, TRUE, SEX, privileged="M", positive_label=1)
+    expected = FairnessDisplay.from_predictions(TRUE, PREDICTED, SEX, privileged="M", positive_label=1)
+    assert Counting.calls == 1
+    assert display.data["report"].unique().tolist() == ["Counting"]
+    pd.testing.assert_frame_equal(display.data.iloc[:, 1:], expected.data.iloc[:, 1:])
+
+
+def reports():
+    raw = fairness_report(TRUE, PREDICTED, SEX, privileged="M", positive_label=1, confidence_level=0.9)
+    naive = fairness_report(TRUE, PREDICTED, RACE, privileged="w", positive_label=1)
+    return {"raw": raw, "naive": naive}
+
+
+def test_several_reports_are_side_by_side():
+    display = FairnessDisplay.from_reports(reports())
+    (axes,) = display.axes_  # no report has rates
+    labels, dots, bars = lines(axes)
+    assert labels == ["statistical parity difference", "equal opportunity difference", "average odds difference"]
+    both = reports()
+    for name, report in both.items():
+        drawn = {label: value for label, which, value in dots if which == name}
+        expected = report[report["metric"].str.contains("difference")].set_index("metric")["value"].to_dict()
+        assert drawn == expected
+    assert len(bars) == 3
+    places = [line.get_ydata() for line in axes.lines if line.get_label() in both]
+    assert (places[0] < places[1]).all()
+    assert axes.lines[-1].get_xdata() == [0, 0]
+
+
+def test_rates_that_are_named_by_group_are_lines_of_one_heading():
+    metrics = ["selection rate, unprivileged", "selection rate, privileged", "statistical parity difference"]
+    report = pd.DataFrame({"metric": metrics, "value": [0.2, 0.5, -0.3]})
+    display = FairnessDisplay.from_reports({"debiased": report})
+    assert lines(display.axes_[0])[:2] == (
+        ["selection rate", "unprivileged", "privileged"],
+        [("unprivileged", "debiased", 0.2), ("privileged", "debiased", 0.5)],
+    )
+    assert display.figure_.legends == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({}, "90 % interval"), ({"confidence_level": 0.995}, "99.5 % interval")],
+)
+def test_the_legend_names_the_reports_and_the_level(given, said):
+    raw = reports()["raw"]
+    display = FairnessDisplay.from_reports({"a": raw, "b": raw}, **given)
+    (legend,) = display.figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b", said]
+    raw.attrs = {}
+    (legend,) = FairnessDisplay.from_reports({"a": raw}).figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["interval"]
+
+
+def test_what_is_undefined_is_said():
+    with pytest.warns(UserWarning, match="undefined"):
+        display = FairnessDisplay.from_predictions([1, 0, 0, 0], [1, 0, 1, 0], [*"aabb"], positive_label=1)
+    rates = display.axes_[0]
+    assert [text.get_text() for text in rates.texts] == ["undefined"]
+    assert lines(rates)[0][round(rates.texts[0].get_position()[1])] == "b"
+    display.figure_.canvas.draw()
+
+
+def test_the_panels_may_be_given():
+    figure, panels = plt.subplots(1, 2)
+    display = FairnessDisplay.from_predictions(TRUE, PREDICTED, SEX, positive_label=1, ax=panels)
+    assert display.figure_ is figure
+    assert display.axes_.tolist() == panels.tolist()
+    assert len(plt.get_fignums()) == 1
+    with pytest.raises(ValueError, match=r"ax must have 2 panels \(rate, difference\), got 1"):
+        display.plot(ax=panels[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "at least one report"),
+        (pd.DataFrame(), "must be a mapping"),
+        ({"a": [1]}, "report 'a' must be a DataFrame"),
+        ({"a": pd.DataFrame({"metric": ["x"]})}, "columns metric and value"),
+        ({"a": pd.DataFrame({"metric": ["Theil index"], "value": [1.0]})}, "rates or of differences"),
+    ],
+)
+def test_what_does_not_fit_is_refused(given, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        FairnessDisplay.from_reports(given)
+    assert not plt.get_fignums()
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install skdp\[plot\]"):
+        FairnessDisplay.from_predictions(TRUE, PREDICTED, SEX, positive_label=1)

@@ -1,0 +1,139 @@
+"""Members are found where rows were copied, and not where they are protected."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import DPMarginalSynthesizer, PrivacyGuarantee
+from skdp.evaluation import membership_inference
+from skdp.evaluation._membership_inference import _by_distance, advantage, area
+
+VALUES = {"sex": ["F", "M"], "job": [*"abcdefgh"], "town": [*range(30)]}
+
+
+def draw(size, seed):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({name: rng.choice(values, size) for name, values in VALUES.items()})
+
+
+def fitted(epsilon, members):
+    return DPMarginalSynthesizer(epsilon, domain=VALUES, marginals="full", random_state=0).fit(members)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_area_counts_pairs_and_its_error_is_that_of_delong(seed):
+    rng = np.random.default_rng(seed)
+    one, other = rng.integers(0, 6, 13), rng.integers(0, 5, 9)
+    pairs = (one[:, np.newaxis] > other) + (one[:, np.newaxis] == other) / 2
+    auc, std_error = area(one, other)
+    assert auc == pytest.approx(pairs.mean())
+    assert std_error**2 == pytest.approx(pairs.mean(axis=1).var(ddof=1) / 13 + pairs.mean(axis=0).var(ddof=1) / 9)
+
+
+def test_the_area_handles_scores_without_a_logarithm():
+    assert area([-np.inf, 0], [-np.inf, -np.inf])[0] == pytest.approx(0.75)
+
+
+def test_distances_are_those_of_gower():
+    synthetic = pd.DataFrame({"sex": ["F", "M"], "age": [20.0, 60.0]})
+    members = pd.DataFrame({"age": [20.0, 30.0], "sex": ["F", None]})
+    others = pd.DataFrame({"sex": ["X", "M"], "age": [100.0, np.nan]})
+    inside, outside = _by_distance(synthetic, members, others, None)
+    assert inside == pytest.approx([0, -(1 + 10 / 80)])
+    assert outside == pytest.approx([-(1 + 40 / 80), -(1 + 40 / 80)])
+
+
+def test_a_copied_table_gives_its_members_away(make_frame):
+    kinds = {name: values for name, values in VALUES.items() if name != "town"}
+    rng = np.random.default_rng(0)
+    rows = {name: rng.choice(values, 200).tolist() for name, values in kinds.items()} | {
+        "age": rng.normal(40, 9, 200).tolist()
+    }
+    first, last = ({name: column[part] for name, column in rows.items()} for part in (slice(100), slice(100, 200)))
+    result = membership_inference(make_frame(first), make_frame(first), make_frame(last), random_state=0)
+    assert result.auc == result.auc_lower == result.auc_upper == 1.0
+    assert result.advantage == 1.0
+    assert result.advantage_lower > 0.8
+    assert result.advantage_upper == 1.0
+    assert math.isnan(result.advantage_bound)
+    assert (result.n_members, result.n_non_members) == (100, 100)
+
+
+def test_a_table_of_strangers_gives_nothing_away():
+    result = membership_inference(draw(500, 0), draw(500, 1), draw(500, 2), random_state=0)
+    # Five standard errors: once in a million times.
+    assert abs(result.auc - 0.5) < 5 * (result.auc_upper - result.auc_lower) / (2 * 1.96)
+    assert result.advantage_lower < 0 < result.advantage_upper
+
+
+@pytest.mark.parametrize("method", ["nearest", "likelihood"])
+def test_a_large_epsilon_shows_members_and_a_small_one_hides_them(method):
+    members, others = draw(400, 1), draw(400, 2)
+    results = {}
+    for epsilon in (0.1, 60.0):
+        model = fitted(epsilon, members)
+        synthetic = model.sample(400) if method == "nearest" else None
+        results[epsilon] = membership_inference(
+            synthetic, members, others, method=method, synthesizer=model, random_state=0
+        )
+    hidden, shown = results[0.1], results[60.0]
+    assert hidden.advantage_lower <= hidden.advantage_bound
+    assert abs(hidden.auc - 0.5) < 0.1
+    assert shown.auc > 0.6 > hidden.auc
+    assert shown.advantage_bound == pytest.approx(1)
+    relation = fitted(0.1, members).guarantee_.to("replace").epsilon
+    assert hidden.advantage_bound == pytest.approx(math.tanh(relation / 2))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 2000.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_the_bound_is_the_formula_and_randomised_response_reaches_it(epsilon, delta):
+    rows = draw(10, 0)
+    promise = PrivacyGuarantee(epsilon, delta, relation="replace", trust="central", mechanism="m", scope=("sex",))
+    bound = membership_inference(rows, rows, rows, guarantee=promise, random_state=0).advantage_bound
+    if epsilon < 700:
+        assert bound == pytest.approx((math.exp(epsilon) - 1 + 2 * delta) / (math.exp(epsilon) + 1))
+        # The truth with probability delta, otherwise a coin that is right with probability e^eps / (e^eps + 1).
+        truth = math.exp(epsilon) / (math.exp(epsilon) + 1)
+        assert bound == pytest.approx(delta + (1 - delta) * (2 * truth - 1))
+    assert bound <= 1
+
+
+def test_the_threshold_is_chosen_on_other_rows():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(2, 4000))
+    found, low, high = advantage(*scores, level=0.95, seed=0)
+    assert low < 0 < high
+    assert abs(found) < 0.1
+    shifted, low, high = advantage(scores[0] + 1, scores[1], level=0.95, seed=0)
+    assert low < 0.3829 < high  # 2 Phi(1/2) - 1
+    assert low < shifted < high
+
+
+def test_a_seed_repeats():
+    tables = draw(100, 0), draw(100, 1), draw(100, 2)
+    one, two = (repr(membership_inference(*tables, random_state=1)) for _ in range(2))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"method": "best"}, ValueError, "method must be one of"),
+        ({"method": "likelihood"}, TypeError, "method='likelihood' needs a synthesizer with score_samples"),
+        ({"members": pd.DataFrame({"sex": ["F"]})}, ValueError, "members must have the columns of synthetic"),
+        ({"members": draw(1, 0)}, ValueError, "members and non_members must have at least two rows each"),
+        ({"non_members": draw(0, 0)}, ValueError, "non_members has no rows"),
+        ({"guarantee": 1.0}, TypeError, "guarantee must be a PrivacyGuarantee, got float"),
+        ({"confidence_level": 2}, ValueError, "confidence_level"),
+        ({"random_state": "x"}, (TypeError, ValueError), "random_state"),
+    ],
+)
+def test_mistakes_are_named(options, error, message):
+    tables = {"synthetic": draw(5, 0), "members": draw(5, 1), "non_members": draw(5, 2)}
+    with pytest.raises(error, match=message):
+        membership_inference(**tables | options)

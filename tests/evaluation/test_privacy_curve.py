@@ -1,0 +1,634 @@
+"""Privacy curves: every score is that of a loop written by hand, on one release that all scorers see."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from fairlearn.metrics import MetricFrame, demographic_parity_difference, selection_rate
+from imblearn.pipeline import make_pipeline as make_imblearn_pipeline
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.ensemble import VotingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer, recall_score, roc_auc_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skdp import (
+    BudgetExceeded,
+    DPMarginalSynthesizer,
+    LocalHashingEncoder,
+    OnFitOnly,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    SyntheticResampler,
+)
+from skdp.central import DPStandardScaler
+from skdp.evaluation import _curve_cells, privacy_curve
+from skdp.evaluation._curve_cache import CellStore, digest
+from skdp.metrics import fairness_report
+
+EPSILON = "columns__private__encoder__epsilon"
+ENCODER = "columns__private__encoder"
+fits = []  # one entry for each fit of a CountingClassifier, in this process
+releases = []  # one for each call of CountingEncoder.transform
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    fits.clear()
+    releases.clear()
+
+
+class CountingEncoder(RandomizedResponseEncoder):
+    def transform(self, X, record_id=None):
+        releases.append(len(X))
+        return super().transform(X, record_id)
+
+
+class CountingClassifier(LogisticRegression):
+    """As if the process were killed in the middle of a fit."""
+
+    kill_at = None
+
+    def __init__(self, C=1.0):
+        super().__init__(C=C)
+
+    def fit(self, X, y):
+        fits.append(len(y))
+        if len(fits) == self.kill_at:
+            raise KeyboardInterrupt
+        return super().fit(X, y)
+
+
+def table(n=240, seed=0):
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b"], n)
+    y = np.where(rng.random(n) < np.where(group == "a", 0.8, 0.25), "yes", "no")
+    return pd.DataFrame({"group": group, "kind": rng.choice(["u", "v", "w"], n), "number": rng.normal(size=n)}), y
+
+
+def pipeline(encoder=None, classifier=None):
+    encoder = encoder or RandomizedResponseEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]})
+    private = Pipeline([("encoder", encoder), ("one_hot", OneHotEncoder(handle_unknown="ignore"))])
+    columns = ColumnTransformer([("private", private, ["group", "kind"]), ("numbers", StandardScaler(), ["number"])])
+    return Pipeline([("columns", columns), ("classifier", classifier or LogisticRegression())])
+
+
+def curve(estimator=None, data=None, **parameters):
+    X, y = data or table()
+    defaults = {"param_name": EPSILON, "epsilons": [0.5, 4.0], "cv": 3, "random_state": 0}
+    return privacy_curve(estimator or pipeline(), X, y, **defaults | parameters)
+
+
+def values(frame, metric, epsilon, group="all"):
+    chosen = (frame["metric"] == metric) & (frame["epsilon"] == epsilon) & (frame["group"] == group)
+    return frame.loc[chosen, "value"].tolist()
+
+
+def counting():
+    return CountingEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]})
+
+
+def seeds_of(**parameters):
+    """Read the seed of each cell from a classifier-free run: the coins of a cell are those of its encoder."""
+    found = []
+
+    class Spy(RandomizedResponseEncoder):
+        def fit(self, X, y=None):
+            found.append(self.random_state)
+            return super().fit(X, y)
+
+    curve(pipeline(Spy(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]})), baseline=None, **parameters)
+    return found
+
+
+def test_the_scores_are_those_of_a_loop_by_hand():
+    X, y = table()
+    result = curve(n_repeats=2, scoring=["accuracy", "roc_auc"])
+    seeds = iter(seeds_of(n_repeats=2))
+    expected = []
+    for epsilon in (math.inf, 0.5, 4.0):
+        for repeat in range(2):
+            folds = StratifiedKFold(3, shuffle=True, random_state=repeat).split(X, y)
+            for fold, (train, test) in enumerate(folds):
+                model = pipeline()
+                if epsilon == math.inf:
+                    model.set_params(columns__private__encoder="passthrough")
+                else:
+                    model.set_params(**{EPSILON: epsilon, f"{ENCODER}__random_state": next(seeds)})
+                model.fit(X.iloc[train], y[train])
+                encoded = model[:-1].transform(X.iloc[test])
+                right = accuracy_score(y[test], model[-1].predict(encoded))
+                area = roc_auc_score(y[test], model[-1].decision_function(encoded))
+                expected += [(epsilon, repeat, fold, "accuracy", "all", right)]
+                expected += [(epsilon, repeat, fold, "roc_auc", "all", area)]
+    columns = ["epsilon", "repeat", "fold", "metric", "group", "value"]
+    pd.testing.assert_frame_equal(result, pd.DataFrame(expected, columns=columns))
+
+
+def test_test_rows_are_true_under_privatize_fit():
+    X, y = table()
+    result = curve(privatize="fit", baseline=None, epsilons=[0.5])
+    seeds = iter(seeds_of(epsilons=[0.5]))
+    for (train, test), value in zip(
+        StratifiedKFold(3, shuffle=True, random_state=0).split(X, y), result["value"], strict=True
+    ):
+        model = pipeline().set_params(**{EPSILON: 0.5, f"{ENCODER}__random_state": next(seeds)})
+        model.set_params(columns__private__encoder=OnFitOnly(model.get_params()[ENCODER])).fit(X.iloc[train], y[train])
+        assert value == model.score(X.iloc[test], y[test])
+        assert value != pipeline().fit(X.iloc[train], y[train]).score(X.iloc[test], y[test])
+
+
+@pytest.mark.parametrize("wrap", ["pipeline", "search", "vote"])
+def test_all_scorers_see_one_release_of_the_test_rows(wrap):
+    """Labels and probabilities of one release agree; of two releases at a small epsilon they do not."""
+    agreements = []
+
+    def agreement(estimator, X, y):
+        labels = np.asarray(estimator.classes_)[estimator.predict_proba(X).argmax(axis=1)]
+        agreements.append(np.mean(labels == estimator.predict(X)))
+        return agreements[-1]
+
+    model, prefix = pipeline(counting()), ""
+    if wrap == "search":
+        model, prefix = GridSearchCV(model, {"classifier__C": [0.1, 1.0]}, cv=2), "estimator__"
+    elif wrap == "vote":
+        model, prefix = VotingClassifier([("only", model)], voting="soft"), "only__"
+    scoring = {"agreement": agreement, "right": "accuracy", "area": "roc_auc"}
+    result = curve(model, param_name=prefix + EPSILON, scoring=scoring, epsilons=[0.1], baseline=None)
+    assert agreements == [1.0] * 3
+    assert values(result, "agreement", 0.1) == [1.0] * 3
+    if wrap != "search":  # which has inner folds
+        assert releases == [160, 80] * 3
+    if wrap == "vote":
+        # Without our care, each question draws anew.
+        fitted = clone(model).set_params(**{prefix + EPSILON: 0.1}).fit(*table())
+        again = [fitted.predict_proba(table()[0]) for _ in range(2)]
+        assert not np.array_equal(*again)
+
+
+def test_a_scorer_that_asks_for_other_rows_is_refused():
+    def half(estimator, X, y):
+        return np.mean(estimator.predict(X[::2]) == y[::2])
+
+    with pytest.raises(ValueError, match="other rows would be another release"):
+        curve(scoring=half)
+
+
+def test_no_two_cells_have_the_same_seed_and_added_cells_change_none():
+    some = seeds_of(epsilons=[0.5, 4.0], n_repeats=2)
+    assert len(set(some)) == len(some) == 12
+    more = seeds_of(epsilons=[0.1, 0.5, 4.0], n_repeats=3)
+    assert len(set(more)) == 27
+    assert some == more[9:15] + more[18:24]
+    assert not set(some) & set(seeds_of(epsilons=[0.5, 4.0], n_repeats=2, random_state=1))
+    assert set(seeds_of(random_state=None)) == {None}
+
+
+def test_seeds_that_meet_are_moved_apart(monkeypatch):
+    monkeypatch.setattr(_curve_cells, "_SEEDS", 12)
+    assert sorted(seeds_of(epsilons=[0.5, 4.0], n_repeats=2)) == list(range(12))
+
+
+def test_the_seed_that_a_step_came_with_is_not_used_and_others_are_kept():
+    seeded = RandomizedResponseEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, random_state=7)
+    first = curve(pipeline(seeded), random_state=None)
+    assert not first["value"].equals(curve(pipeline(seeded), random_state=None)["value"])
+    kept = []
+
+    class Spy(LogisticRegression):
+        def fit(self, X, y):
+            kept.append(self.random_state)
+            return super().fit(X, y)
+
+    curve(pipeline(classifier=Spy(random_state=5)))
+    assert set(kept) == {5}
+
+
+def test_steps_beside_the_one_that_varies_get_seeds_of_their_own():
+    seeds = []
+
+    class Spy(RandomizedResponseEncoder):
+        def fit(self, X, y=None):
+            seeds.append(self.random_state)
+            return super().fit(X, y)
+
+    one, two = (Spy(1.0, categories=[values]) for values in (["a", "b"], ["u", "v", "w"]))
+    columns = make_column_transformer(
+        (make_pipeline(one, OneHotEncoder()), ["group"]), (make_pipeline(two, OneHotEncoder()), ["kind"])
+    )
+    model = make_pipeline(columns, LogisticRegression())
+    first, second = (curve(model, param_name="columntransformer__pipeline-1__spy__epsilon") for _ in range(2))
+    pd.testing.assert_frame_equal(first, second)
+    assert seeds[:18] == seeds[18:]
+    assert len(set(seeds)) == 18
+
+
+def test_two_processes_give_what_one_gives():
+    pd.testing.assert_frame_equal(curve(n_jobs=2, n_repeats=2), curve(n_repeats=2))
+
+
+def test_splits_do_not_depend_on_the_coins_and_given_ones_are_repeated():
+    baselines = [curve(random_state=seed).query("epsilon == inf") for seed in (None, 1)]
+    pd.testing.assert_frame_equal(*baselines)
+    X, y = table()
+    splits = list(StratifiedKFold(2).split(X, y))
+    result = curve(cv=iter(splits), n_repeats=2)
+    baseline = result.query("epsilon == inf")["value"].tolist()
+    assert baseline[:2] == baseline[2:]
+    private = result.query("epsilon == 0.5")["value"].tolist()
+    assert private[:2] != private[2:]
+
+
+def test_groups_go_to_the_splitter():
+    people = np.arange(240) // 4
+    result = curve(cv=GroupKFold(3), groups=people)
+    assert len(result) == 9
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
+def test_a_frame_of_any_kind(kind):
+    X, y = table()
+    expected = curve(sensitive_features="group", scoring={"rate": partial(MetricFrame, metrics=accuracy_score)})
+    made = kind(X.to_dict("list"))
+    target = pl.Series(y) if kind is pl.DataFrame else pd.Series(y, index=np.arange(240)[::-1])
+    result = curve(
+        data=(made, target), sensitive_features="group", scoring={"rate": partial(MetricFrame, metrics=accuracy_score)}
+    )
+    pd.testing.assert_frame_equal(result, expected)
+
+
+def test_arrays_and_lists():
+    X, y = table()
+    model = make_pipeline(RandomizedResponseEncoder(categories=[["a", "b"]]), OneHotEncoder(), LogisticRegression())
+    parameters = {"param_name": "randomizedresponseencoder__epsilon"}
+    array = X[["group"]].to_numpy(object)
+    expected = curve(model, (array, y), **parameters)
+    pd.testing.assert_frame_equal(curve(model, (array.tolist(), list(y)), **parameters), expected)
+
+
+def test_fairness_is_that_of_the_report_with_the_true_groups():
+    X, y = table()
+    names = ["statistical_parity_difference", "theil_index"]
+    fair = {"privileged": "a", "positive_label": "yes", "sensitive_features": "group"}
+    result = curve(scoring=[*names, "accuracy"], **fair)
+    assert result["metric"].unique().tolist() == ["accuracy", *names]
+    train, test = next(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+    predicted = pipeline().set_params(columns__private__encoder="passthrough").fit(X.iloc[train], y[train])
+    report = fairness_report(
+        y[test], predicted.predict(X.iloc[test]), X["group"].iloc[test], privileged="a", positive_label="yes"
+    ).set_index("metric")["value"]
+    assert values(result, names[0], math.inf)[0] == report["statistical parity difference"]
+    assert values(result, names[1], math.inf)[0] == report["Theil index"]
+
+
+@pytest.mark.parametrize("privatize", ["always", "fit"])
+def test_scores_use_the_sensitive_feature_that_is_given(privatize):
+    X, y = table()
+    other = np.random.default_rng(5).choice([0, 1], len(X))
+
+    def same(y_true, y_pred, *, sensitive_features):
+        return float(np.mean([sensitive_features.sum(), len(sensitive_features)]))
+
+    result = curve(sensitive_features=other, scoring=same, privatize=privatize, epsilons=[1.0])
+    tests = [test for _, test in StratifiedKFold(3, shuffle=True, random_state=0).split(X, y)]
+    assert result["value"].tolist() == [(other[test].sum() + len(test)) / 2 for test in tests] * 2
+
+
+def test_metric_frames_give_a_row_for_each_group():
+    scoring = {
+        "right": partial(MetricFrame, metrics=accuracy_score),
+        "both": partial(
+            MetricFrame, metrics={"accuracy": accuracy_score, "rate": partial(selection_rate, pos_label="yes")}
+        ),
+        "gap": partial(MetricFrame, metrics=accuracy_score),
+    }
+    result = curve(sensitive_features="group", scoring=scoring, cv=2, epsilons=[1.0])
+    assert len(result) == 4 * 4 * 3
+    assert result["metric"].unique().tolist() == ["right", "both__accuracy", "both__rate", "gap"]
+    assert result["group"].unique().tolist() == ["all", "a", "b"]
+    for group in ("all", "a", "b"):
+        assert values(result, "right", 1.0, group) == values(result, "both__accuracy", 1.0, group)
+    plain = curve(scoring="accuracy", cv=2, epsilons=[1.0])
+    assert values(result, "right", 1.0) == pytest.approx(values(plain, "accuracy", 1.0))
+
+
+def test_other_metrics():
+    pos = make_scorer(recall_score, pos_label="yes")
+    result = curve(scoring=("accuracy", pos), epsilons=[1.0])
+    assert result["metric"].unique().tolist() == ["accuracy", "score"]
+
+    def several(estimator, X, y):
+        return {"one": 1, "two": estimator.score(X, y)}
+
+    result = curve(scoring=several, epsilons=[1.0])
+    assert values(result, "two", 1.0) == values(curve(epsilons=[1.0]), "accuracy", 1.0)
+    zero_one = (*table()[:1], (table()[1] == "yes").astype(int))
+    result = curve(data=zero_one, scoring=demographic_parity_difference, sensitive_features="group")
+    assert result["metric"].unique().tolist() == ["demographic_parity_difference"]
+
+
+def test_private_scalers_need_a_baseline_of_the_users():
+    X, y = table()
+    model = make_pipeline(DPStandardScaler(bounds=[(-4, 4)]), LogisticRegression())
+    plain = make_pipeline(StandardScaler(), LogisticRegression())
+    parameters = {"param_name": "dpstandardscaler__epsilon", "data": (X[["number"]], y)}
+    with pytest.raises(ValueError, match="DPStandardScaler has no encoding without noise"):
+        curve(model, **parameters)
+    assert len(curve(model, baseline=None, **parameters)) == 6
+    always, fit = (curve(model, baseline=plain, privatize=mode, **parameters) for mode in ("always", "fit"))
+    pd.testing.assert_frame_equal(always, fit)
+    train, test = next(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+    plain.fit(X[["number"]].iloc[train], y[train])
+    assert values(always, "accuracy", math.inf)[0] == plain.score(X[["number"]].iloc[test], y[test])
+
+
+def test_synthetic_training_rows():
+    X, y = table()
+    X = X[["group", "kind"]]
+    domain = {"group": ["a", "b"], "kind": ["u", "v", "w"], "target": ["no", "yes"]}
+    synthesizer = DPMarginalSynthesizer(domain=domain)
+    model = make_imblearn_pipeline(SyntheticResampler(synthesizer), OneHotEncoder(), LogisticRegression())
+    parameters = {"param_name": "syntheticresampler__synthesizer__epsilon", "epsilons": [5.0], "data": (X, y)}
+    plain = make_pipeline(OneHotEncoder(), LogisticRegression())
+    result = curve(model, baseline=plain, cv=2, **parameters)
+    assert len(result) == 4
+    pd.testing.assert_frame_equal(result, curve(model, baseline=plain, cv=2, privatize="fit", **parameters))
+
+
+def test_a_step_without_an_encoding_fails_before_anything_is_charged():
+    ledger = PrivacyLedger(epsilon=100)
+    hashing = LocalHashingEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, ledger=ledger)
+    with pytest.raises(ValueError, match="no encoding without noise"):
+        curve(pipeline(hashing))
+    assert ledger.spent.epsilon == 0
+
+
+def test_each_release_is_charged_and_a_refusal_passes():
+    categories = {"group": ["a", "b"], "kind": ["u", "v", "w"]}
+    for privatize, cost in (("always", 6), ("fit", 3)):
+        ledger = PrivacyLedger(epsilon=100)
+        curve(pipeline(RandomizedResponseEncoder(categories=categories, ledger=ledger)), privatize=privatize)
+        assert ledger.spent.epsilon == pytest.approx(cost * 4.5)
+    ledger = PrivacyLedger(epsilon=1)
+    with pytest.raises(BudgetExceeded):
+        curve(pipeline(RandomizedResponseEncoder(categories=categories, ledger=ledger)))
+    assert ledger.spent.epsilon <= 1
+
+
+def test_a_killed_run_goes_on_and_repeats_no_finished_cell(tmp_path, monkeypatch):
+    model = pipeline(classifier=CountingClassifier())
+    expected = curve(model, n_repeats=2)
+    assert len(fits) == 18
+    fits.clear()
+    monkeypatch.setattr(CountingClassifier, "kill_at", 8)
+    with pytest.raises(KeyboardInterrupt):
+        curve(model, n_repeats=2, cache=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 7
+    fits.clear()
+    monkeypatch.undo()
+    pd.testing.assert_frame_equal(curve(model, n_repeats=2, cache=tmp_path), expected)
+    assert len(fits) == 18 - 7
+
+
+def test_a_finished_run_fits_nothing_again_with_secure_coins_too(tmp_path):
+    for seed in (0, None):
+        model = pipeline(counting(), CountingClassifier())
+        fits.clear()
+        first = curve(model, random_state=seed, cache=tmp_path)
+        assert len(fits) == 9
+        pd.testing.assert_frame_equal(curve(model, random_state=seed, cache=tmp_path), first)
+        assert len(fits) == 9
+        more = curve(model, random_state=seed, epsilons=[0.5, 2.0, 4.0], cache=tmp_path)
+        assert len(fits) == 12
+        pd.testing.assert_frame_equal(more.query("epsilon != 2").reset_index(drop=True), first)
+
+
+def test_what_is_read_is_not_charged_again(tmp_path):
+    spent = []
+    for epsilon in (100, 50):
+        ledger = PrivacyLedger(epsilon=epsilon)
+        encoder = RandomizedResponseEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, ledger=ledger)
+        for _ in range(2):
+            curve(pipeline(encoder), cache=tmp_path)
+            spent.append(ledger.spent.epsilon)
+    assert spent == pytest.approx([27, 27, 0, 0])
+
+
+def shuffled(y):
+    return np.roll(y, 1)
+
+
+OTHERS = {
+    "rows": {"data": (table()[0].assign(number=shuffled(table()[0]["number"])), table()[1])},
+    "target": {"data": (table()[0], shuffled(table()[1]))},
+    "groups": {"sensitive_features": shuffled(table()[0]["group"].to_numpy())},
+    "seed": {"random_state": 1},
+    "secure coins": {"random_state": None},
+    "scoring": {"scoring": {"right": make_scorer(accuracy_score, normalize=False)}},
+    "folds": {"cv": 4},
+    "splits": {"cv": StratifiedKFold(3)},
+    "parameter": {"estimator": pipeline(classifier=CountingClassifier()).set_params(classifier__C=0.1)},
+    "step": {"estimator": pipeline(classifier=CountingClassifier()).set_params(columns__numbers="drop")},
+    "rows to predict": {"privatize": "fit"},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_configuration_reads_no_cell(tmp_path, other):
+    same = {
+        "estimator": pipeline(classifier=CountingClassifier()),
+        "cache": tmp_path,
+        "sensitive_features": "group",
+        "scoring": {"right": "accuracy"},
+        "baseline": None,
+        "epsilons": [1.0],
+    }
+    curve(**same)
+    fits.clear()
+    changed = OTHERS[other]
+    curve(**same | changed)
+    assert len(fits) == (4 if other == "folds" else 3)
+
+
+def test_functions_are_told_apart_by_what_they_do():
+    def maker(share):
+        return lambda estimator, X, y: share
+
+    assert digest(maker(1)) == digest(maker(1)) != digest(maker(2))
+    assert digest(lambda x: x + 1) != digest(lambda x: x + 2)
+    assert digest(partial(accuracy_score, normalize=True)) != digest(partial(accuracy_score, normalize=False))
+    assert digest(lambda x: x in {"a", "b"}) == digest(lambda x: x in {"a", "b"})
+
+
+PROGRAM = """
+from functools import partial
+import numpy as np, pandas as pd, polars as pl
+from fairlearn.metrics import MetricFrame, selection_rate
+from sklearn.metrics import make_scorer, recall_score
+from sklearn.pipeline import make_pipeline
+from skdp import RandomizedResponseEncoder
+from skdp.evaluation import _curve_cells
+from skdp.evaluation._curve_cache import digest
+X = pd.DataFrame({"group": ["a", "b", "a"], "number": [1.0, 2.0, np.nan]})
+frames = X, X.astype("category"), X.astype(object), pl.DataFrame({"group": ["a", "b", "a"]})
+model = make_pipeline(RandomizedResponseEncoder(categories={"group": ["a", "b"]}))
+scoring = ["accuracy", partial(MetricFrame, metrics={"rate": selection_rate}), make_scorer(recall_score, pos_label=1)]
+print(digest(frames, model, scoring, lambda x: x in {"a", "b", "c"}))
+"""
+
+
+def test_another_process_gives_the_same_names():
+    """Python hashes text by another seed in each process, and so orders sets."""
+    made = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env=os.environ | {"PYTHONHASHSEED": seed}
+        )
+        for seed in "12"
+    ]
+    first, second = (process.communicate()[0] for process in made)
+    assert len(first) == 41
+    assert first == second
+
+
+def test_a_damaged_file_counts_as_none(tmp_path):
+    model = pipeline(classifier=CountingClassifier())
+    first = curve(model, cache=tmp_path)
+    files = sorted(tmp_path.iterdir())
+    whole = files[0].read_bytes()
+    for place, damage in enumerate((b"", whole[:-1], b"\0" * len(whole), b"null", files[-1].read_bytes())):
+        files[place].write_bytes(damage)
+    fits.clear()
+    pd.testing.assert_frame_equal(curve(model, cache=tmp_path), first)
+    assert len(fits) == 5
+    assert all(json.loads(file.read_text())["key"] == file.stem for file in tmp_path.iterdir())
+
+
+def test_what_is_not_written_whole_leaves_nothing(tmp_path):
+    with pytest.raises(TypeError):
+        CellStore(tmp_path).write("key", [("metric", object(), 1.0)])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rows", [[("m", "all", math.nan)], [("m", ("a", 1), math.inf), ("m", None, 0.1 + 0.2)]])
+def test_the_store_keeps_values_exactly(tmp_path, rows):
+    store = CellStore(tmp_path)
+    store.write("key", rows)
+    assert str(store.read("key")) == str(rows)
+
+
+class Odd(ClassifierMixin, BaseEstimator):
+    pass
+
+
+class NoEncoding(TransformerMixin, BaseEstimator):
+    def __init__(self, epsilon=1.0):
+        self.epsilon = epsilon
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"param_name": "epsilon"}, ValueError, "param_name 'epsilon' is no parameter of Pipeline"),
+        ({"param_name": 1}, TypeError, "param_name must be a str, got int"),
+        ({"epsilons": []}, ValueError, "epsilons must hold at least one"),
+        ({"epsilons": [1, 1.0]}, ValueError, "epsilons must all be different"),
+        ({"epsilons": [0.0]}, ValueError, "each of epsilons must be a finite number > 0, got 0.0"),
+        ({"epsilons": [math.inf]}, ValueError, "each of epsilons must be a finite number"),
+        ({"epsilons": 1.0}, TypeError, "epsilons must be a list of numbers, got float"),
+        ({"n_repeats": 0}, ValueError, "n_repeats must be at least 1"),
+        ({"n_repeats": 1.0}, TypeError, "n_repeats must be an int"),
+        ({"random_state": -1}, ValueError, "random_state"),
+        ({"privatize": "never"}, ValueError, "privatize must be 'always' or 'fit', got 'never'"),
+        ({"baseline": "none"}, ValueError, "baseline must be 'auto', an estimator or None, got 'none'"),
+        ({"baseline": 3}, TypeError, "baseline must be 'auto', an estimator or None, got int"),
+        ({"baseline": LogisticRegression}, TypeError, "baseline must be 'auto', an estimator or None"),
+        ({"scoring": []}, ValueError, "scoring must hold at least one metric"),
+        ({"scoring": 3}, TypeError, "scoring must be a name, a callable, a list or tuple of these, or a dict, got int"),
+        ({"scoring": [3]}, TypeError, "scoring must hold names and callables|scoring must name"),
+        ({"scoring": {1: "accuracy"}}, TypeError, "scoring must name each metric by a str"),
+        ({"scoring": ["accuracy", "accuracy"]}, ValueError, "scoring has two metrics of one name"),
+        ({"scoring": "acuracy"}, ValueError, "acuracy"),
+        ({"scoring": lambda estimator, X, y: "high"}, TypeError, "scoring '<lambda>' must return a number, got str"),
+        ({"scoring": "theil_index"}, ValueError, "scoring 'theil_index' needs privileged= and positive_label="),
+        (
+            {"scoring": "theil_index", "privileged": "a", "positive_label": "yes"},
+            ValueError,
+            "scoring by group needs sensitive_features=",
+        ),
+        ({"sensitive_features": "sex"}, ValueError, "sensitive_features 'sex' is no column of X"),
+        ({"sensitive_features": ["a"]}, ValueError, r"sensitive_features must have shape \(240,\), got \(1,\)"),
+        ({"sensitive_features": ["all"] * 240}, ValueError, "which is everybody in the result; rename it"),
+        ({"data": (table()[0], table(239)[1])}, ValueError, "inconsistent numbers of samples"),
+        ({"cache": 3}, TypeError, "cache must be a path, got int"),
+        ({"cache": __file__}, ValueError, "cache must be a folder, got a file"),
+        (
+            {
+                "estimator": pipeline(OnFitOnly(RandomizedResponseEncoder())),
+                "param_name": f"{ENCODER}__transformer__epsilon",
+            },
+            ValueError,
+            "privatize='always' contradicts the OnFitOnly",
+        ),
+        ({"estimator": pipeline(NoEncoding()), "privatize": "fit"}, ValueError, "which NoEncoding does not have"),
+        ({"estimator": pipeline(NoEncoding())}, ValueError, "NoEncoding has no encoding without noise"),
+    ],
+)
+def test_wrong_inputs_are_named_before_anything_is_fitted(parameters, error, message):
+    with pytest.raises(error, match=message):
+        curve(**{"estimator": pipeline(counting())} | parameters)
+    assert releases == []
+
+
+def test_an_onfitonly_of_the_users_is_left_alone():
+    inner = RandomizedResponseEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]})
+    result = curve(
+        pipeline(OnFitOnly(inner)), param_name=f"{ENCODER}__transformer__epsilon", privatize="fit", epsilons=[50.0]
+    )
+    assert values(result, "accuracy", 50.0) == values(result, "accuracy", math.inf)
+    assert result["epsilon"].tolist() == [math.inf] * 3 + [50.0] * 3
+
+
+def test_a_ledger_in_memory_refuses_several_processes():
+    encoder = RandomizedResponseEncoder(
+        categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, ledger=PrivacyLedger(epsilon=100)
+    )
+    with pytest.raises(Exception, match="ickle"):
+        curve(pipeline(encoder), n_jobs=2)
+
+
+def test_a_progress_bar(capsys):
+    pytest.importorskip("tqdm")
+    curve(progress=True)
+    assert "9/9" in capsys.readouterr().err
+
+
+def test_frames_that_were_asked_for_come_through():
+    X, y = table()
+    encoder = RandomizedResponseEncoder(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]})
+    seen = []
+
+    class Spy(LogisticRegression):
+        def fit(self, X, y):
+            seen.append(type(X))
+            return super().fit(X, y)
+
+    private = make_pipeline(encoder, OneHotEncoder(sparse_output=False)).set_output(transform="pandas")
+    model = make_pipeline(private, Spy()).set_output(transform="pandas")
+    curve(model, (X[["group", "kind"]], y), param_name="pipeline__randomizedresponseencoder__epsilon")
+    assert set(seen) == {pd.DataFrame}
