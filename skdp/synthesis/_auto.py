@@ -29,7 +29,7 @@ _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _NOISE = 0.52
 """What noise costs a cell, in standard deviations: less than its mean, .8, since negative counts are repaired."""
 
-_COLUMN_WEIGHTS = 0.2, 25.0
+_COLUMN_WEIGHTS = 0.2, 21.0
 """What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error.
 
 Less than 1 where noise is small: there each pair tells of its columns anyway."""

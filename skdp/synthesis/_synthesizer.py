@@ -168,10 +168,10 @@ class DPMarginalSynthesizer(ModelRows):
     6389
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error
-    0  Female  <=50K   9595.0       21.0
-    1  Female   >50K   1186.0       21.0
-    2    Male  <=50K  15110.0       21.0
-    3    Male   >50K   6669.0       21.0
+    0  Female  <=50K   9585.0       19.0
+    1  Female   >50K   1171.0       19.0
+    2    Male  <=50K  15122.0       19.0
+    3    Male   >50K   6671.0       19.0
     """
 
     def __init__(
