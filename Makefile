@@ -32,7 +32,7 @@ notebooks: .venv/installed
 notebooks-write: .venv/installed
 	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
 
-test-long: .venv/installed
+test-long: .venv/installed .venv/spark
 	$(BIN)/pytest -n 2 -m long
 
 # The peers pin old packages, so they live in an environment of their own.
@@ -50,6 +50,11 @@ bench: .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/insta
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]'
+	touch $@
+
+# Some of the long tests need Spark, and Java 17.
+.venv/spark: .venv/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark]'
 	touch $@
 
 .venv-bench/installed: pyproject.toml constraints.txt benchmarks/requirements.txt

@@ -39,6 +39,9 @@ STRATEGIES = ("split", "joint", "sample")
 
 Write = Callable[[list[NDArray[Any]], NDArray[Any] | None], Any]
 
+Call = int | Callable[..., ByteSource]
+"""The number of a call of `transform`, or what gives the coins for a purpose and columns: a batch of a large table."""
+
 
 _CHANGING = (
     "memoize=True draws the permanent reports of everybody anew, at their full cost, when the categories change, as "
@@ -263,26 +266,36 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False)
-        codes = self._encode(table)
-        write = self._writer(table)
-        self._check_size(table)
+        codes, write = self._prepare(table)
         records = self._read_records(record_id, len(table.columns[0]))
         if self._ledger is not None:
             self._ledger.charge(self.guarantee_, type(self).__name__)
-        call = self._calls.advance()
+        return as_asked(self, write(*self._draw(codes, records, self._calls.advance())))
+
+    def _prepare(self, table: Table) -> tuple[list[Codes], Write]:
+        """Code a table and prepare to write its reports: all that may be refused, before any charge and any coin."""
+        codes = self._encode(table)
+        write = self._writer(table)
+        self._check_size(table)
+        return codes, write
+
+    def _draw(
+        self, codes: list[Codes], records: list[bytes], call: Call
+    ) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
+        """Draw the reports of codes, which go as the reports come, and say which attribute each row reports."""
         if self._memo is not None:
             if isinstance(self._unknown, dict):
                 self._fill_unknown(codes, call)
             reports, chosen = self._memo.report(codes, records)
             for index, (rounds, columns) in enumerate(zip(self._rounds, self._attributes, strict=False)):
                 reports[index] = rounds.report_again(reports[index], self._coins(call, "report", *columns))
-            return as_asked(self, write(reports, chosen))
+            return reports, chosen
         self._fill_unknown(codes, call)
         chosen = None
         if self._strategy == "sample":
             # Drawn without looking at the data, so it may be public.
             chosen = uniform_integers(self._coins(call, "sample"), len(self._attributes), len(codes[0]))
-        return as_asked(self, write(self._randomise(codes, call), chosen))
+        return self._randomise(codes, call), chosen
 
     def encode(self, X: Any) -> Any:
         """Encode a table as `transform` does, without noise. Not private.
@@ -357,7 +370,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
                     f"column {name!r} holds a value, or a NaN or inf, outside the declared categories. {advice}"
                 )
 
-    def _fill_unknown(self, codes: list[Codes], call: int) -> None:
+    def _fill_unknown(self, codes: list[Codes], call: Call) -> None:
         if self._unknown == "error":
             return
         for name, size, column in zip(self.domain_.columns, self.domain_.sizes, codes, strict=True):
@@ -368,10 +381,12 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
                 drawn = uniform_integers(self._coins(call, "unknown", name), size, column.size)
                 np.copyto(column, drawn, where=column == size, casting="unsafe")
 
-    def _coins(self, call: int, purpose: str, *columns: Any) -> ByteSource:
+    def _coins(self, call: Call, purpose: str, *columns: Any) -> ByteSource:
+        if callable(call):
+            return call(purpose, *columns)
         return coins(self._seed, type(self).__name__, call, purpose, *columns)
 
-    def _randomise(self, codes: list[Codes], call: int) -> list[NDArray[Any]]:
+    def _randomise(self, codes: list[Codes], call: Call) -> list[NDArray[Any]]:
         if self._strategy == "joint":
             codes[:] = [self.domain_.join(codes)]
         reports = []

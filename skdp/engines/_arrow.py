@@ -1,0 +1,169 @@
+"""Arrow: datasets, readers of record batches, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from skdp.engines import _memory
+from skdp.engines._batches import release_batches, write_tables
+from skdp.engines._counts import Counter
+from skdp.engines._engine import import_extra
+from skdp.engines._files import check_path, written_beside
+from skdp.engines._release import Release
+from skdp.local import ReportTally
+
+pyarrow = import_extra("pyarrow", "duckdb")
+dataset = import_extra("pyarrow.dataset", "duckdb")
+
+_READ_ROWS = 1 << 17
+_READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}  # batches in memory, not the file
+
+
+def accepts(frame: Any) -> bool:
+    """Say whether it is a table, a dataset or a reader.
+
+    Parameters
+    ----------
+    frame : object
+        Of pyarrow.
+
+    Returns
+    -------
+    bool
+        True if it is.
+    """
+    return isinstance(frame, pyarrow.Table | dataset.Dataset | pyarrow.RecordBatchReader)
+
+
+def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str], path: Any) -> Any:
+    """Privatise a dataset, a reader, or a table.
+
+    Parameters
+    ----------
+    frame : pyarrow Dataset, RecordBatchReader or Table
+        True rows.
+    transformer : local transformer
+        What privatises.
+    persist : bool
+        Whether to store the reports before they are handed out; else a reader is returned, which reads once.
+    keep : sequence of str
+        Columns that are released as they are.
+    path : path-like or None
+        Where to write the reports.
+
+    Returns
+    -------
+    same kind as the frame
+        The reports.
+    """
+    if isinstance(frame, pyarrow.Table):
+        return _memory.privatize(frame, transformer, persist=persist, keep=keep, path=path)
+    place = check_path(path)
+    release, trial = Release.plan(frame.schema.empty_table(), transformer, keep)
+    tables = release_batches(read_batches(frame, release.columns), release, trial.num_columns)
+    if not persist:
+        return pyarrow.RecordBatchReader.from_batches(trial.schema, _record_batches(tables))
+    if place is None:
+        stored = dataset.dataset(pyarrow.concat_tables([trial, *tables]))
+    else:
+        with written_beside(place) as beside:
+            write_tables(tables, trial.schema, beside)
+        stored = dataset.dataset(place)
+    return stored if isinstance(frame, dataset.Dataset) else stored.scanner(**_READ_AHEAD).to_reader()
+
+
+def _record_batches(tables: Iterator[Any]) -> Iterator[Any]:
+    for table in tables:
+        yield from table.to_batches()
+
+
+def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
+    """Read some columns of a dataset or a reader, in order.
+
+    Parameters
+    ----------
+    frame : pyarrow Dataset or RecordBatchReader
+        What to read.
+    columns : list of str
+        Which columns.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Rows.
+    """
+    if isinstance(frame, dataset.Dataset):
+        yield from frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD).to_batches()
+    else:
+        for batch in frame:
+            yield batch.select(columns)
+
+
+def column_names(frame: Any) -> list[Any]:
+    """Name the columns, without reading a row.
+
+    Parameters
+    ----------
+    frame : pyarrow Dataset, RecordBatchReader or Table
+        The table.
+
+    Returns
+    -------
+    list of str
+        The names.
+    """
+    return list(frame.schema.names)
+
+
+def tally(frame: Any, transformer: Any) -> ReportTally:
+    """Sum up the reports of a dataset, a reader, or a table.
+
+    Parameters
+    ----------
+    frame : pyarrow Dataset, RecordBatchReader or Table
+        Reports.
+    transformer : local transformer
+        Fitted.
+
+    Returns
+    -------
+    ReportTally
+        The sums.
+    """
+    counter = Counter(transformer)
+    for batch in _report_batches(frame, transformer._own_names()):
+        counter.add(pyarrow.Table.from_batches([batch]))
+    return counter.total()
+
+
+def _report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
+    if isinstance(frame, pyarrow.Table):
+        yield from frame.to_batches()
+        return
+    fragments = _coded(frame, columns)
+    if fragments is None:
+        yield from read_batches(frame, columns)
+        return
+    for fragment in fragments:
+        yield from fragment.scanner(columns=columns, batch_size=1 << 20, **_READ_AHEAD).to_batches()
+
+
+def _coded(frame: Any, columns: list[str]) -> list[Any] | None:
+    """Return the files of a Parquet dataset, their text to be read as the codes that they hold; None if that fails."""
+    if not isinstance(frame, dataset.FileSystemDataset) or not isinstance(frame.format, dataset.ParquetFileFormat):
+        return None
+    try:
+        files = list(frame.get_fragments())
+    except ValueError:
+        return None  # some of the rows only
+    if not all(set(columns) <= set(file.physical_schema.names) for file in files):
+        return None  # a column is in the paths
+    text = [name for name in columns if frame.schema.field(name).type in (pyarrow.string(), pyarrow.large_string())]
+    coded = dataset.ParquetFileFormat(read_options=dataset.ParquetReadOptions(dictionary_columns=text))
+    return [
+        coded.make_fragment(
+            file.path, file.filesystem, file.partition_expression, row_groups=[group.id for group in file.row_groups]
+        )
+        for file in files
+    ]

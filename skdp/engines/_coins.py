@@ -1,0 +1,227 @@
+"""The coins of one release of a large table: each batch has its own, and draws the same ones if it is drawn again."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import coins
+from skdp.coding import plain
+from skdp.domain import Codes
+from skdp.local import SecretKey
+from skdp.local._base import LocalTransformer
+from skdp.local._permanent import framed
+from skdp.randomness import ByteSource
+
+BLOCK_ROWS = 1 << 12
+"""Seeded coins come in blocks of so many rows, counted from the start of the table."""
+
+Reports = tuple[list[NDArray[Any]], NDArray[Any] | None]
+
+
+@dataclass(frozen=True)
+class Place:  # numpydoc ignore=PR02
+    """Where a batch stands in its table.
+
+    Parameters
+    ----------
+    partition : int or None
+        The number of its partition, where rows are numbered within partitions only.
+    first : int
+        The number of its first row.
+    """
+
+    partition: int | None = None
+    first: int = 0
+
+
+class KeyedSource:
+    """Bytes that nobody can tell from random ones without the key, and that the key repeats: SHAKE-128 of it.
+
+    Each request is answered by a stream of its own: that of the key and the number of the request.
+
+    Parameters
+    ----------
+    key : bytes
+        32 bytes, secret, for this source only.
+
+    Examples
+    --------
+    >>> KeyedSource(bytes(32)).bytes(4).tolist() == KeyedSource(bytes(32)).bytes(4).tolist()
+    True
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._requests = 0
+
+    def bytes(self, size: int) -> NDArray[np.uint8]:
+        """Return the next bytes.
+
+        Parameters
+        ----------
+        size : int
+            How many.
+
+        Returns
+        -------
+        ndarray of shape (size,), dtype uint8
+            The bytes.
+        """
+        stream = hashlib.shake_128(self._key + self._requests.to_bytes(8, "big"))
+        self._requests += 1
+        return np.frombuffer(stream.digest(size), np.uint8)
+
+
+class BatchCoins(Protocol):
+    """What draws the reports of a batch."""
+
+    def draw(self, transformer: LocalTransformer, codes: list[Codes], place: Place) -> Reports:
+        """Draw the reports of a batch of codes.
+
+        Parameters
+        ----------
+        transformer : LocalTransformer
+            Fitted.
+        codes : list of ndarray
+            The true codes of each column.
+        place : Place
+            Where the batch stands.
+
+        Returns
+        -------
+        tuple of a list of ndarray and an ndarray or None
+            The reports of each attribute, and which attribute each row reports.
+        """
+        ...
+
+
+class KeyedCoins:
+    """Secure coins: a keyed function of where a batch stands and of what it holds, under a fresh secret key.
+
+    A batch that is computed again, since a worker died or a task was tried twice, draws the same reports, so it is not
+    released again. If the same place holds other rows then, its coins are others, and independent: the two reports
+    compose as those of two calls do, and never show in what the rows differ by having coins in common.
+
+    The key is drawn once, where the release is asked for. It travels to the workers together with what they are to
+    privatise, does not show when it is printed, and is not kept with the release.
+    """
+
+    def __init__(self) -> None:
+        self._key = SecretKey.generate()
+
+    def draw(self, transformer: LocalTransformer, codes: list[Codes], place: Place) -> Reports:
+        """Draw the reports of a batch of codes.
+
+        Parameters
+        ----------
+        transformer : LocalTransformer
+            Fitted.
+        codes : list of ndarray
+            The true codes of each column.
+        place : Place
+            Where the batch stands.
+
+        Returns
+        -------
+        tuple of a list of ndarray and an ndarray or None
+            The reports of each attribute, and which attribute each row reports.
+        """
+        where = repr((place.partition, place.first)).encode()
+        key = _derive(self._key, b"batch", where, *map(_digest, codes))
+
+        def source(purpose: str, *columns: Any) -> ByteSource:  # numpydoc ignore=GL08
+            return KeyedSource(_derive(key, b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
+
+        return transformer._draw(codes, [], source)
+
+
+def _derive(key: bytes, *parts: bytes) -> bytes:
+    return hmac.digest(key, framed(*parts), "sha256")
+
+
+def _digest(codes: Codes) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(codes).data).digest()
+
+
+class SeededCoins:
+    """Reproducible coins, for experiments: the same for a row of the same number, however the table is cut.
+
+    Parameters
+    ----------
+    seed : int
+        The ``random_state``.
+    call : int
+        The number of this call since `fit`.
+    """
+
+    def __init__(self, seed: int, call: int) -> None:
+        self._seed = seed
+        self._call = call
+
+    def draw(self, transformer: LocalTransformer, codes: list[Codes], place: Place) -> Reports:
+        """Draw the reports of a batch of codes.
+
+        Parameters
+        ----------
+        transformer : LocalTransformer
+            Fitted.
+        codes : list of ndarray
+            The true codes of each column.
+        place : Place
+            Where the batch stands.
+
+        Returns
+        -------
+        tuple of a list of ndarray and an ndarray or None
+            The reports of each attribute, and which attribute each row reports.
+        """
+        rows, skipped = len(codes[0]), place.first % BLOCK_ROWS
+        drawn = []
+        for start in range(-skipped, max(rows, 1), BLOCK_ROWS):
+            block = [_cut(column, start) for column in codes]
+            reports, chosen = transformer._draw(block, [], self._source(transformer, place, place.first + start))
+            mine = slice(max(0, -start), rows - start)
+            drawn.append(([report[mine] for report in reports], None if chosen is None else chosen[mine]))
+        parts, choices = zip(*drawn, strict=True)
+        chosen = None if choices[0] is None else np.concatenate(choices)
+        return [np.concatenate(report) for report in zip(*parts, strict=True)], chosen
+
+    def _source(self, transformer: LocalTransformer, place: Place, row: int) -> Any:
+        partition = "all" if place.partition is None else place.partition
+        name = type(transformer).__name__
+
+        def source(purpose: str, *columns: Any) -> ByteSource:  # numpydoc ignore=GL08
+            return coins(self._seed, name, self._call, "rows", partition, row, purpose, *columns)
+
+        return source
+
+
+def _cut(codes: Codes, start: int) -> Codes:
+    """Take a whole block of codes; what the batch does not hold of it is filled up, for coins go by position."""
+    block = np.zeros(BLOCK_ROWS, codes.dtype)
+    part = codes[max(0, start) : start + BLOCK_ROWS]
+    block[max(0, -start) : max(0, -start) + len(part)] = part
+    return block
+
+
+def batch_coins(transformer: LocalTransformer) -> BatchCoins:
+    """Start the coins of one release.
+
+    Parameters
+    ----------
+    transformer : LocalTransformer
+        Fitted; its `random_state` at `fit` decides.
+
+    Returns
+    -------
+    BatchCoins
+        Secure or seeded.
+    """
+    call = transformer._calls.advance()
+    return KeyedCoins() if transformer._seed is None else SeededCoins(int(transformer._seed), call)

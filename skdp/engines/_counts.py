@@ -1,0 +1,164 @@
+"""Tallies of batches, and of reports that an engine has counted by value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.frames import read_table
+from skdp.local import RandomizedResponseEncoder, ReportTally
+from skdp.local._base import LocalTransformer
+from skdp.oracles import RandomizedResponse
+
+_GROUPS = 1 << 16
+
+
+def group_columns(transformer: LocalTransformer) -> list[list[str]]:
+    """Say by which columns an engine may count reports: those that are values, as many counts as there are values.
+
+    Parameters
+    ----------
+    transformer : LocalTransformer
+        Fitted.
+
+    Returns
+    -------
+    list of list of str
+        Columns to be counted together; nothing if the reports are no values.
+    """
+    values = isinstance(transformer, RandomizedResponseEncoder) and transformer._strategy != "sample"
+    if not values or not all(type(oracle) is RandomizedResponse for oracle in transformer.oracles_):
+        return []
+    domain = transformer.domain_
+    if transformer._strategy == "joint" or domain.size <= _GROUPS:
+        return [list(domain.columns)]
+    return [[name] for name in domain.columns]
+
+
+class Counter:
+    """The tally of a stream of reports.
+
+    Parameters
+    ----------
+    transformer : LocalTransformer
+        Fitted.
+    """
+
+    def __init__(self, transformer: LocalTransformer) -> None:
+        self._transformer = transformer
+        self.names = transformer._own_names()
+        self._attributes = [list(columns) for columns in transformer._attributes]
+        self._support = [np.zeros(oracle.k, np.int64) for oracle in transformer.oracles_]
+        self._sizes = [0] * len(self._support)
+        self._n_reports = 0
+
+    def add(self, reports: Any) -> None:
+        """Add the reports of a batch.
+
+        Parameters
+        ----------
+        reports : pandas, polars or pyarrow table
+            Reports; none is fine, and so are further columns.
+        """
+        if len(reports):
+            frame = nw.from_native(reports, eager_only=True).select(*self.names)
+            self.add_tally(self._transformer.tally(frame.to_native()))
+
+    def add_tally(self, tally: ReportTally) -> None:
+        """Add a tally of the same transformer.
+
+        Parameters
+        ----------
+        tally : ReportTally
+            Sums.
+        """
+        for total, part in zip(self._support, tally.support, strict=True):
+            total += part
+        self._sizes = [mine + more for mine, more in zip(self._sizes, tally.sizes, strict=True)]
+        self._n_reports += tally.n_reports
+
+    def add_groups(self, values: Any, counts: NDArray[np.int64], *, n_rows: int | None = None) -> None:
+        """Add reports that were counted by value.
+
+        Parameters
+        ----------
+        values : pandas, polars or pyarrow table
+            Distinct reports of the columns that `group_columns` gave.
+        counts : ndarray of int64
+            How often each occurs.
+        n_rows : int, optional
+            How many rows there are, where values that are not asked for may occur.
+
+        Raises
+        ------
+        ValueError
+            If there are other values than reports have.
+        """
+        table = read_table(values)
+        domain = self._transformer.domain_.select(table.names)
+        codes = domain.encode(table.columns)
+        total = int(counts.sum())
+        for name, column in zip(domain.columns, codes, strict=True):
+            if column.max(initial=0) == len(domain[name]) or total != (total if n_rows is None else n_rows):
+                raise ValueError(
+                    f"column {name!r} holds a value, or a NaN or inf, outside the declared categories. These are not "
+                    "reports of this encoder."
+                )
+        for index, columns in enumerate(self._attributes):
+            if set(columns) <= set(table.names):
+                cells = domain.join(codes) if len(columns) > 1 else codes[table.names.index(columns[0])]
+                np.add.at(self._support[index], cells.astype(np.intp), counts)
+                self._sizes[index] += total
+        self._n_reports = self._sizes[0]
+
+    def __add__(self, other: Counter) -> Counter:
+        both = Counter(self._transformer)
+        for counter in (self, other):
+            both.add_sums(*counter.sums())
+        return both
+
+    def sums(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the sums as one column of numbers, which add up over partitions.
+
+        Returns
+        -------
+        tuple of two ndarray of int64
+            The places of the sums that are not 0, and the sums.
+        """
+        flat = np.concatenate([*self._support, self._sizes, [self._n_reports]]).astype(np.int64)
+        places = np.flatnonzero(flat)
+        return places, flat[places]
+
+    def add_sums(self, places: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
+        """Add what `sums` gave, added up over partitions.
+
+        Parameters
+        ----------
+        places, sums : ndarray of int64
+            Places, each once, and sums.
+        """
+        flat = np.concatenate([*self._support, self._sizes, [self._n_reports]]).astype(np.int64)
+        flat[places] += sums
+        *support, sizes, n_reports = np.split(flat, np.cumsum([*map(len, self._support), len(self._sizes)]))
+        self._support, self._sizes, self._n_reports = support, sizes.tolist(), int(n_reports[0])
+
+    def total(self) -> ReportTally:
+        """Return the tally of all that was added.
+
+        Returns
+        -------
+        ReportTally
+            The sums.
+
+        Raises
+        ------
+        ValueError
+            If there was no report.
+        """
+        if self._n_reports == 0:
+            raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
+        transformer, support, sizes = self._transformer, tuple(self._support), tuple(self._sizes)
+        return ReportTally(support, sizes, self._n_reports, transformer.domain_, transformer._protocol())

@@ -1,0 +1,132 @@
+"""DuckDB: relations, read as a stream of Arrow batches; reports are counted by DuckDB itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skdp.engines._batches import batch_rows, release_batches, write_tables
+from skdp.engines._counts import Counter, group_columns
+from skdp.engines._engine import import_extra
+from skdp.engines._files import check_path, written_beside
+from skdp.engines._release import Release
+from skdp.local import ReportTally
+
+pyarrow = import_extra("pyarrow", "duckdb")
+duckdb = import_extra("duckdb", "duckdb")
+
+
+def accepts(frame: Any) -> bool:
+    """Say whether it is a relation.
+
+    Parameters
+    ----------
+    frame : object
+        Of DuckDB.
+
+    Returns
+    -------
+    bool
+        True if it is.
+    """
+    return isinstance(frame, duckdb.DuckDBPyRelation)
+
+
+def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str], path: Any) -> Any:
+    """Privatise a relation.
+
+    Parameters
+    ----------
+    frame : DuckDBPyRelation
+        True rows.
+    transformer : local transformer
+        What privatises.
+    persist : bool
+        Must be True.
+    keep : sequence of str
+        Columns that are released as they are.
+    path : path-like or None
+        Where to write the reports.
+
+    Returns
+    -------
+    DuckDBPyRelation
+        The reports, on the same connection.
+
+    Raises
+    ------
+    ValueError
+        If it shall not be persisted.
+    """
+    if not persist:
+        raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
+    place = check_path(path)
+    sample = pyarrow.Table.from_batches([], frame.limit(0).to_arrow_table().schema)
+    release, trial = Release.plan(sample, transformer, keep)
+    reader = _project(frame, release.columns).to_arrow_reader(batch_rows(trial.num_columns))
+    tables = release_batches(reader, release, trial.num_columns)
+    if place is None:
+        stored = pyarrow.concat_tables([trial, *tables])  # noqa: F841 the query below finds it by this name
+        return frame.query("skdp_true_rows", "SELECT * FROM stored")
+    with written_beside(place) as beside:
+        write_tables(tables, trial.schema, beside)
+    return frame.query("skdp_true_rows", f"SELECT * FROM read_parquet({_text(place)})")
+
+
+def _project(frame: Any, columns: Sequence[str]) -> Any:
+    return frame.project(", ".join(map(_name, columns)))
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
+
+
+def _text(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def column_names(frame: Any) -> list[Any]:
+    """Name the columns, without reading a row.
+
+    Parameters
+    ----------
+    frame : DuckDBPyRelation
+        The table.
+
+    Returns
+    -------
+    list of str
+        The names.
+    """
+    return list(frame.columns)
+
+
+def tally(frame: Any, transformer: Any) -> ReportTally:
+    """Sum up the reports of a relation.
+
+    Parameters
+    ----------
+    frame : DuckDBPyRelation
+        Reports.
+    transformer : local transformer
+        Fitted.
+
+    Returns
+    -------
+    ReportTally
+        The sums.
+    """
+    counter = Counter(transformer)
+    groups = group_columns(transformer)
+    for columns in groups:
+        names = ", ".join(map(_name, columns))
+        table = frame.aggregate(f"{names}, count(*)", names).to_arrow_table()
+        counts = table.column(len(columns)).to_numpy().astype(np.int64)
+        counter.add_groups(table.select(range(len(columns))), counts)
+    if not groups:
+        for batch in _project(frame, transformer._own_names()).to_arrow_reader(1 << 17):
+            counter.add(pyarrow.Table.from_batches([batch]))
+    return counter.total()

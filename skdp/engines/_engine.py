@@ -1,0 +1,84 @@
+"""Which module works with a frame, found by the frame's own library: none is imported that is not there already."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULES = {
+    "dask": "_dask",
+    "pyspark": "_spark",
+    "polars": "_polars",
+    "duckdb": "_duckdb",
+    "_duckdb": "_duckdb",
+    "pyarrow": "_arrow",
+    "pandas": "_memory",
+}
+
+_KINDS = (
+    "a Dask or Spark DataFrame, a Polars LazyFrame, a DuckDB relation, a pyarrow Dataset or RecordBatchReader, or a "
+    "pandas, polars or pyarrow table"
+)
+
+
+def engine_of(frame: Any) -> Any:
+    """Find the module that works with a frame.
+
+    Parameters
+    ----------
+    frame : object
+        What the user gave.
+
+    Returns
+    -------
+    module
+        With `privatize` and `tally`.
+
+    Raises
+    ------
+    TypeError
+        If it is no frame of a supported library.
+    ImportError
+        If what the module needs is missing; the error names the extra.
+    """
+    for kind in type(frame).__mro__:
+        name = _MODULES.get(kind.__module__.partition(".")[0])
+        if name is not None:
+            module = importlib.import_module(f"skdp.engines.{name}")
+            if module.accepts(frame):
+                return module
+            break
+    raise TypeError(f"frame must be {_KINDS}, got {type(frame).__name__}")
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Import a module that an engine needs.
+
+    Parameters
+    ----------
+    module : str
+        Its name.
+    extra : str
+        The extra of skdp that installs it.
+
+    Returns
+    -------
+    module
+        The module.
+
+    Raises
+    ------
+    ImportError
+        If it is missing.
+
+    Examples
+    --------
+    >>> import_extra("no_such_module", "spark")
+    Traceback (most recent call last):
+        ...
+    ImportError: no_such_module is needed here: pip install skdp[spark]
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{module} is needed here: pip install skdp[{extra}]") from error

@@ -1,0 +1,73 @@
+"""Files that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def check_path(path: Any) -> Path | None:
+    """Check where a release is to be written.
+
+    Parameters
+    ----------
+    path : None, str or os.PathLike
+        A file or directory that does not exist yet.
+
+    Returns
+    -------
+    None or Path
+        The path.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no path of this machine.
+    FileExistsError
+        If something is there: a release is never overwritten.
+    FileNotFoundError
+        If there is no directory to write into.
+    """
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be None, a str or a path, got {type(path).__name__}")
+    if "://" in os.fspath(path):
+        raise ValueError("path must be a path of this machine; only Spark writes elsewhere")
+    place = Path(path).absolute()
+    if place.exists():
+        raise FileExistsError(f"path {str(path)!r} exists already; a release is never overwritten")
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"path {str(path)!r} is in a directory that does not exist")
+    return place
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """Write a file or a directory beside its place, and move it there when it is whole.
+
+    Parameters
+    ----------
+    path : Path
+        Where it shall be.
+
+    Yields
+    ------
+    Path
+        Where to write. It is removed if the writing fails.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+    try:
+        yield beside
+        beside.rename(path)
+    except BaseException:
+        if beside.is_dir():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,187 @@
+"""Spark: Arrow batches within each partition, written to Parquet before they are handed out."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from skdp.engines._batches import release_batches
+from skdp.engines._counts import Counter, group_columns
+from skdp.engines._engine import import_extra
+from skdp.engines._release import Release
+from skdp.local import ReportTally
+
+pyarrow = import_extra("pyarrow", "spark")
+sql = import_extra("pyspark.sql", "spark")
+
+_WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+"""Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports takes them as unsigned again."""
+
+
+def accepts(frame: Any) -> bool:
+    """Say whether it is a Spark DataFrame, classic or of Spark Connect.
+
+    Parameters
+    ----------
+    frame : object
+        Of pyspark.
+
+    Returns
+    -------
+    bool
+        True if it is.
+    """
+    return isinstance(frame, sql.DataFrame)
+
+
+def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str], path: Any) -> Any:
+    """Privatise a Spark DataFrame.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        True rows.
+    transformer : local transformer
+        What privatises.
+    persist : bool
+        Whether to write the reports to files before they are handed out.
+    keep : sequence of str
+        Columns that are released as they are.
+    path : str, path-like or None
+        A new directory, anywhere that Spark writes to. None writes to a temporary directory that lives as long as
+        Python does, if Spark runs on this machine only.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The reports.
+
+    Raises
+    ------
+    ValueError
+        If a cluster is to write to a temporary directory, or an undeclared value is found.
+    """
+    from pyspark.errors import PySparkException
+
+    session = frame.sparkSession
+    if persist and path is None and not session.conf.get("spark.master", "").startswith("local"):
+        raise ValueError("a cluster has no common temporary directory: give a path that all its machines can reach")
+    release, trial = Release.plan(frame.limit(0).toArrow(), transformer, keep)
+    schema = _spark_schema(trial.schema)
+    lazy = frame.select(*map(_name, release.columns)).mapInArrow(_Privatizer(release, trial.num_columns), schema)
+    if not persist:
+        return lazy
+    place = _temporary() if path is None else os.fspath(path)
+    try:
+        # Spark commits the files of one attempt of each task, and none before all tasks are done.
+        lazy.write.mode("errorifexists").parquet(place)
+    except PySparkException as error:
+        refusal = re.search(r"ValueError: (column .*)", str(error))
+        if refusal is None:
+            raise
+        raise ValueError(refusal[1]) from None
+    return session.read.schema(schema).parquet(place)
+
+
+def _temporary() -> str:
+    folder = tempfile.mkdtemp(prefix="skdp-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return os.path.join(folder, "reports")
+
+
+def _name(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _arrow_schema(schema: Any) -> Any:
+    """Give Spark types that it knows."""
+    fields = []
+    for field in schema:
+        kind = field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type
+        wider = _WIDER.get(str(kind))
+        fields.append(pyarrow.field(field.name, kind if wider is None else pyarrow.type_for_alias(wider)))
+    return pyarrow.schema(fields)
+
+
+def _spark_schema(schema: Any) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(_arrow_schema(schema))
+
+
+class _Privatizer:
+    """Privatise the batches of one partition."""
+
+    def __init__(self, release: Release, width: int) -> None:
+        self._release = release
+        self._width = width
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for table in release_batches(batches, self._release, self._width, context.partitionId()):
+            yield from table.cast(_arrow_schema(table.schema), safe=False).to_batches()
+
+
+def column_names(frame: Any) -> list[Any]:
+    """Name the columns, without reading a row.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        The table.
+
+    Returns
+    -------
+    list of str
+        The names.
+    """
+    return list(frame.columns)
+
+
+def tally(frame: Any, transformer: Any) -> ReportTally:
+    """Sum up the reports of a Spark DataFrame: by Spark, within partitions first.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Reports.
+    transformer : local transformer
+        Fitted.
+
+    Returns
+    -------
+    ReportTally
+        The sums.
+    """
+    counter = Counter(transformer)
+    groups = group_columns(transformer)
+    for columns in groups:
+        table = frame.groupBy(*map(_name, columns)).count().toArrow()
+        counts = table.column(len(columns)).to_numpy().astype(np.int64)
+        counter.add_groups(table.select(range(len(columns))), counts)
+    if not groups:
+        sums = frame.select(*map(_name, counter.names)).mapInArrow(_tallier(transformer), "place long, value long")
+        table = sums.groupBy("place").sum("value").toArrow()
+        counter.add_sums(table.column(0).to_numpy(), table.column(1).to_numpy())
+    return counter.total()
+
+
+def _tallier(transformer: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def tally_partition(batches: Iterable[Any]) -> Iterator[Any]:
+        counter = Counter(transformer)
+        for batch in batches:
+            counter.add(pyarrow.Table.from_batches([batch]))
+        places, values = counter.sums()
+        yield pyarrow.record_batch({"place": places, "value": values})
+
+    return tally_partition

@@ -1,0 +1,117 @@
+"""Sum up reports wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from skdp.engines._counts import Counter
+from skdp.engines._engine import engine_of
+from skdp.engines._release import check_tally
+from skdp.local import ReportTally
+
+
+def tally(frame: Any, transformer: Any) -> ReportTally:
+    """Sum up the reports of a table of any engine: only sums come to Python.
+
+    Reports of randomised response are counted by the engine itself where it can count by value (DuckDB, Polars,
+    Spark); all others are tallied batch by batch, and the tallies of partitions are added up as a tree.
+
+    Parameters
+    ----------
+    frame : table
+        Reports, in any of the kinds that `privatize` takes; further columns are ignored.
+    transformer : local transformer
+        Fitted, as the one that privatised.
+
+    Returns
+    -------
+    ReportTally
+        What the transformer's `tally` returns for the whole table; `estimate_counts` takes it.
+
+    Raises
+    ------
+    TypeError
+        If the frame or the transformer is of another kind.
+    NotFittedError
+        If the transformer is not fitted.
+    ValueError
+        If the table has no rows, or other columns or values than reports of this transformer.
+    ImportError
+        If a library is missing; the error names the extra to install.
+
+    See Also
+    --------
+    privatize : Makes the reports.
+    tally_batches : Sums up a stream.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import privatize, tally
+    >>> encoder = RandomizedResponseEncoder(3.0, categories={"smokes": ["yes", "no"]}, random_state=0)
+    >>> people = pl.LazyFrame({"smokes": ["yes", "no", "no", "no"]})
+    >>> tally(privatize(people, encoder), encoder).n_reports
+    4
+    """
+    engine = engine_of(frame)
+    check_tally(transformer)
+    names, wanted = engine.column_names(frame), transformer._own_names()
+    if not set(wanted) <= set(names):
+        raise ValueError(f"the reports of this encoder have the columns {wanted}, got {names}")
+    return engine.tally(frame, transformer)
+
+
+def tally_batches(batches: Iterable[Any], transformer: Any) -> ReportTally:
+    """Sum up a stream of reports, batch by batch.
+
+    Parameters
+    ----------
+    batches : iterable of table
+        Reports, each a pandas, polars or pyarrow table, such as the days or the files of a collection; further columns
+        are ignored, and so are empty batches.
+    transformer : local transformer
+        Fitted, as the one that privatised.
+
+    Returns
+    -------
+    ReportTally
+        What the transformer's `tally` returns for all rows.
+
+    Raises
+    ------
+    TypeError
+        If the transformer is of another kind.
+    NotFittedError
+        If the transformer is not fitted.
+    ValueError
+        If there is no row, or other columns or values than reports of this transformer.
+
+    See Also
+    --------
+    tally : Sums up the reports of a table of any engine.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import tally_batches
+    >>> answers = pd.DataFrame({"smokes": ["yes", "no", "no"]})
+    >>> encoder = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]}).fit(answers)
+    >>> tally_batches((encoder.transform(answers) for day in range(7)), encoder).n_reports
+    21
+    """
+    check_tally(transformer)
+    counter = Counter(transformer)
+    for batch in batches:
+        counter.add(batch)
+    return counter.total()

@@ -1,0 +1,141 @@
+"""Spark on this machine: two workers, partitions that are tried twice. It needs Java 17."""
+
+import pyarrow as pa
+import pytest
+
+from skdp import BudgetExceeded, Domain, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
+from skdp.engines import privatize, tally
+from skdp.local import LocalHashingEncoder
+
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]  # Spark's own, of pandas and of sockets
+
+DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
+
+
+def encoder(**params):
+    return RandomizedResponseEncoder(1.0, categories=DOMAIN, **params)
+
+
+@pytest.fixture
+def frame(spark, people, tmp_path):
+    import pyarrow.parquet as pq
+
+    (tmp_path / "in").mkdir()
+    for part in range(4):
+        pq.write_table(people.slice(part * 5_000, 5_000), tmp_path / "in" / f"{part}.parquet")
+    return spark.read.parquet(str(tmp_path / "in"))
+
+
+def test_a_release_is_complete_and_is_the_same_at_each_use(frame, people):
+    fitted = encoder()
+    released = privatize(frame, fitted, keep=["number"])
+    first, second = released.toArrow().sort_by("number"), released.toArrow().sort_by("number")
+    assert first.equals(second)
+    assert first["number"].to_pylist() == people["number"].to_pylist()
+    assert set(first["color"].to_pylist()) == set(DOMAIN["color"].values)
+    assert first["size"].to_pylist() != people["size"].to_pylist()
+    found = tally(released, fitted)
+    assert found == fitted.tally(first.select(["color", "size"]))
+
+
+@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
+@pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder])
+def test_tallies_are_those_of_the_rows(frame, people, make, strategy):
+    fitted = make(1.0, categories=DOMAIN, strategy=strategy)
+    released = privatize(frame, fitted)
+    assert tally(released, fitted) == fitted.tally(released.toArrow())
+
+
+def test_seeded_releases_repeat_where_partitions_do(frame):
+    first, second = (privatize(frame, encoder(random_state=0), keep=["number"]).toArrow() for _ in range(2))
+    assert first.sort_by("number").equals(second.sort_by("number"))
+
+
+def test_partitions_have_coins_of_their_own(spark):
+    same = spark.createDataFrame(pa.table({"answer": ["yes"] * 40_000})).repartition(4)
+    fitted = RandomizedResponseEncoder(0.1, categories={"answer": ["yes", "no"]})
+    parts = privatize(same, fitted).rdd.glom().map(lambda rows: tuple(row.answer for row in rows)).collect()
+    heads = [part[:5_000] for part in parts if len(part) >= 5_000]
+    assert len(heads) > 1
+    assert len(set(heads)) == len(heads)
+
+
+def test_a_task_that_fails_on_purpose_is_tried_again_and_no_row_has_two_reports(spark, frame, people, tmp_path):
+    marks = str(tmp_path / "marks")
+
+    def fail_once(batches):
+        """Fail after the first batch of each partition, at the first attempt: half a task's rows were privatised."""
+        import os
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        for number, batch in enumerate(batches):
+            if number and context.attemptNumber() == 0:
+                os.makedirs(marks, exist_ok=True)
+                open(os.path.join(marks, str(context.partitionId())), "w").close()
+                raise RuntimeError("on purpose")
+            yield batch
+
+    shaky = frame.mapInArrow(fail_once, frame.schema)
+    released = privatize(shaky, encoder(), keep=["number"], path=str(tmp_path / "out"))
+    found = released.toArrow()
+    assert list((tmp_path / "marks").iterdir())
+    assert sorted(found["number"].to_pylist()) == list(range(people.num_rows))
+
+
+def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_path):
+    """Not persisted: each attempt leaves what it drew, and all that was drawn agrees."""
+    notes = str(tmp_path / "notes")
+    lazy = privatize(frame, encoder(), persist=False, keep=["number"])
+
+    def note_and_fail(batches):
+        import os
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        os.makedirs(notes, exist_ok=True)
+        for batch in batches:
+            with open(os.path.join(notes, f"{context.partitionId()}-{context.attemptNumber()}"), "a") as file:
+                for row in batch.to_pylist():
+                    file.write(f"{row['number']} {row['color']} {row['size']}\n")
+            if context.attemptNumber() == 0:
+                raise RuntimeError("on purpose")
+            yield batch
+
+    lazy.mapInArrow(note_and_fail, lazy.schema).count()
+    drawn = {}
+    files = list((tmp_path / "notes").iterdir())
+    assert len({file.name.split("-")[1] for file in files}) > 1
+    for file in files:
+        for line in file.read_text().splitlines():
+            number, report = line.split(" ", 1)
+            assert drawn.setdefault(number, report) == report
+
+
+def test_an_unseen_value_is_one_clear_error(spark, tmp_path):
+    strange = spark.createDataFrame(pa.table({"color": ["red"] * 999 + ["SECRET"], "size": [0] * 1_000}))
+    with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
+        privatize(strange, encoder(), path=str(tmp_path / "out"))
+    assert "SECRET" not in str(caught.value)
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_the_ledger_is_charged_once_and_before_anything_runs(frame):
+    ledger = PrivacyLedger(epsilon=1.5)
+    fitted = encoder(ledger=ledger)
+    privatize(frame, fitted)
+    with pytest.raises(BudgetExceeded):
+        privatize(frame, fitted)
+    assert len(ledger.report()) == 1
+
+
+def test_empty_partitions(spark):
+    few = spark.createDataFrame(pa.table({"color": ["red", None], "size": [0, 1]})).repartition(5)
+    fitted = encoder()
+    assert tally(privatize(few, fitted), fitted).n_reports == 2
+    nothing = few.limit(0)
+    assert privatize(nothing, fitted).count() == 0
+    with pytest.raises(ValueError, match="0 sample"):
+        tally(privatize(nothing, fitted), fitted)
