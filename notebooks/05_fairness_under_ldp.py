@@ -1,0 +1,594 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Fairness when groups are only reported with noise
+#
+# Does a classifier of income treat women and men, and people of different races, alike? To tell, one needs to know
+# everybody's group, which is what people like least to tell. With a local privacy guarantee they report it by coins.
+# This notebook measures fairness with true groups, with reports taken for the truth, and with reports whose noise is
+# inverted; it trains on privatised columns, and puts the result beside published numbers; and it learns under a
+# fairness constraint where nobody's group is known.
+#
+# What is computed here is small, so that the notebook runs in half a minute. Tables that come from the full studies, in
+# `benchmarks/results`, say so. All coins here come from seeds, so that the text and the output agree: **a seed voids
+# the promise**. For a release, leave `random_state` out.
+
+# %%
+import logging
+import math
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from fairlearn.metrics import MetricFrame, demographic_parity_difference, equal_opportunity_difference, selection_rate
+from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from threadpoolctl import threadpool_limits
+
+from skdp import RandomizedResponseEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer
+from skdp.datasets import load_adult
+from skdp.evaluation import FairnessDisplay, PrivacyCurveDisplay, privacy_curve
+from skdp.metrics import (
+    debiased_fairness,
+    fairness_report,
+    private_parity,
+    private_reweighing,
+    private_threshold_optimizer,
+    to_aif360,
+)
+
+threadpool_limits(1)  # in problems as small as these, threads only wait for one another
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
+PARITY, OPPORTUNITY = "statistical parity difference", "equal opportunity difference"
+PRIVATE = ["sex", "race", "native-country", "age"]
+PUBLIC = ["workclass", "education", "marital-status", "occupation", "relationship", "hours-per-week"]
+
+train, test = load_adult(subset="train", dropna=True), load_adult(subset="test", dropna=True)
+X, X_test = train.data[PRIVATE + PUBLIC], test.data[PRIVATE + PUBLIC]
+y, y_test = train.target, test.target
+print(f"{len(X):,} rows to train on, {len(X_test):,} to test, {len(PRIVATE + PUBLIC)} columns")
+
+# %% [markdown]
+# ## With true groups
+#
+# A logistic regression on ten columns, each value a column of its own. Nothing is private yet. `fairness_report` gives
+# the usual metrics of its predictions. All differences are *unprivileged − privileged*: below 0, women get less.
+
+# %%
+classifier = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000)).fit(X, y)
+predicted = classifier.predict(X_test)
+print(f"accuracy {np.mean(predicted == y_test):.4f}, predicted >50K: {np.mean(predicted == '>50K'):.1%}")
+report = fairness_report(
+    y_test, predicted, X_test["sex"], privileged="Male", positive_label=">50K", confidence_level=0.95
+)
+true_values = report.set_index("metric")["value"]
+report.round(4)
+
+# %% [markdown]
+# With `by_group`, each value is a group of its own, and several columns make groups together. The smallest ones have
+# few rows, and the intervals say so.
+
+# %%
+by_group = fairness_report(
+    y_test, predicted, X_test[["race", "sex"]], positive_label=">50K", by_group=True, confidence_level=0.95
+)
+sizes = X_test.groupby(["race", "sex"], observed=True).size()
+rates = by_group[by_group["metric"] == "true positive rate"]
+rates = rates.set_index(pd.MultiIndex.from_tuples(rates["group"], names=sizes.index.names))
+rates[["value", "lower", "upper"]].assign(rows=sizes).round(3)
+
+# %%
+FairnessDisplay.from_estimator(
+    classifier, X_test, y_test, X_test["sex"], privileged="Male", positive_label=">50K", name="true groups"
+)
+plt.show()
+
+# %% [markdown]
+# These are the numbers of aif360 and of fairlearn. What both call the equal opportunity difference has two rules for
+# the sign: aif360's is signed, fairlearn's is the largest rate minus the smallest.
+
+# %%
+logging.getLogger().addFilter(lambda record: "unavailable" not in record.getMessage())  # of learners that nobody needs
+from aif360.metrics import ClassificationMetric
+
+dataset, dataset_predicted = (
+    to_aif360(X_test, labels, "sex", privileged="Male", positive_label=">50K") for labels in (y_test, predicted)
+)
+aif360 = ClassificationMetric(
+    dataset, dataset_predicted, unprivileged_groups=[{"sex": 0.0}], privileged_groups=[{"sex": 1.0}]
+)
+rich, predicted_rich = y_test == ">50K", predicted == ">50K"
+groups = {"sensitive_features": X_test["sex"]}
+peers = pd.DataFrame(
+    {
+        "skdp": true_values,
+        "aif360": {
+            PARITY: aif360.statistical_parity_difference(),
+            "disparate impact": aif360.disparate_impact(),
+            OPPORTUNITY: aif360.equal_opportunity_difference(),
+            "average odds difference": aif360.average_odds_difference(),
+            "Theil index": aif360.theil_index(),
+        },
+        "fairlearn": {
+            PARITY: demographic_parity_difference(rich, predicted_rich, **groups),
+            OPPORTUNITY: equal_opportunity_difference(rich, predicted_rich, **groups),
+        },
+    }
+).loc[true_values.index]
+np.testing.assert_allclose(peers["aif360"], peers["skdp"], rtol=1e-9)
+np.testing.assert_allclose(peers["fairlearn"].dropna(), peers["skdp"].abs()[[PARITY, OPPORTUNITY]], rtol=1e-9)
+frame = MetricFrame(metrics=selection_rate, y_true=rich, y_pred=predicted_rich, **groups)
+print("selection rates by fairlearn:", frame.by_group.round(4).to_dict())
+peers.round(4)
+
+# %% [markdown]
+# ## With reports
+#
+# Now the auditor knows what the classifier predicted, and what was true, but of each person's sex only a report by
+# randomised response: true with probability a = e^ε / (1 + e^ε), else the other sex. At ε = 1 that is .731, and a woman
+# is reported as a man with probability b = 1 − a = .269.
+#
+# Who takes reports for the truth compares two mixtures, which are more alike than the groups. Let π be the true share
+# of men, and ρ = a π + b (1 − π) that of reported men. Every difference of two rates shrinks by the factor
+#
+# > (a − b) π (1 − π) / (ρ (1 − ρ)), where a − b = tanh(ε / 2),
+#
+# with π and ρ among the rows that the rate is about: all for the selection rate, those with more than 50K for the true
+# positive rate. Here 200 repeats of the coins on the same rows confirm it; the full study has 5,000.
+
+# %%
+SEXES = {"sex": ["Female", "Male"]}
+PEOPLE = {PARITY: np.ones(len(y_test), bool), OPPORTUNITY: rich.to_numpy()}
+male = (X_test["sex"] == "Male").to_numpy()
+
+
+def shrinkage(epsilon, rows):
+    """Return the factor by which a difference of two rates shrinks."""
+    a, share = math.exp(epsilon) / (1 + math.exp(epsilon)), male[rows].mean()
+    seen = a * share + (1 - a) * (1 - share)
+    return math.tanh(epsilon / 2) * share * (1 - share) / (seen * (1 - seen))
+
+
+def naive_difference(reported_male, rows):
+    """Return the difference of the rates, with reports taken for the truth."""
+    return predicted_rich[rows & ~reported_male].mean() - predicted_rich[rows & reported_male].mean()
+
+
+lines = []
+for epsilon in (0.5, 1, 2, 4):
+    encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=0).fit(X_test[["sex"]])
+    repeats = [(encoder.transform(X_test[["sex"]])["sex"] == "Male").to_numpy() for _ in range(200)]
+    for metric, rows in PEOPLE.items():
+        naive = np.mean([naive_difference(reported, rows) for reported in repeats])
+        factor = shrinkage(epsilon, rows)
+        lines.append((metric, epsilon, true_values[metric], naive, naive / true_values[metric], factor))
+shrunk = pd.DataFrame(lines, columns=["metric", "ε", "true", "mean of the naive ones", "their ratio", "theory"])
+shrunk = shrunk.sort_values(["metric", "ε"], ascending=[False, True]).set_index(["metric", "ε"])
+assert np.allclose(shrunk.loc[PARITY, "their ratio"], shrunk.loc[PARITY, "theory"], atol=0.02)
+shrunk.round(4)
+
+# %% [markdown]
+# At ε = 1 an auditor who believes reports finds two fifths of the true difference in selection rates, and a quarter of
+# the difference in true positive rates. The factor is known as soon as ρ is, so it can be undone: `debiased_fairness`
+# turns each report into an unbiased indicator of its row's group, and gives rates, differences and intervals.
+
+# %%
+one = RandomizedResponseEncoder(1.0, categories=SEXES, random_state=0)
+reports = one.fit_transform(X_test[["sex"]])
+print(one.guarantee_)
+debiased = debiased_fairness(y_test, predicted, reports, one, privileged="Male", positive_label=">50K")
+debiased.drop(columns="definition").round(4)
+
+# %% [markdown]
+# These intervals are about the coins only: they shall cover the metric of these very rows with their true groups. 100
+# repeats of the coins, and the full study beside them:
+
+# %%
+found = [
+    debiased_fairness(
+        y_test, predicted, one.transform(X_test[["sex"]]), one, privileged="Male", positive_label=">50K"
+    ).set_index("metric")
+    for _ in range(100)
+]
+lines = {}
+for metric in PEOPLE:
+    values, true = np.array([table.loc[metric, "value"] for table in found]), true_values[metric]
+    covered = [table.loc[metric, "lower"] <= true <= table.loc[metric, "upper"] for table in found]
+    lines[metric] = {
+        "true": true,
+        "mean": values.mean(),
+        "± its error": values.std(ddof=1) / 10,
+        "standard deviation": values.std(ddof=1),
+        "stated standard error": np.mean([table.loc[metric, "std_error"] for table in found]),
+        "intervals that cover": np.mean(covered),
+    }
+    assert abs(lines[metric]["mean"] - true) < 4 * lines[metric]["± its error"]
+pd.DataFrame(lines).T.round(4)
+
+# %% [markdown]
+# From the full study, of another classifier (`benchmarks/results/debiased_fairness.md`: 15,060 test rows, randomised
+# response on sex, ε = 1, 5,000 repeats):
+#
+# | metric | true | naive | ratio | theory | debiased, mean | bias / standard error | coverage of 95 % |
+# | --- | --- | --- | --- | --- | --- | --- | --- |
+# | statistical parity difference | −.1787 | −.0744 | .4167 | .4171 | −.1786 | +.005 | 95.2 % |
+# | equal opportunity difference | −.0752 | −.0196 | .2608 | .2639 | −.0750 | +.004 | 94.9 % |
+#
+# How the three compare, by ε. Here all intervals are about people in general, of whom these are a sample
+# (`rows="sampled"`), so that those of known groups have one too.
+
+# %%
+displayed = {"true groups": [], "reports taken for the truth": [], "debiased": []}
+for epsilon in (0.5, 1, 2, 4):
+    encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=1)
+    seen = encoder.fit_transform(X_test[["sex"]])
+    options = {"privileged": "Male", "positive_label": ">50K", "confidence_level": 0.95}
+    tables = (
+        report,
+        fairness_report(y_test, predicted, seen["sex"], **options),
+        debiased_fairness(y_test, predicted, seen, encoder, rows="sampled", **options),
+    )
+    for name, table in zip(displayed, tables, strict=True):
+        displayed[name].append(table[table["metric"].isin(PEOPLE)].assign(group=f"ε = {epsilon}"))
+displayed = {name: pd.concat(tables, ignore_index=True) for name, tables in displayed.items()}
+FairnessDisplay.from_reports(displayed, confidence_level=0.95)
+plt.show()
+
+# %% [markdown]
+# The naive intervals are short and wrong: more people make them shorter, and no less wrong. The debiased ones are as
+# long as they must be. At ε = 4 the three nearly agree.
+#
+# ### Race and sex together
+#
+# Groups by two columns, here white men against everybody else: the pair is reported as one value of ten, by randomised
+# response, by unary encoding or by subset selection. The reports of the latter two are bits, so there is nothing that
+# could be taken for the truth; inverted, they serve like any other.
+
+# %%
+both = X_test[["race", "sex"]]
+white_men = ("White", "Male")
+exact = fairness_report(y_test, predicted, both, privileged=white_men, positive_label=">50K", by_group=False).set_index(
+    "metric"
+)["value"]
+lines = {("true groups", ""): {"parity": exact[PARITY], "opportunity": exact[OPPORTUNITY]}}
+for kind in (RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder):
+    for epsilon in (1.0, 2.0):
+        encoder = kind(epsilon, strategy="joint", random_state=0)
+        seen = encoder.fit_transform(both)
+        table = debiased_fairness(
+            y_test, predicted, seen, encoder, privileged=white_men, positive_label=">50K"
+        ).set_index("metric")
+        line = {}
+        for name, metric in [("parity", PARITY), ("opportunity", OPPORTUNITY)]:
+            line[name], line[f"± {name}"] = table.loc[metric, ["value", "std_error"]]
+        lines[kind.__name__, f"ε = {epsilon:g}"] = line
+pd.DataFrame(lines).T[["parity", "± parity", "opportunity", "± opportunity"]].astype(float).round(3)
+
+# %% [markdown]
+# With ten values, bits have less noise than randomised response at ε = 1. The difference in true positive rates rests
+# on the few who are not white men and have more than 50K: at ε = 1 its standard error is from .08 to .16, and the
+# difference is .14. The same reports also tell about sex alone, at no further cost (`columns="sex"`):
+
+# %%
+debiased_fairness(y_test, predicted, seen, encoder, privileged="Male", positive_label=">50K", columns="sex").drop(
+    columns="definition"
+).iloc[6:].round(3)
+
+# %% [markdown]
+# ## Training on privatised columns
+#
+# Now privacy is in the training data. Sex, race, native country and age are reported by randomised response, a quarter
+# of ε each, and the classifier learns from reports and public columns. It is tested on true rows: someone who applies
+# says who they are. `privacy_curve` with `privatize="fit"` does this for each ε, on the same splits.
+
+# %%
+adult, income = load_adult(subset="all", dropna=True, return_X_y=True)
+adult = adult[PRIVATE + PUBLIC]
+domain = {name: range(17, 91) if name == "age" else list(adult[name].cat.categories) for name in PRIVATE}
+reported = make_pipeline(
+    RandomizedResponseEncoder(strategy="split", categories=domain), OneHotEncoder(handle_unknown="ignore")
+)
+model = make_pipeline(
+    make_column_transformer((reported, PRIVATE), (OneHotEncoder(handle_unknown="ignore"), PUBLIC)),
+    LogisticRegression(max_iter=1000),
+)
+curve = privacy_curve(
+    model,
+    adult,
+    income,
+    param_name="columntransformer__pipeline__randomizedresponseencoder__epsilon",
+    epsilons=[0.5, 1, 4, 8],
+    sensitive_features="sex",
+    privileged="Male",
+    positive_label=">50K",
+    scoring=["accuracy", "statistical_parity_difference", "equal_opportunity_difference"],
+    cv=[train_test_split(np.arange(len(income)), test_size=0.2, random_state=seed) for seed in range(3)],
+    privatize="fit",
+    random_state=0,
+)
+display = PrivacyCurveDisplay.from_curve(curve)
+plt.show()
+
+# %%
+scores = curve.pivot(index=["epsilon", "fold"], columns="metric", values="value")
+change = scores.drop(index=math.inf) - scores.loc[math.inf]
+assert (change.groupby("epsilon")["accuracy"].mean() < 0).all()
+change.groupby("epsilon").agg(["mean", "sem"]).round(4)
+
+# %% [markdown]
+# Three splits are few, and the band is their range. The full study (`benchmarks/results/adult_fairness.md`: 45,222
+# rows, 40 seeds, each an 80/20 split and new coins, ± a standard error; here differences are **male − female**, as in
+# the literature) against a reference that was computed without skdp (8 seeds):
+#
+# | ε | accuracy | reference | parity difference | reference | equal opportunity difference | reference |
+# | --- | --- | --- | --- | --- | --- | --- |
+# | no privacy | .8368 ± .0006 | .8351 | .1957 ± .0013 | .1942 | .1620 ± .0045 | .1533 |
+# | 0.5 | .8283 ± .0006 | .8276 | .1816 ± .0021 | .1828 | .1389 ± .0049 | .1424 |
+# | 1 | .8288 ± .0007 | .8272 | .1821 ± .0022 | .1796 | .1401 ± .0046 | .1419 |
+# | 4 | .8292 ± .0006 | .8280 | .1876 ± .0017 | .1836 | .1524 ± .0053 | .1407 |
+# | 8 | .8300 ± .0006 | .8301 | .1929 ± .0015 | .1907 | .1598 ± .0048 | .1510 |
+# | 1, for sex only | .8364 ± .0007 | .8347 | .1927 ± .0013 | .1912 | .1441 ± .0047 | .1371 |
+#
+# Every number is within two standard errors of the difference of the two means (those of the reference follow from its
+# standard deviations without privacy). What privacy changes, on the same splits, beside Arcolezi, Makhlouf and
+# Palamidessi (2023), who found that it costs little and rather helps:
+#
+# | ε | accuracy, here | published | parity, here | published | equal opportunity, here | published |
+# | --- | --- | --- | --- | --- | --- | --- |
+# | 0.5 | −.0085 ± .0003 | −.0112 | −.0140 ± .0022 | −.0304 | −.0231 ± .0035 | −.0287 |
+# | 1 | −.0080 ± .0004 | −.0108 | −.0136 ± .0018 | −.0291 | −.0219 ± .0027 | −.0267 |
+# | 4 | −.0076 ± .0003 | −.0105 | −.0081 ± .0013 | −.0204 | −.0096 ± .0028 | −.0141 |
+# | 8 | −.0068 ± .0003 | −.0083 | −.0028 ± .0011 | −.0100 | −.0022 ± .0023 | −.0044 |
+#
+# The direction is the same, and so is the size of the loss: about one point of accuracy (published: 1.1). The published
+# parity falls by .03, here by .014; but theirs starts from .3649 and here it starts from .1957, so in relation they are
+# 8.3 and 7.2 percent at ε = 0.5. What differs:
+#
+# - the question: more than 26K there, more than 50K here, so that far fewer are predicted to have it;
+# - the data: there the reconstructed Adult, 45,849 rows; here the original;
+# - the classifier: a tuned LightGBM there, logistic regression here; age and hours are categories here;
+# - the number of seeds: 20 there, 40 here.
+#
+# Protocol, privatised columns, split of ε and clean test rows are the same.
+#
+# ## Learning to be fair, with reports only
+#
+# `private_reweighing` gives rows the weights of aif360's `Reweighing`, so that label and group are independent, with
+# groups known from reports only. Here the classifier is the one of the first section, and it is tested with true
+# groups:
+
+# %%
+weighted = {"no weights": None}
+for epsilon in (1.0, 4.0):
+    encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=0)
+    seen = encoder.fit_transform(X[["sex"]])
+    weighted[f"ε = {epsilon:g}"] = private_reweighing(y, seen, encoder, privileged="Male", positive_label=">50K")
+assert all(weights is None or (weights > 0).all() for weights in weighted.values())
+lines = {}
+for name, weights in weighted.items():
+    fitted = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000))
+    labels = fitted.fit(X, y, logisticregression__sample_weight=weights).predict(X_test)
+    own = fairness_report(y_test, labels, X_test["sex"], privileged="Male", positive_label=">50K")
+    lines[name] = {"accuracy": np.mean(labels == y_test)} | own.set_index("metric")["value"].to_dict()
+pd.DataFrame(lines).T.iloc[:, :5].round(4)
+
+# %% [markdown]
+# At ε = 1 the difference in selection rates falls to less than half, for seven tenths of a point of accuracy. It is
+# what these weights are for; the difference in true positive rates changes its sign. Parity and equal opportunity are
+# different goals.
+#
+# Equalised odds asks for equal true and false positive rates. Mozannar, Ohannessian and Srebro (2020) learn under this
+# constraint with reports of sex, in two steps: fairlearn's `ExponentiatedGradient` with reports as groups; then a rule
+# on top, made from the distribution of label, prediction and group, which the reports give when inverted. In skdp that
+# is `joint_distribution`, the second step is `private_threshold_optimizer`, and `private_parity` puts the inversion
+# into the first step, so that no second one is needed. A small version of their figure: 10,000 rows to train on, three
+# draws of rows and coins, and the true groups of 15,060 test rows to score.
+
+
+# %%
+def numbers(data):
+    """Return codes and numbers, as in their experiment; without sex."""
+    table = data.drop(columns=["fnlwgt", "education", "sex"])
+    texts = table.select_dtypes("category").columns
+    return table.assign(**{name: table[name].cat.codes for name in texts}).astype(float)
+
+
+scaler = StandardScaler().fit(numbers(train.data))
+Z, Z_test = scaler.transform(numbers(train.data)), scaler.transform(numbers(test.data))
+label, label_test = (y == ">50K").to_numpy().astype(int), rich.to_numpy().astype(int)
+
+
+def reduce(constraint, rows, groups):
+    """Fit a randomised classifier under a constraint."""
+    gradient = ExponentiatedGradient(LogisticRegression(), constraint, eps=0.01, max_iter=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fairlearn's own, about pandas
+        return gradient.fit(Z[rows], label[rows], sensitive_features=groups)
+
+
+def score(chance):
+    """Return error, and violation of equalised odds, of the chances to be predicted 1."""
+    gaps = [abs(chance[(label_test == k) & male].mean() - chance[(label_test == k) & ~male].mean()) for k in (0, 1)]
+    return np.mean(np.where(label_test == 1, 1 - chance, chance)), max(gaps)
+
+
+def chances(model, rows):
+    return model._pmf_predict(rows)[:, 1]
+
+
+def trial(epsilon, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(Z))[:10_000]
+    encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=seed)
+    seen = encoder.fit_transform(train.data.loc[rows, ["sex"]].reset_index(drop=True))
+    yield "constraint on the reports", score(chances(reduce(EqualizedOdds(), rows, seen["sex"]), Z_test))
+
+    half = len(rows) // 2
+    first = reduce(EqualizedOdds(), rows[:half], seen["sex"].iloc[:half])
+    drawn = (rng.random(half) < chances(first, Z[rows[half:]])).astype(int)
+    second = private_threshold_optimizer(
+        label[rows[half:]], drawn, seen.iloc[half:].reset_index(drop=True), encoder, positive_label=1
+    )
+    low, high = (
+        second._pmf_predict(np.full((len(Z_test), 1), value), sensitive_features=X_test["sex"])[:, 1]
+        for value in (0.0, 1.0)
+    )
+    chance = chances(first, Z_test)
+    yield "two steps", score((1 - chance) * low + chance * high)
+
+    yield "private_parity", score(chances(reduce(private_parity(encoder), rows, seen), Z_test))
+
+
+found = [
+    (epsilon, seed, method, *scored)
+    for epsilon in (0.5, 2, 8)
+    for seed in range(3)
+    for method, scored in trial(epsilon, seed)
+]
+fair = pd.DataFrame(found, columns=["ε", "seed", "method", "error", "violation"])
+fair = fair.groupby(["method", "ε"], sort=False)[["error", "violation"]].agg(["mean", "sem"])
+free = score(LogisticRegression().fit(Z, label).predict(Z_test).astype(float))
+print(f"no constraint: error {free[0]:.3f}, violation {free[1]:.3f}")
+fair.round(3)
+
+# %%
+fig, panels = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+styles = {
+    "constraint on the reports": (BLUE, "o-"),
+    "two steps": (ORANGE, "s--"),
+    "private_parity": (GREEN, "^-."),
+}
+for axis, what, limit in zip(panels, ("violation", "error"), free[::-1], strict=True):
+    for place, (method, (color, style)) in enumerate(styles.items()):
+        line = fair.loc[method, what]
+        at = line.index * 1.04 ** (place - 1)  # side by side
+        axis.errorbar(at, line["mean"], line["sem"], fmt=style, color=color, capsize=2, ms=5, label=method)
+    axis.axhline(limit, color=GREY, linestyle=":", label="no constraint")
+    axis.set_xscale("log")
+    axis.set_xticks([0.5, 2, 8], ["0.5", "2", "8"])
+    axis.minorticks_off()
+    axis.set(xlabel="ε of sex", title=what if what == "error" else "violation of equalised odds")
+    axis.spines[["top", "right"]].set_visible(False)
+panels[0].set_ylim(bottom=0)
+panels[0].legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+# At ε = 0.5 a constraint on the reports changes little here, as the reports hardly differ to begin with; the inversion
+# finds more, with more scatter. At ε = 8 all three leave a violation of about .03. The two steps, each of which has
+# half of the rows, have the larger error.
+#
+# The full study (`benchmarks/results/fair_learning.md`: 32,561 rows, a quarter of them to test, 5 trials, constraint
+# within .001, twelve values of ε; error / violation, in the mean):
+#
+# | ε | constraint on the reports | two steps, report decides | two steps, true group at decision | `private_parity` |
+# | --- | --- | --- | --- | --- |
+# | 0.1 | .191 / .157 | .241 / .000 | .223 / .198 | .199 / .134 |
+# | 0.316 | .197 / .092 | .240 / .019 | .214 / .114 | .201 / .078 |
+# | 1.26 | .210 / .029 | .224 / .045 | .222 / .049 | .190 / .021 |
+# | 3.16 | .190 / .026 | .190 / .020 | .190 / .020 | .187 / .022 |
+# | 10 | .187 / .021 | .192 / .014 | .192 / .014 | .187 / .021 |
+#
+# ![Error and violation of equalised odds against epsilon](../benchmarks/results/fair_learning.png)
+#
+# Without a constraint the error is .177 and the violation .191. As in their figure, two steps with the report in the
+# decision are fair at small ε, at the price of error: .241 is the error of refusing everybody, which is fair in this
+# sense and of no use. A constraint on the reports alone does less there, and so does a second step that needs the true
+# group at decision, at ε = 0.1 no better than no constraint; from ε = 1 on, the first step does most of the work.
+#
+# ## What remains
+#
+# ### Proxies
+#
+# Only named columns are randomised. Relationship says husband or wife, and other columns say more.
+
+# %%
+print(pd.crosstab(X["relationship"], X["sex"]).loc[["Husband", "Wife"]].to_dict("index"))
+guesser = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=1000))
+without = [name for name in PUBLIC if name not in ("relationship", "marital-status")]
+for name, columns in [("public columns", PUBLIC), ("without relationship and marital status", without)]:
+    auc = cross_val_score(guesser, X[columns], X["sex"], cv=3, scoring="roc_auc").mean()
+    print(f"sex guessed from {name}: AUC {auc:.3f}")
+
+lines = {}
+for name, columns in {
+    "all ten columns": PRIVATE + PUBLIC,
+    "no sex": [column for column in PRIVATE + PUBLIC if column != "sex"],
+    "none of the four private columns": PUBLIC,
+    "nor relationship and marital status": without,
+}.items():
+    labels = guesser.fit(X[columns], y).predict(X_test[columns])
+    own = fairness_report(y_test, labels, X_test["sex"], privileged="Male", positive_label=">50K")
+    lines[name] = {"accuracy": np.mean(labels == y_test)} | own.set_index("metric")["value"][list(PEOPLE)].to_dict()
+pd.DataFrame(lines).T.round(4)
+
+# %% [markdown]
+# A classifier that sees none of the four private columns still selects women less often, by .17 instead of .19: that is
+# what remains as ε goes to 0 and reports say nothing. Without relationship and marital status the difference is less
+# than half, and five points of accuracy are gone.
+#
+# ### Small groups
+#
+# The noise of the reports is the same for all groups, so the smaller the group, the less is known about it. Each group
+# here against everybody else, by subset selection on race and sex together; nothing is shown where the number of its
+# rows cannot be told from 0.
+
+# %%
+encoders = {epsilon: SubsetSelectionEncoder(epsilon, strategy="joint", random_state=0) for epsilon in (1.0, 4.0)}
+seen = {epsilon: encoder.fit_transform(both) for epsilon, encoder in encoders.items()}
+selected = pd.Series(predicted_rich).groupby([both["race"], both["sex"]], observed=True).agg(["size", "mean"])
+lines = {}
+for group, (size, mean) in selected.iterrows():
+    lines[group] = {"rows": size, "selection rate": mean}
+    for epsilon, encoder in encoders.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is undefined, which is shown
+            table = debiased_fairness(
+                y_test, predicted, seen[epsilon], encoder, privileged=group, positive_label=">50K"
+            ).set_index("metric")
+        own = table.loc["selection rate, privileged"]
+        lines[group] |= {f"ε = {epsilon:g}": own["value"], f"± (ε = {epsilon:g})": own["std_error"]}
+small = pd.DataFrame(lines).T
+assert small["± (ε = 1)"].idxmin() == white_men
+small.astype({"rows": int}).round(3)
+
+# %% [markdown]
+# A rate below 0 is what an unbiased estimate of a small number may be. At ε = 1 only the four largest groups have any
+# number at all, and that of two of them has a standard error of .11 or more.
+
+#
+# ### What is promised, and what is not
+#
+# - The guarantee covers the columns that it names, here those of one person, and nothing else:
+
+# %%
+print(RandomizedResponseEncoder(1.0, strategy="split", categories=domain).fit(adult[PRIVATE]).guarantee_)
+
+# %% [markdown]
+# - Labels, predictions and public columns are used as they are, in every section. A report protects somebody's sex only
+#   as far as these do not tell it.
+# - Undoing the noise is free for privacy: it says how groups fare, and no more about a person than the report does.
+#   It is not free for accuracy, and the standard errors say how much it costs.
+# - Privatised training columns made this classifier a little less accurate and its groups a little more alike. That is
+#   what happened on this table; it is no law, and no substitute for measuring.
+# - Comparisons with true groups are for studies such as this one. An auditor who has only reports has only the
+#   debiased columns of these tables.
+# - Here the same people report again and again, at many ε and with seeds: it shows errors, and is no example of a
+#   budget.
