@@ -281,5 +281,6 @@ class FairnessDisplay:
             handles = [*handles, Line2D([], [], color=INK, lw=2, alpha=0.6, label=label)]
         if handles:
             outside = hasattr(owner, "add_gridspec")
-            place = {"loc": "outside lower center", "ncols": min(len(handles), 4)} if outside else {}
+            across = min(len(handles), 2 * len(self.axes_))  # two entries fit below a panel
+            place = {"loc": "outside lower center", "ncols": across} if outside else {}
             owner.legend(handles=handles, frameon=False, **place)

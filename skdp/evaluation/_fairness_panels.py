@@ -136,6 +136,7 @@ def draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str]) 
     for (_, group, _), tick in zip(lines, axes.get_yticklabels(), strict=True):
         tick.set_fontweight("bold" if group is _HEADER else "normal")
     axes.tick_params(axis="y", length=0)
+    axes.locator_params(axis="x", nbins=6)
     axes.set_title(PANELS[kind][0], loc="left", color=INK, fontsize="medium")
 
 

@@ -179,7 +179,9 @@ def debiased_fairness(
         resampled = measures(sums.resample(rows, n_resamples, np.random.default_rng(random_state)))
         std_error = np.nanstd(resampled, axis=0, ddof=1)
         lower, upper = np.nanquantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return _label(np.stack([values, std_error, lower, upper]))
+    report = _label(np.stack([values, std_error, lower, upper]))
+    report.attrs["confidence_level"] = confidence_level
+    return report
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
