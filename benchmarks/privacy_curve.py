@@ -1,8 +1,12 @@
 """What `privacy_curve` adds to the fits and predictions that it makes, on Adult with logistic regression.
 
-Run ``python benchmarks/privacy_curve.py`` wherever skdp is installed. Both rivals are bare loops of clone, fit, predict
-and decision_function over the same splits, in as many processes: of the same pipelines, and of the classifier alone, on
-matrices that were privatised and encoded before.
+Run ``python benchmarks/privacy_curve.py`` wherever skdp is installed: six epsilons, five folds, five repeats. The
+rivals are loops over the same splits, in as many processes:
+
+- *the same pipelines*: clone, set_params, fit, and one predict_proba of the test rows. It is what a user would write by
+  hand, without the scores;
+- *the classifier alone*: clone, fit and one predict_proba, on matrices that were privatised and encoded before, outside
+  of the time that is taken.
 """
 
 from __future__ import annotations
@@ -67,10 +71,11 @@ def encoded(X: pd.DataFrame) -> pd.DataFrame:
     return X[PRIVATE].join(public)
 
 
-def bare(model: Any, train: Any, y_train: Any, test: Any) -> None:
-    fitted = clone(model).fit(train, y_train)
-    fitted.predict(test)
-    fitted.decision_function(test)
+def bare(model: Any, train: Any, y_train: Any, test: Any, epsilon: float | None = None) -> None:
+    fitted = clone(model)
+    if epsilon is not None:
+        fitted.set_params(**{f"{ENCODER}__epsilon": epsilon})
+    fitted.fit(train, y_train).predict_proba(test)
 
 
 def folds(y: pd.Series, repeat: int) -> list[Any]:
@@ -81,7 +86,7 @@ def loop_of_pipelines(model: Pipeline, X: pd.DataFrame, y: pd.Series, epsilons: 
     tasks = [(epsilon, *fold) for epsilon in epsilons for fold in folds(y, repeat)]
 
     def one(epsilon: float, train: Any, test: Any) -> None:
-        bare(model.set_params(**{f"{ENCODER}__epsilon": epsilon}), X.iloc[train], y.iloc[train], X.iloc[test])
+        bare(model, X.iloc[train], y.iloc[train], X.iloc[test], epsilon)
 
     return seconds(lambda: Parallel(n_jobs=2)(delayed(one)(*task) for task in tasks))
 
@@ -144,9 +149,11 @@ def main() -> None:
         "Scores against epsilon",
         ("skdp", "numpy", "scikit-learn", "pandas", "joblib"),
         f"Adult, {len(X):,} rows; {', '.join(PRIVATE)} are privatised; logistic regression; {FOLDS} folds, "
-        f"{len(epsilons)} epsilons, {sizes.repeats} repeats, accuracy and AUC; two processes of one thread each. The "
-        "loop of the classifier alone has matrices that are ready: privatising, encoding, scoring and what processes "
-        "are sent are then in the time of privacy_curve alone.",
+        f"{len(epsilons)} epsilons, {sizes.repeats} repeats, accuracy and AUC; two processes of one thread each. "
+        "*The same pipelines*: clone, set_params, fit and one predict_proba of the test rows, which is what "
+        "privacy_curve is held against; it computes no score. *The classifier alone*: clone, fit and one predict_proba "
+        "on matrices that are ready, so that privatising, encoding, scoring and what processes are sent are in the "
+        "time of privacy_curve alone: it shows what a classifier costs, and is no loop that could make the table.",
         {"Against bare loops": (columns, rows)},
     )
 

@@ -17,6 +17,22 @@ _MOST_CATEGORIES = 255
 _BINS = 64
 
 
+def name_of_kind(given: Any) -> str:
+    """Say what came instead of an instance of something.
+
+    Parameters
+    ----------
+    given : object
+        What came.
+
+    Returns
+    -------
+    str
+        The name of its class; a class is called one.
+    """
+    return f"the class {given.__name__}, not an instance" if isinstance(given, type) else type(given).__name__
+
+
 def read_columns(data: Any, name: str) -> pd.DataFrame:
     """Read a table or a column of any library as a pandas frame with a fresh index.
 
@@ -35,8 +51,11 @@ def read_columns(data: Any, name: str) -> pd.DataFrame:
     Raises
     ------
     TypeError, ValueError
-        If it is no table and no column, or has no rows or no columns.
+        If it is no table and no column, has no rows or no columns, or two columns of one name.
     """
+    names = data.columns if isinstance(data, pd.DataFrame) else getattr(data, "column_names", ())
+    if len(set(names)) < len(names):
+        raise ValueError(f"{name} has two columns of the same name")
     if is_frame(data):
         table = read_table(data)
         names, columns = table.names, table.columns

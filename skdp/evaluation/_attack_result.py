@@ -22,13 +22,16 @@ class AttackResult:  # numpydoc ignore=PR02
     baseline : float
         The share of the most frequent value: what a guess gets right that looks at nothing.
     bayes_bound : float
-        What the best guess from the report alone can get right, by `bound`; nan if no epsilon was given.
+        What the best guess from the visible reports alone, of the protected column and all others, can get right on
+        average; nan if no epsilon was given.
     std_error : float
         The standard error of `accuracy`, over rows, the models given.
     n_rows : int
         The number of rows.
     bound : str
-        What `bayes_bound` is: the exact value of the protocol, or the largest among all protocols of the epsilon.
+        What `bayes_bound` is: the exact value of the protocol, where only the protected column's own report is seen; or
+        the largest value among all protocols of an epsilon, that of all reports of a record together where others are
+        seen too.
     accuracy_without_report : float or None
         The accuracy of the same attack on the other columns alone; None if it is not known which ones are the report.
     std_error_without_report : float or None
@@ -64,7 +67,10 @@ class AttackResult:  # numpydoc ignore=PR02
 
     @property
     def exceeds_bound(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the accuracy is clearly above the bound: other columns than the report carry the value."""
+        """Whether the lower end of `interval` is above the bound: columns that are no reports carry the value.
+
+        If the attacker saw reports only, the release is not what the encoder or the epsilon promise.
+        """
         return self.interval()[0] > self.bayes_bound
 
     def interval(self, confidence_level: float = 0.95, *, without_report: bool = False) -> tuple[float, float]:

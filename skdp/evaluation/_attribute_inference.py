@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -14,10 +13,10 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_random_state
-from skdp.evaluation._attack_columns import factorize, read_columns
+from skdp.evaluation._attack_bound import bound_of_reports
+from skdp.evaluation._attack_columns import factorize, name_of_kind, read_columns
 from skdp.evaluation._attack_result import AttackResult
 from skdp.evaluation._attacker import Attacker
-from skdp.evaluation._bayes_bound import bayes_accuracy, guessing_bound
 from skdp.local._base import LocalTransformer
 
 
@@ -38,7 +37,8 @@ def attribute_inference(
 
     The attacker has rows whose true values are known, learns from them, and guesses those of other rows
     (cross-validation). What is right is compared with a guess that looks at nothing, with the same attack without the
-    report, and with the bound for guesses from the report alone. Which columns give the value away is listed.
+    report, and with the bound for guesses from the report alone: from all reports that the attacker sees, and nothing
+    else. Which columns give the value away is listed.
 
     Parameters
     ----------
@@ -52,11 +52,12 @@ def attribute_inference(
     known : sequence of column names, optional
         Which columns of `X_released`, besides the report, the attacker knows; by default all.
     report : sequence of column names, optional
-        Which columns of `X_released` are the report. By default those of the encoder.
+        All columns of `X_released` that are reports, of the protected column or another. By default those of the
+        encoder.
     encoder : fitted local transformer, optional
         What made the report. It gives the names of the report and the Bayes bound.
     epsilon : float, optional
-        The privacy loss of the report of the protected column, if there is no encoder; for the Bayes bound.
+        The privacy loss of all reports of a record together, if there is no encoder; for the Bayes bound.
     estimator : classifier, optional
         What learns. It is cloned, and must take the columns as they are: for text, put an encoder before it that bears
         values it has not seen. By default `HistGradientBoostingClassifier`, with text as categories.
@@ -88,12 +89,20 @@ def attribute_inference(
     **Privacy.** The result depends on true values and is not protected: it is for experiments on data that may be
     looked at. It holds numbers and column names, no values.
 
-    **What the bound bounds.** ``bayes_bound`` is ``sum_r max_v P(v) P(r | v)``, where P(v) is the share of v in
-    `sensitive` and P(r | v) the channel of the encoder: what the best guess *from the report alone* gets right on
-    average. Where the channel has no table (hashing), for combinations of columns that were reported apart, or parts of
-    a joint report, it is the largest value among all protocols of that epsilon (`guessing_bound`); ``bound`` says which
-    it is. An accuracy above it (``exceeds_bound``) is no fault of the protocol: then other columns carry the value, and
-    no epsilon of the report can hide what they show. Local privacy of a column is a promise about that column.
+    **What the bound bounds.** ``bayes_bound`` is what the best guess *from the visible reports alone* gets right on
+    average, with the shares of the values in `sensitive` as the prior P(v); ``bound`` says which of two it is. Where
+    the report of the protected column is the only one that is seen, it is exact: ``sum_r max_v P(v) P(r | v)``, with
+    the channel P(r | v) of the encoder. Where other columns of the same record are reported too, they may go along with
+    the protected one, and their reports tell of it: then it is the largest value among all protocols of the *total*
+    epsilon (`guessing_bound` of ``encoder.guarantee_.epsilon``). So it is, of its own epsilon, where the channel has no
+    table (hashing), and, of the total, for combinations of columns that were reported apart, and for parts of a joint
+    report. Reports that were renamed cannot be told apart, and count as those of other columns.
+
+    **What it means to exceed it.** The bound holds whatever goes along with what. So an accuracy clearly above it
+    (``exceeds_bound``) is no fault of the protocol, as long as the attacker sees other columns than reports: these
+    carry the value, and no epsilon can hide what they show. Local privacy of columns is a promise about these columns.
+    With reports alone, it is a fault: the release is not what the encoder or the epsilon promise. The bound is one of
+    averages over rows: by chance, ``exceeds_bound`` is true of up to one in 40 attacks that reach it.
 
     **Carriers.** ``alone``: each value of the column (64 bins of a number) guesses what is most frequent among its rows
     in the other folds. ``drop``: the loss of accuracy when the column is shuffled in the rows that are guessed. Of
@@ -136,7 +145,9 @@ def attribute_inference(
     shares = np.bincount(truth) / len(truth)
     if shares.size < 2:
         raise ValueError("sensitive has one value only: there is nothing to guess")
-    bound, kind = _bound(protected, shares, encoder, epsilon)
+    outputs = reported if encoder is None else [*reported, *encoder.get_feature_names_out()]
+    reports = [name for name in seen if name in outputs]
+    bound, kind = bound_of_reports(protected, shares, encoder, epsilon, reports)
     attack = Attacker(frame, truth, estimator, cv, random_state)
     right, drops = attack.run(list(frame.columns)), attack.drops_
     without = attack.run([name for name in frame.columns if name not in reported]) if reported else None
@@ -167,15 +178,19 @@ def _check_options(cv: Any, random_state: Any, estimator: Any) -> None:
     if cv < 2:
         raise ValueError(f"cv must be at least 2, got {cv}")
     check_random_state(random_state)
-    if estimator is not None and (isinstance(estimator, type) or not is_classifier(estimator)):
-        raise TypeError(f"estimator must be a classifier, got {type(estimator).__name__}")
+    if estimator is not None and (not _is_instance(estimator) or not is_classifier(estimator)):
+        raise TypeError(f"estimator must be a classifier, got {name_of_kind(estimator)}")
+
+
+def _is_instance(estimator: Any) -> bool:
+    return hasattr(estimator, "fit") and not isinstance(estimator, type)
 
 
 def _choose_columns(names: list[Any], known: Any, report: Any, encoder: Any) -> tuple[list[Any], list[Any]]:
     """Return the columns that the attacker sees, and those of them that are the report."""
     if encoder is not None:
         if not isinstance(encoder, LocalTransformer):
-            raise TypeError(f"encoder must be a local transformer, got {type(encoder).__name__}")
+            raise TypeError(f"encoder must be a fitted local transformer, got {name_of_kind(encoder)}")
         check_is_fitted(encoder)
     if report is None:
         report = [] if encoder is None else list(encoder.get_feature_names_out())
@@ -209,50 +224,6 @@ def _combine(protected: pd.DataFrame) -> NDArray[np.intp]:
         [factorize(protected.iloc[:, place], missing=True)[0] for place in range(protected.shape[1])]
     )
     return np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
-
-
-def _bound(protected: pd.DataFrame, shares: NDArray[np.float64], encoder: Any, epsilon: Any) -> tuple[float, str]:
-    """Return what the best guess from the report alone gets right, and what kind of bound that is."""
-    if encoder is None:
-        if epsilon is None:
-            return math.nan, ""
-        return guessing_bound(shares, epsilon), f"the best protocol of epsilon = {epsilon:g}"
-    names = _names_of(protected, encoder)
-    whole = [index for index, columns in enumerate(encoder._attributes) if set(columns) == set(names)]
-    if whole:
-        exact = _exact_bound(protected.set_axis(names, axis=1), encoder, whole[0])
-        if exact is not None:
-            return exact, "the exact value of the protocol"
-    achieved = encoder.oracles_[whole[0]].epsilon if whole else encoder.guarantee_.epsilon
-    return guessing_bound(shares, achieved), f"the best protocol of epsilon = {achieved:g}"
-
-
-def _names_of(protected: pd.DataFrame, encoder: LocalTransformer) -> list[Any]:
-    """Find the protected columns among those of the encoder; a single one needs no name."""
-    names, domain = list(protected.columns), encoder.domain_
-    if len(names) == len(domain.columns) == 1:
-        return list(domain.columns)
-    absent = [name for name in names if name not in domain.columns]
-    if absent:
-        raise ValueError(
-            f"sensitive must be columns of the encoder, by their names {list(domain.columns)}; {absent} are not"
-        )
-    return names
-
-
-def _exact_bound(protected: pd.DataFrame, encoder: LocalTransformer, place: int) -> float | None:
-    domain = encoder.domain_.select(encoder._attributes[place])
-    codes = domain.encode([protected[name] for name in domain.columns])
-    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
-        if column.max(initial=0) == size:
-            raise ValueError(f"column {name!r} of sensitive holds a value outside the declared categories")
-    prior = np.bincount(domain.join(codes).astype(np.intp), minlength=domain.size) / len(protected)
-    exact = bayes_accuracy(encoder.oracles_[place], prior)
-    if exact is None or encoder._strategy != "sample":
-        return exact
-    # One attribute of each record is reported; of the others, the guess is the most frequent value.
-    d = len(encoder.oracles_)
-    return float((exact + (d - 1) * prior.max()) / d)
 
 
 def _std_error(right: NDArray[np.bool_]) -> float:

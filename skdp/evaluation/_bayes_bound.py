@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import comb
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,10 @@ def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
 
     Raises
     ------
+    TypeError
+        If epsilon is no number.
     ValueError
-        If the prior is no distribution, or epsilon is negative.
+        If the prior is no distribution, or epsilon is negative or nan.
 
     Notes
     -----
@@ -57,6 +60,8 @@ def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
     0.9
     """
     shares = _check_prior(prior)
+    if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
+        raise TypeError(f"epsilon must be a number, at least 0, got {type(epsilon).__name__}")
     if not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
     sums = np.cumsum(np.sort(shares)[::-1])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import json
 import os
 import tempfile
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from joblib.hashing import NumpyHasher
@@ -18,8 +19,12 @@ Row = tuple[str, Any, float]
 """Metric, group and value."""
 
 
+_READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+"""What Python's instructions that read a global variable are called."""
+
+
 class _Hasher(NumpyHasher):
-    """Tell functions apart by what they do, not by their names, and leave out what a ledger has been charged."""
+    """Tell functions apart by what they do and read, not by their names; leave out what a ledger has been charged."""
 
     def __init__(self) -> None:
         super().__init__(hash_name="sha1")
@@ -37,19 +42,42 @@ class _Hasher(NumpyHasher):
         super().save(obj)
 
     def _described(self, function: FunctionType) -> tuple[Any, ...]:
-        """Say what a function does; what its closure holds, if it was made by another one."""
+        """Say what a function does: its code, what its closure holds if another made it, and the globals it reads."""
         name = function.__module__, function.__qualname__
-        if "<" not in function.__qualname__:
-            return *name, inspect.unwrap(function).__code__, function.__defaults__, function.__kwdefaults__
-        if id(function) in self._met:  # it may hold itself
+        if id(function) in self._met:  # it may hold or call itself
             return name
         self._met.add(id(function))
-        held = [cell.cell_contents for cell in function.__closure__ or ()]
-        return *name, function.__code__, function.__defaults__, function.__kwdefaults__, held
+        made = "<" in function.__qualname__
+        own = function if made else inspect.unwrap(function)
+        held = [cell.cell_contents for cell in function.__closure__ or ()] if made else []
+        return *name, own.__code__, function.__defaults__, function.__kwdefaults__, held, _globals_of(own)
+
+
+def _globals_of(function: FunctionType) -> list[tuple[str, Any]]:
+    """List the global variables that a function reads; modules, classes, and functions of other modules by name."""
+    found: list[tuple[str, Any]] = []
+    for name in sorted(_global_names(function.__code__) & function.__globals__.keys()):
+        value = function.__globals__[name]
+        near = isinstance(value, FunctionType) and value.__module__ == function.__module__
+        if isinstance(value, ModuleType):
+            value = "module", value.__name__
+        elif not near and isinstance(value, type | FunctionType | BuiltinFunctionType):
+            value = "name", value.__module__, value.__qualname__
+        found.append((name, value))
+    return found
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """List the names that a function, and those that are defined in it, look up outside of it."""
+    names = {step.argval for step in dis.get_instructions(code) if step.opname in _READS}
+    return names.union(*(_global_names(part) for part in code.co_consts if isinstance(part, CodeType)))
 
 
 def digest(*parts: Any) -> str:
     """Return a name for a combination of parameters, data and functions; another for any other combination.
+
+    A function is told apart by its code, and by what the global variables hold that it reads by itself or in functions
+    of its module.
 
     Parameters
     ----------
@@ -71,7 +99,8 @@ def digest(*parts: Any) -> str:
     except Exception as error:
         # The message of a pickling error shows the object, and with it the data.
         raise TypeError(
-            f"cache needs what can be pickled: {type(error).__name__} in a parameter or in the data"
+            f"cache needs what can be pickled: {type(error).__name__} in a parameter, in the data, or in a global "
+            "variable that a function reads"
         ) from None
 
 

@@ -13,8 +13,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.evaluation._curve_answers import Answers, as_text
 from skdp.evaluation._curve_cache import CellStore, Row, digest
-from skdp.evaluation._curve_scoring import Answers, Scoring, as_text
+from skdp.evaluation._curve_scoring import Scoring
 from skdp.evaluation._curve_steps import Step, seeded_steps, with_seeds
 
 _SEEDS = 1 << 32  # as many as NumPy's generators take
@@ -60,8 +61,8 @@ class Study:  # numpydoc ignore=PR02
         Whether test rows are encoded without noise.
     X, y : object
         The table and the target.
-    groups : ndarray of shape (n_samples,), optional
-        The sensitive feature.
+    groups : ndarray of shape (n_samples,) or pandas.DataFrame, optional
+        The sensitive feature, or several.
     scoring : Scoring
         What to compute.
     store : CellStore, optional
@@ -74,7 +75,7 @@ class Study:  # numpydoc ignore=PR02
     fit_only: bool
     X: Any
     y: Any
-    groups: NDArray[Any] | None
+    groups: Any
     scoring: Scoring
     store: CellStore | None = None
     _keys: dict[bool, str] = field(default_factory=dict)
@@ -129,7 +130,7 @@ class Study:  # numpydoc ignore=PR02
         """
         model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train))
         rows = take(self.X, cell.test)
-        groups = None if self.groups is None else self.groups[cell.test]
+        groups = None if self.groups is None else take(self.groups, cell.test)
         scores = self.scoring(Answers(model, rows), rows, as_text(np.asarray(take(self.y, cell.test))), groups)
         if self.store is not None:
             self.store.write(self._key(cell), scores)

@@ -47,7 +47,13 @@ class LeakageDisplay:
     Notes
     -----
     **Privacy.** The accuracies depend on true values and are not protected: the figure is for experiments on data that
-    may be looked at. Points above the line of the bound are no fault of the report: other columns carry the value.
+    may be looked at.
+
+    The bound is what the best guess from the visible reports alone gets right: exactly, where the protected column is
+    the only one that is reported; of the best protocol of the total epsilon, where others are reported too. A point
+    whose interval is above it is no fault of the reports as long as the attacker sees other columns: these carry the
+    value. Where reports are all that is seen, it is: the release is not what its epsilon promises. The line is over
+    what was attacked: releases of different columns have different bounds.
 
     Examples
     --------

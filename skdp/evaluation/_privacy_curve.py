@@ -17,9 +17,10 @@ from sklearn.utils import check_consistent_length
 from skdp.base import check_random_state
 from skdp.evaluation._curve_cache import CellStore, Row
 from skdp.evaluation._curve_cells import Cell, Study, cells_of
-from skdp.evaluation._curve_scoring import ALL, Scoring
+from skdp.evaluation._curve_groups import read_groups
+from skdp.evaluation._curve_scoring import Scoring
 from skdp.evaluation._curve_steps import Step
-from skdp.frames import is_frame, read_table
+from skdp.frames import is_frame
 from skdp.privacy import check_epsilon
 
 COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value"]
@@ -65,11 +66,12 @@ def privacy_curve(
         The nested name of the step's epsilon, such as ``"columns__private__epsilon"``.
     epsilons : iterable of float
         The privacy losses to try: finite, > 0, all different.
-    sensitive_features : str, int or array-like of shape (n_samples,), optional
-        What decides the group of a row: a column name of X, or the values. Only scores use them. They are as true as
-        what is given: name a column of X for its true values, or give reports to see what these would show.
+    sensitive_features : str, int, list of them, array-like of shape (n_samples,) or (n_samples, k), optional
+        What decides the group of a row: a column name of X, or the values; or several, whose combinations are groups. A
+        list as long as X are values. Only scores use them. They are as true as what is given: name a column of X for
+        its true values, or give reports to see what these would show.
     privileged : value or list of values, optional
-        The privileged values, for aif360's metrics.
+        The privileged values, for aif360's metrics, as for `fairness_report`.
     positive_label : label, optional
         The favourable label, for aif360's metrics.
     scoring : str, callable, list, tuple or dict, optional
@@ -98,7 +100,8 @@ def privacy_curve(
         `OnFitOnly` has it. Where the estimator privatises no row that it predicts, both are the same.
     baseline : "auto", estimator or None, default="auto"
         What to compare with: by default, the same estimator with the step's own encoding without noise. A step that has
-        none (a random encoding, a private statistic, synthetic rows) needs an estimator here, or None for no baseline.
+        none (a random encoding, `PosteriorFeatures`, a private statistic, synthetic rows) needs an estimator here, or
+        None for no baseline.
     n_jobs : int, optional
         Number of processes, as in scikit-learn.
     random_state : int, optional
@@ -115,7 +118,8 @@ def privacy_curve(
     -------
     pandas.DataFrame
         Columns ``epsilon, repeat, fold, metric, group, value``, a row for each of their combinations: the baseline
-        first, where ``epsilon`` is infinite. ``group`` is ``"all"``, or a value of the sensitive feature.
+        first, where ``epsilon`` is infinite. ``group`` is ``"all"``, or a value of the sensitive feature; of several, a
+        tuple.
 
     Raises
     ------
@@ -147,9 +151,10 @@ def privacy_curve(
     last transform them once; of other estimators, the step remembers its release. The inner folds of a
     ``GridSearchCV`` are fitted with coins of the same seed as the cell.
 
-    Cells are told apart by the parameters, the data, the splits, the seeds, the scoring with the bytecode of its
-    functions, and the versions of skdp, scikit-learn and NumPy; not by the code of classes, nor of functions that these
-    call: name another folder when you change such code.
+    Cells are told apart by the parameters, the data, the splits, the seeds, the scoring, and the versions of skdp,
+    scikit-learn and NumPy. A function counts with its bytecode and with what the global variables hold that it reads,
+    and so do the functions of its module that it calls; what cannot be pickled there is refused. The code of classes
+    and of other modules does not count: name another folder when you change it.
 
     Examples
     --------
@@ -181,7 +186,8 @@ def privacy_curve(
     X = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
     y = y if hasattr(y, "dtype") else np.asarray(y)
     check_consistent_length(X, y)
-    features = None if sensitive_features is None else _read_groups(sensitive_features, X, len(y))
+    features = None if sensitive_features is None else read_groups(sensitive_features, X, len(y))
+    _check_estimator(estimator)
     step = Step.find(estimator, param_name)
     _check_modes(estimator, step, privatize, baseline)
     grouped = features is not None
@@ -240,6 +246,13 @@ def _check_repeats(n_repeats: Any) -> None:
         raise ValueError(f"n_repeats must be at least 1, got {n_repeats}")
 
 
+def _check_estimator(estimator: Any) -> None:
+    if isinstance(estimator, type):
+        raise TypeError(f"estimator must be an estimator, got the class {estimator.__name__}, not an instance")
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        raise TypeError(f"estimator must be an estimator, got {type(estimator).__name__}")
+
+
 def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> None:
     if privatize not in ("always", "fit"):
         raise ValueError(f"privatize must be 'always' or 'fit', got {privatize!r}")
@@ -256,24 +269,6 @@ def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> N
             )
     elif baseline is not None and (isinstance(baseline, type) or not hasattr(baseline, "fit")):
         raise TypeError(f"baseline must be 'auto', an estimator or None, got {type(baseline).__name__}")
-
-
-def _read_groups(features: Any, X: Any, rows: int) -> NDArray[Any]:
-    """Return the sensitive feature by position."""
-    if isinstance(features, str | Integral):
-        if not is_frame(X):
-            raise ValueError("sensitive_features names a column, but X is an array: give the values")
-        table = read_table(X)
-        if features not in table.names:
-            raise ValueError(f"sensitive_features {features!r} is no column of X")
-        features = table.columns[table.names.index(features)]
-    # A list of objects stays one: NumPy would turn [1, "a"] into two strings.
-    values = np.array(features, dtype=object) if isinstance(features, list | tuple) else np.asarray(features)
-    if values.ndim != 1 or len(values) != rows:
-        raise ValueError(f"sensitive_features must have shape ({rows},), got {values.shape}")
-    if ALL in set(values.tolist()):
-        raise ValueError(f"sensitive_features has a group {ALL!r}, which is everybody in the result; rename it")
-    return values
 
 
 def _splits(

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.evaluation._curve_scoring import ALL
+from skdp.evaluation._curve_summary import groups_of, summarise_curve
 from skdp.evaluation._drawing import COLOURS, INK, MARKERS, import_pyplot, label_epsilons, tidy_axes
 from skdp.evaluation._privacy_curve import COLUMNS, privacy_curve
 
@@ -21,8 +22,8 @@ class PrivacyCurveDisplay:
     """Scores against epsilon: a panel for each metric, a line for each group.
 
     It is recommended to use `from_estimator` or `from_curve` to create one. A line is the mean of all folds and
-    repeats; a dashed one that of the baseline, without noise. A mean over a score that is not a number is none, and is
-    not drawn.
+    repeats; a dashed one that of the baseline, without noise. Scores that are no finite numbers (a ratio to 0, a rate
+    of nobody) are left out of mean and band: the legend and `summary` say how many.
 
     Parameters
     ----------
@@ -58,9 +59,9 @@ class PrivacyCurveDisplay:
     >>> curve = pd.DataFrame(rows, columns=["epsilon", "repeat", "fold", "metric", "group", "value"])
     >>> display = PrivacyCurveDisplay.from_curve(curve)
     >>> display.summary().round(3)
-         metric group  epsilon   mean    low   high
-    0  accuracy   all      1.0  0.625  0.618  0.632
-    1  accuracy   all      4.0  0.685  0.678  0.692
+         metric group  epsilon   mean    low   high  n_undefined
+    0  accuracy   all      1.0  0.625  0.618  0.632            0
+    1  accuracy   all      4.0  0.685  0.678  0.692            0
     """
 
     def __init__(self, curve: pd.DataFrame) -> None:
@@ -141,8 +142,9 @@ class PrivacyCurveDisplay:
         Returns
         -------
         pandas.DataFrame
-            A row for each metric, group and epsilon, with the columns ``metric, group, epsilon, mean, low, high``; the
-            baseline has an infinite epsilon. Low and high are the ends of the band, nan without one.
+            A row for each metric, group and epsilon, with the columns ``metric, group, epsilon, mean, low, high,
+            n_undefined``; the baseline has an infinite epsilon. Low and high are the ends of the band, nan without one.
+            ``n_undefined`` scores are no finite numbers, and left out of the others.
 
         Raises
         ------
@@ -151,23 +153,7 @@ class PrivacyCurveDisplay:
         """
         _check_band(band)
         _check_curve(self.curve)
-        kind = self._kind(band)
-        keys = ["metric", "group", "epsilon"]
-        rows = []
-        for key, part in self.curve.groupby(keys, sort=False, dropna=False):
-            repeats = part.groupby("repeat")["value"].agg(_mean)
-            mean = _mean(part["value"])
-            low = high = math.nan
-            if kind == "range":
-                low, high = part["value"].to_numpy().min(), part["value"].to_numpy().max()
-            elif kind == "std" and len(repeats) > 1 and np.isfinite(repeats).all():
-                low, high = mean - repeats.std(), mean + repeats.std()
-            rows.append((*key, mean, low, high))
-        table = pd.DataFrame(rows, columns=[*keys, "mean", "low", "high"])
-        order = {name: place for place, name in enumerate(dict.fromkeys(self.curve["metric"]))}
-        places = {group: place for place, group in enumerate(self._groups())}
-        sorting = table.assign(metric=table["metric"].map(order), group=table["group"].map(places))
-        return table.loc[sorting.sort_values(keys, kind="stable").index].reset_index(drop=True)
+        return summarise_curve(self.curve, self._kind(band))
 
     def plot(self, *, band: str | None = "auto", ax: Any = None) -> PrivacyCurveDisplay:
         """Draw the scores.
@@ -208,14 +194,19 @@ class PrivacyCurveDisplay:
 
     def _draw(self, axes: Any, summary: pd.DataFrame) -> None:
         finite = summary[np.isfinite(summary["epsilon"])]
-        for place, group in enumerate(self._groups()):
-            line = finite[finite["group"] == group].sort_values("epsilon")
+        for place, group in enumerate(groups_of(self.curve)):
+            line = _of_group(finite, group).sort_values("epsilon")
             style = _style(place)
             axes.plot(line["epsilon"], line["mean"], lw=1.6, ms=5, **style)
             axes.fill_between(line["epsilon"], line["low"], line["high"], color=style["color"], alpha=0.18, lw=0)
-            for level in summary.loc[np.isinf(summary["epsilon"]) & (summary["group"] == group), "mean"]:
+            for level in _of_group(summary[np.isinf(summary["epsilon"])], group)["mean"].dropna():
                 axes.axhline(level, color=style["color"], ls="--", lw=1.2, zorder=1)
-        label_epsilons(axes, sorted(finite["epsilon"].unique()))
+        epsilons = sorted(finite["epsilon"].unique())
+        label_epsilons(axes, epsilons)
+        if not finite["mean"].notna().any():
+            axes.set_xlim(epsilons[0] / 1.2, epsilons[-1] * 1.2)
+            axes.set_yticks([])
+            axes.text(0.5, 0.5, "no finite score", transform=axes.transAxes, ha="center", va="center", color=INK)
         tidy_axes(axes)
 
     def _explain(self, owner: Any, summary: pd.DataFrame, band: str | None) -> None:
@@ -223,16 +214,19 @@ class PrivacyCurveDisplay:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        names = {ALL: "everybody"}
         handles: list[Any] = [
-            Line2D([], [], label=names.get(group, str(group)), lw=1.6, ms=5, **_style(place))
-            for place, group in enumerate(self._groups())
+            Line2D([], [], label=_group_label(group), lw=1.6, ms=5, **_style(place))
+            for place, group in enumerate(groups_of(self.curve))
         ]
         if np.isinf(summary["epsilon"]).any():
             handles.append(Line2D([], [], color=INK, ls="--", lw=1.2, label="without noise"))
         kind = self._kind(band)
-        if kind is not None:
+        if kind is not None and (summary["high"] > summary["low"]).any():
             handles.append(Patch(color=INK, alpha=0.18, lw=0, label=self._band_label(kind)))
+        undefined = summary["n_undefined"].sum()
+        if undefined:
+            text = f"without {undefined} of {len(self.curve)} scores, not finite"
+            handles.append(Line2D([], [], ls="none", label=text))
         above = {"loc": "outside upper left", "ncols": 3} if hasattr(owner, "add_gridspec") else {"fontsize": "small"}
         owner.legend(handles=handles, frameon=False, **above)
 
@@ -249,16 +243,16 @@ class PrivacyCurveDisplay:
             return band
         return "std" if self.curve["repeat"].nunique() > 1 else "range"
 
-    def _groups(self) -> list[Any]:
-        """List the groups, everybody first."""
-        groups = list(dict.fromkeys(self.curve["group"]))
-        return sorted(groups, key=lambda group: group != ALL)
+
+def _of_group(table: pd.DataFrame, group: Any) -> pd.DataFrame:
+    """Choose rows; pandas would take a group of several columns for a list of groups."""
+    return table[np.array([one is group or one == group for one in table["group"]], bool)]
 
 
-def _mean(values: pd.Series) -> float:
-    """Return the mean, nan if one is nan: that of the others would be a mean over fewer cases, and look like all."""
-    with np.errstate(invalid="ignore"):  # of two infinite ones
-        return float(np.mean(values.to_numpy()))
+def _group_label(group: Any) -> str:
+    if group == ALL:
+        return "everybody"
+    return ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
 
 
 def _style(place: int) -> dict[str, Any]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from importlib import import_module
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -14,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.frames import is_frame, read_table
+from skdp.metrics._import_fairness import import_aif360
 from skdp.metrics._numeric_frame import encode_frame, read_frame
 
 
@@ -63,7 +61,7 @@ def to_aif360(
     ImportError
         If aif360 is not installed.
     TypeError
-        If X is neither a dataframe nor an array, or is a lazy frame.
+        If X is neither a dataframe nor an array, or is a lazy frame; if `sensitive_features` is a column itself.
     ValueError
         If a value is missing, lengths, names or weights do not fit, a sensitive feature has only privileged or only
         other rows, or no label is the positive one although there are several.
@@ -149,52 +147,6 @@ def to_aif360(
     return dataset
 
 
-def import_aif360(module: str) -> Any:
-    """Import a part of aif360.
-
-    Parameters
-    ----------
-    module : {"datasets", "metrics"}
-        The part; only the second takes long.
-
-    Returns
-    -------
-    module
-        The imported module.
-
-    Raises
-    ------
-    ImportError
-        If aif360 is not installed.
-    """
-    try:
-        with _without_advice():
-            return import_module(f"aif360.{module}")
-    except ImportError as error:
-        raise ImportError("this needs aif360: pip install skdp[fairness]") from error
-
-
-@contextmanager
-def _without_advice() -> Iterator[None]:
-    """Hold back aif360's log lines on learners that need tensorflow or inFairness, which nothing here uses."""
-
-    def is_other(record: logging.LogRecord) -> bool:
-        return "will be unavailable" not in record.getMessage()
-
-    root = logging.getLogger()
-    # aif360 calls logging.warning, which configures the logging of the whole program for good if nobody has yet.
-    stand_in = logging.lastResort if not root.handlers else None
-    if stand_in is not None:
-        root.addHandler(stand_in)
-    root.addFilter(is_other)
-    try:
-        yield
-    finally:
-        root.removeFilter(is_other)
-        if stand_in is not None:
-            root.removeHandler(stand_in)
-
-
 def read_column(values: Any, name: str) -> pd.Series:
     """Read one column of any library.
 
@@ -212,9 +164,13 @@ def read_column(values: Any, name: str) -> pd.Series:
 
     Raises
     ------
+    TypeError
+        If it is None.
     ValueError
         If it is not one column, or has missing values.
     """
+    if values is None:
+        raise TypeError(f"{name} must be a column of values, got None")
     if is_frame(values):
         columns = read_table(values).columns
         if len(columns) != 1:
@@ -298,9 +254,12 @@ def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
 
 def _read_privileged(sensitive_features: Any, privileged: Any, columns: list[Any]) -> dict[Any, Any]:
     names = list(sensitive_features) if isinstance(sensitive_features, list) else [sensitive_features]
-    unknown = [name for name in names if name not in columns]
-    if unknown or not names:
-        raise ValueError(f"sensitive_features must name columns of X; {unknown} are not among them")
+    for name in names:
+        if not isinstance(name, Hashable):
+            kind = type(name).__name__
+            raise TypeError(f"sensitive_features must be the name of a column of X or a list of names, got a {kind}")
+    if not names or any(name not in columns for name in names):
+        raise ValueError(f"sensitive_features must name columns of X, which are {columns}")
     if not isinstance(privileged, Mapping):
         if len(names) > 1:
             raise ValueError(f"privileged must be a mapping with the keys {names}")

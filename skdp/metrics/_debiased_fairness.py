@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -13,12 +11,15 @@ from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.base import check_confidence_level
-from skdp.coding import is_missing, kind_of
-from skdp.domain import Domain
-from skdp.metrics._debiased_rates import IndicatorSums, find_defined, gradients, measures
+from skdp.coding import kind_of
+from skdp.metrics._debiased_intervals import MOST_UNDEFINED, bound, resample
+from skdp.metrics._debiased_rates import IndicatorSums, find_defined
 from skdp.metrics._fairness import CONVENTION
+from skdp.metrics._fairness_counts import check_labels
+from skdp.metrics._fairness_intervals import Estimate, two_sided
 from skdp.metrics._group_joint import read_labels
-from skdp.metrics._group_reports import GroupReports, read_groups
+from skdp.metrics._group_privileged import find_privileged, indicate_privileged_rows
+from skdp.metrics._group_reports import GroupReports, check_choice, check_integer, read_groups
 
 _RATES = (
     ("selection rate", "P(ŷ=+)"),
@@ -44,7 +45,7 @@ def debiased_fairness(
     positive_label: Any,
     columns: Any = None,
     rows: str = "fixed",
-    interval: str = "delta",
+    interval: str = "fieller",
     confidence_level: float = 0.95,
     n_resamples: int = 2000,
     random_state: int | None = None,
@@ -76,15 +77,17 @@ def debiased_fairness(
         What the standard errors and intervals are about. ``"fixed"``: only the coins of the encoder are random, and the
         intervals cover what the metric would be on these very rows with their true groups. ``"sampled"``: the rows
         are independent draws too, and the intervals cover the metric of the population they come from.
-    interval : {"delta", "bootstrap"}, default="delta"
-        ``"delta"``: normal, by linearisation. ``"bootstrap"``: percentiles over resampled reports, within each
-        combination of labels for fixed rows, with the deviations shrunk to the variance of the coins.
+    interval : {"fieller", "bootstrap"}, default="fieller"
+        ``"fieller"``: see the notes. ``"bootstrap"``: percentiles over resampled reports, within each combination of
+        labels for fixed rows, with the deviations shrunk to the variance of the coins. Resamples of which a metric is
+        undefined are left out, as long as they are at most 5 %. It knows nothing of what no row shows: if nobody is
+        predicted positive, its intervals are points at 0.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
     n_resamples : int, default=2000
         How often reports are resampled, at least 100; for the bootstrap only.
     random_state : int, optional
-        Seed of the resampling.
+        Seed of the resampling, at least 0.
 
     Returns
     -------
@@ -92,22 +95,25 @@ def debiased_fairness(
         A row a metric, with the columns ``metric, definition, value, std_error, lower, upper``: the selection, true
         positive and false positive rates of both groups, and the differences and the ratio of `fairness_report`, of
         the same definitions. As differences are *unprivileged − privileged*, below 0 the unprivileged group gets less.
-        Nothing is cut to the possible range, as that would add a bias.
+        Nothing is cut to the possible range, as that would add a bias. Standard errors are by linearisation; those of
+        the bootstrap are half the distance between the quantiles at ±1 of the normal distribution.
 
     Raises
     ------
     NotFittedError
         If the encoder is not fitted.
     TypeError
-        If it is no local transformer of categories.
+        If it is no local transformer of categories, or there are no labels.
     ValueError
-        If lengths differ, a label is missing, labels are of several kinds or none is positive, a privileged value is
-        not declared, all or none are privileged, the reports are of another encoder, or a parameter is out of range.
+        If lengths differ, a label is missing, labels are of several kinds or none is positive, `y_true` and `y_pred`
+        have no label in common although there are more than two, a privileged value is not declared, all or none are
+        privileged, the reports are of another encoder, or a parameter is out of range.
 
     Warns
     -----
     UndefinedMetricWarning
-        If what a metric divides by cannot be told from 0 at the confidence level: its value and interval are nan.
+        If what a metric divides by cannot be told from 0 at the confidence level: its value and interval are nan. If
+        more than 5 % of the resamples of a metric are undefined: its standard error and interval are nan.
 
     See Also
     --------
@@ -119,10 +125,20 @@ def debiased_fairness(
     **Privacy.** As far as groups are concerned, post-processing of reports: free, and repeatable. y_true and y_pred are
     used as they are, and nothing here protects them.
 
+    The predictions must not depend on the coins of these reports: those of a model that was trained on the same reports,
+    or that sees them, are tied to the coins, and then the estimates are biased. Let such a model be audited with reports
+    of other people, or with a second release of the same ones.
+
     With ψ the unbiased indicator of a row (its mean over the coins is 1 if the row is privileged, else 0), ψ estimates
     a privileged row and 1 − ψ an unprivileged one. As an indicator is its own square, ψ² − ψ is an unbiased estimate
     of the variance of ψ over the coins, for any oracle: that is the variance behind ``rows="fixed"``. A ratio of
     unbiased sums has a bias of the order of its variance, far below its standard error wherever it is defined.
+
+    The interval of a rate a / b holds all t for which ``a − t b``, of mean 0, is at most z standard errors from 0
+    (Fieller 1954): unlike a / b it is nearly normal, however noisy b is. For sampled rows the variance has the term
+    ``b t (1 − t)``: without noise that is Wilson's interval. The ends of differences and of the ratio are combined from
+    those of the rates, with their correlation (Zou 2008, Donner and Zou 2012). So without noise, the intervals for
+    sampled rows are those of `fairness_report`.
 
     How wrong the reports themselves would be: let a privileged value be reported as a privileged one with probability
     a, and an unprivileged one with probability b, the same for all values of a group (as for randomised response), and
@@ -151,105 +167,33 @@ def debiased_fairness(
                                   metric  value  std_error  lower  upper
     0       selection rate, unprivileged  0.315      0.012  0.292  0.337
     1         selection rate, privileged  0.442      0.008  0.427  0.458
-    2   true positive rate, unprivileged  0.605      0.015  0.576  0.635
+    2   true positive rate, unprivileged  0.605      0.015  0.575  0.635
     3     true positive rate, privileged  0.801      0.011  0.781  0.822
-    4  false positive rate, unprivileged  0.017      0.008  0.002  0.033
+    4  false positive rate, unprivileged  0.017      0.008  0.001  0.033
     5    false positive rate, privileged  0.089      0.005  0.078  0.100
     6      statistical parity difference -0.127      0.019 -0.165 -0.090
-    7                   disparate impact  0.712      0.039  0.636  0.788
+    7                   disparate impact  0.712      0.039  0.638  0.790
     8       equal opportunity difference -0.196      0.025 -0.245 -0.147
     9            average odds difference -0.134      0.014 -0.162 -0.106
     """
     check_choice("rows", rows, ("fixed", "sampled"))
-    check_choice("interval", interval, ("delta", "bootstrap"))
+    check_choice("interval", interval, ("fieller", "bootstrap"))
     level = check_confidence_level(confidence_level)
-    if not isinstance(n_resamples, int) or n_resamples < 100:
-        raise ValueError(f"n_resamples must be an integer of at least 100, got {n_resamples!r}")
+    check_integer("n_resamples", n_resamples, 100)
+    if random_state is not None:
+        check_integer("random_state", random_state, 0)
     groups = read_groups(reports, encoder, columns)
     cells = find_privileged(privileged, groups.domain)
     true, predicted = read_positive(groups, y_true, y_pred, positive_label)
     sums = IndicatorSums.of(indicate_privileged_rows(groups, cells), 2 * true + predicted)
-    reach = -NormalDist().inv_cdf((1 - level) / 2)
-    values = measures(sums.counts)
-    values[~find_defined(sums, reach)] = np.nan
-    if interval == "delta":
-        std_error = np.sqrt(sums.variances(gradients(sums.counts), rows))
-        lower, upper = values - reach * std_error, values + reach * std_error
+    if interval == "fieller":
+        found = bound(sums, rows, level)
     else:
-        resampled = measures(sums.resample(rows, n_resamples, np.random.default_rng(random_state)))
-        std_error = np.nanstd(resampled, axis=0, ddof=1)
-        lower, upper = np.nanquantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    report = _label(np.stack([values, std_error, lower, upper]))
+        generator = np.random.default_rng(random_state)
+        found = resample(sums, rows, level, int(n_resamples), generator)
+    report = _label(found, find_defined(sums, two_sided(level)))
     report.attrs["confidence_level"] = confidence_level
     return report
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuse a parameter that is none of the given words.
-
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    value : object
-        What came.
-    choices : tuple of str
-        What is expected.
-
-    Raises
-    ------
-    ValueError
-        If it is none of them.
-    """
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
-
-
-def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
-    """Mark the privileged cells of a domain.
-
-    Parameters
-    ----------
-    privileged : value or collection of values, or tuple or collection of tuples
-        Declared values; a tuple has one for each of several columns.
-    domain : Domain
-        The columns of the group.
-
-    Returns
-    -------
-    ndarray of shape (n_groups,), dtype bool
-        True for the privileged cells.
-
-    Raises
-    ------
-    ValueError
-        If a value is not declared, or all or none are privileged.
-    """
-    several = len(domain.columns) > 1
-    collection = isinstance(privileged, list | set | frozenset | np.ndarray | pd.Index | pd.Series)
-    if not collection and not (isinstance(privileged, tuple) and (not several or _holds_tuples(privileged))):
-        privileged = [privileged]
-    marked = np.zeros(domain.sizes, bool)
-    for cell in privileged:
-        values = cell if several else (cell,)
-        if not isinstance(values, tuple) or len(values) != len(domain.columns):
-            raise ValueError(f"privileged must hold tuples with a value for each of {list(domain.columns)}")
-        marked[tuple(_place(domain, name, value) for name, value in zip(domain.columns, values, strict=True))] = True
-    if marked.all() or not marked.any():
-        raise ValueError("privileged must name some of the declared groups, and not all of them")
-    return marked.ravel()
-
-
-def _holds_tuples(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, tuple) for value in values)
-
-
-def _place(domain: Domain, name: Any, value: Any) -> int:
-    value = None if is_missing(value) else value
-    labels = domain[name].labels
-    if value not in labels:
-        raise ValueError(f"privileged holds a value that column {name!r} does not declare; it declares {list(labels)}")
-    return labels.index(value)
 
 
 def read_positive(groups: GroupReports, y_true: Any, y_pred: Any, positive_label: Any) -> list[NDArray[np.bool_]]:
@@ -272,51 +216,37 @@ def read_positive(groups: GroupReports, y_true: Any, y_pred: Any, positive_label
     Raises
     ------
     ValueError
-        If lengths differ, a label is missing, labels are of several kinds, or none is positive.
+        If lengths differ, a label is missing, labels are of several kinds, none is positive, or of more than two there
+        is none in both.
     """
-    labels = read_labels(groups, y_true=y_true, y_pred=y_pred)
+    true, predicted = read_labels(groups, y_true=y_true, y_pred=y_pred)
+    labels = (true, predicted)
     kinds = {kind_of(value) for label in labels for value in label.categories}
     if len(kinds) > 1:
         raise ValueError(f"y_true and y_pred must hold labels of one kind, got {' and '.join(sorted(kinds))}")
-    positive = [label.isin([positive_label]) for label in labels]
-    if not any(mask.any() for mask in positive):
-        raise ValueError("neither y_true nor y_pred holds a label that equals positive_label")
-    return positive
+    check_labels(true, predicted, positive_label)
+    return [label.isin([positive_label]) for label in labels]
 
 
-def indicate_privileged_rows(groups: GroupReports, cells: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Turn reports into unbiased indicators of the privileged rows.
-
-    Parameters
-    ----------
-    groups : GroupReports
-        The reports.
-    cells : ndarray of shape (n_groups,), dtype bool
-        The privileged cells.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Numbers whose mean over the coins is 1 for a privileged row, and 0 for another.
-    """
-    return np.concatenate([part[:, cells].sum(axis=1) for _, part in groups.indicators()])
-
-
-def _label(numbers: NDArray[np.float64]) -> pd.DataFrame:
+def _label(found: Estimate, defined: NDArray[np.bool_]) -> pd.DataFrame:
     """Make the table of values, errors and limits, and warn of what is undefined."""
-    undefined = np.isnan(numbers[0])
-    numbers[:, undefined] = np.nan
     rates = [(f"{name}, {group}", definition) for name, definition in _RATES for group in _GROUPS]
     metrics, definitions = zip(*rates, *_COMPARISONS, strict=True)
-    columns = dict(zip(("value", "std_error", "lower", "upper"), numbers, strict=True))
+    columns = {
+        name: np.where(defined, getattr(found, name), np.nan) for name in ("value", "std_error", "lower", "upper")
+    }
     table = pd.DataFrame({"metric": metrics, "definition": definitions} | columns)
     table.attrs["convention"] = CONVENTION
-    if undefined.any():
-        names = "; ".join(table.loc[undefined, "metric"])
-        warnings.warn(
-            f"undefined: {names}. What the definition divides by cannot be told from 0: there are too few such rows "
-            "for this much noise",
-            UndefinedMetricWarning,
-            stacklevel=3,
-        )
+    unclear = defined & np.isnan(found.std_error)
+    for which, what, reason in (
+        (~defined, "undefined", "What the definition divides by cannot be told from 0"),
+        (unclear, "no interval", f"More than {MOST_UNDEFINED:.0%} of the resamples are undefined"),
+    ):
+        if which.any():
+            names = "; ".join(table.loc[which, "metric"])
+            warnings.warn(
+                f"{what}: {names}. {reason}: there are too few such rows for this much noise",
+                UndefinedMetricWarning,
+                stacklevel=3,
+            )
     return table

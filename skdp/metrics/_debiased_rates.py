@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Which cells [y, ŷ] a rate counts, and which it divides by: selection, true positives, false positives.
-_OVER = np.array([[[0, 1], [0, 1]], [[0, 0], [0, 1]], [[0, 1], [0, 0]]], float)
-_UNDER = np.array([[[1, 1], [1, 1]], [[0, 0], [1, 1]], [[1, 1], [0, 0]]], float)
+OVER = np.array([[[0, 1], [0, 1]], [[0, 0], [0, 1]], [[0, 1], [0, 0]]], float)
+UNDER = np.array([[[1, 1], [1, 1]], [[0, 0], [1, 1]], [[1, 1], [0, 0]]], float)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _to_counts(sizes: NDArray[np.float64], privileged: NDArray[np.float64]) -> N
 
 def _rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return selection, true and false positive rates (first axis) of each group (second axis); nan for 0/0."""
-    over, under = (np.einsum("...gyp,ryp->...rg", counts, which) for which in (_OVER, _UNDER))
+    over, under = (np.einsum("...gyp,ryp->...rg", counts, which) for which in (OVER, UNDER))
     return np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0)
 
 
@@ -178,8 +178,8 @@ def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     rates = _rates(counts)
     by_counts = np.zeros((3, 2, 2, 2, 2))
     for group in range(2):
-        under = np.einsum("yp,ryp->r", counts[group], _UNDER)[:, np.newaxis, np.newaxis]
-        top = _OVER - rates[:, group, np.newaxis, np.newaxis] * _UNDER
+        under = np.einsum("yp,ryp->r", counts[group], UNDER)[:, np.newaxis, np.newaxis]
+        top = OVER - rates[:, group, np.newaxis, np.newaxis] * UNDER
         by_counts[:, group, group] = np.divide(top, under, out=np.full(top.shape, np.nan), where=under > 0)
     difference = by_counts[:, 0] - by_counts[:, 1]
     other, own = rates[0]
@@ -211,7 +211,7 @@ def find_defined(sums: IndicatorSums, reach: float) -> NDArray[np.bool_]:
         errors = np.sqrt(np.einsum("yp,...yp->...", variances, cells**2))
         return (sizes > reach * errors[..., np.newaxis]) & (sizes > 1e-6)
 
-    rates = is_told(_UNDER)
+    rates = is_told(UNDER)
     both = rates.all(axis=1)
-    ratio = both[0] and is_told(_OVER[0])[1]
+    ratio = both[0] and is_told(OVER[0])[1]
     return np.array([*rates.ravel(), both[0], ratio, both[1], both[1] and both[2]])

@@ -107,7 +107,9 @@ def fairness_report(
 
     The values are those of aif360 [1]_ and fairlearn [2]_. What both call the equal opportunity difference differs:
     fairlearn's is the largest rate minus the smallest, which is never negative. fairlearn takes the true positive rate
-    of a group without a positive row for 0; here it is nan.
+    of a group without a positive row for 0; here it is nan. If all rates of one kind are 0, their ratio is 0 / 0,
+    which is nan, and so is "odds, smallest / largest"; there fairlearn returns the ratio of the true positive rates if
+    it is the false positive ones that are 0.
 
     Intervals take the rows for an independent sample and the groups and true labels as given, so that the rates of
     groups are independent and binomial. Those of rates are Wilson's (1927); of differences and ratios, these combined

@@ -70,7 +70,7 @@ def count_groups(
             "y_true, y_pred and sensitive_features must have the same length, got "
             f"{len(true)}, {len(predicted)} and {max(sizes)}"
         )
-    _check_labels(true, predicted, positive_label)
+    check_labels(true, predicted, positive_label)
     groups, codes = _cells(list(columns.values()))
     positive = [labels.isin([positive_label]).to_numpy(dtype=bool) for labels in (true, predicted)]
     places = (codes * 2 + positive[0]) * 2 + positive[1]
@@ -91,7 +91,21 @@ def _read_columns(features: Any) -> dict[Any, pd.Series]:
     return {name: read_column(column, f"sensitive_features column {name!r}") for name, column in named}
 
 
-def _check_labels(true: pd.Series, predicted: pd.Series, positive_label: Any) -> None:
+def check_labels(true: Any, predicted: Any, positive_label: Any) -> None:
+    """Refuse labels that do not belong together.
+
+    Parameters
+    ----------
+    true, predicted : pandas.Series or pandas.Categorical
+        The labels.
+    positive_label : label
+        The favourable label.
+
+    Raises
+    ------
+    ValueError
+        If none is positive, or of more than two there is none in both.
+    """
     in_true, in_predicted = set(true.unique().tolist()), set(predicted.unique().tolist())
     if positive_label not in in_true | in_predicted:
         raise ValueError("neither y_true nor y_pred holds a label that equals positive_label")

@@ -104,8 +104,8 @@ def combine(*terms: tuple[float, Estimate]) -> Estimate:
     return Estimate(np.asarray(value), std_error, value - np.sqrt(down), value + np.sqrt(up))
 
 
-def ratio(top: Estimate, bottom: Estimate) -> Estimate:
-    """Divide independent estimates that are at least 0: delta method, and the interval of Donner and Zou (2012).
+def ratio(top: Estimate, bottom: Estimate, *, common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:
+    """Divide estimates: delta method, and the interval of Donner and Zou (2012).
 
     Its ends are the ratios R for which 0 is an end of the interval of ``top - R bottom`` that `combine` gives.
 
@@ -114,12 +114,16 @@ def ratio(top: Estimate, bottom: Estimate) -> Estimate:
     top : Estimate
         The numerator.
     bottom : Estimate
-        The denominator.
+        The denominator, and the lower end of its interval: at least 0.
+    common : tuple of two floats, default=(0.0, 0.0)
+        For the lower and the upper end, the covariance of the two, on the scale of the squared distances of values to
+        ends; 0 if they are independent, which the standard error takes for granted.
 
     Returns
     -------
     Estimate
-        The ratio; where the denominator is 0 it is infinite (or nan) and its interval has no upper end.
+        The ratio; where the denominator is 0 it is infinite (or nan), and where it may be 0 its interval has no upper
+        end.
     """
     a, b = top.value, bottom.value
     low_a, high_a = top.lower * (2 * a - top.lower), top.upper * (2 * a - top.upper)
@@ -127,10 +131,14 @@ def ratio(top: Estimate, bottom: Estimate) -> Estimate:
     with np.errstate(divide="ignore", invalid="ignore"):
         value = a / b
         std_error = np.sqrt(top.std_error**2 + (value * bottom.std_error) ** 2) / b
-        root = np.sqrt(np.clip((a * b) ** 2 - low_a * high_b, 0, None))
-        lower = np.where(low_a == 0, 0, low_a / (a * b + root))
-        root = np.sqrt(np.clip((a * b) ** 2 - high_a * low_b, 0, None))
-        upper = np.where(low_b == 0, np.inf, (a * b + root) / low_b)
+        middle = a * b - common[0]
+        square = middle**2 - low_a * high_b
+        lower = np.where(low_a == 0, 0, low_a / (middle + np.sqrt(np.clip(square, 0, None))))
+        # Only if the numerator may be below 0: then no ratio, however small, is excluded.
+        lower = np.where((high_b < 0) & ((middle < 0) | (square < 0)), -np.inf, lower)
+        middle = a * b - common[1]
+        root = np.sqrt(np.clip(middle**2 - high_a * low_b, 0, None))
+        upper = np.where(low_b == 0, np.inf, (middle + root) / low_b)
     undefined = np.isnan(value)
     return Estimate(value, std_error, np.where(undefined, np.nan, lower), np.where(undefined, np.nan, upper))
 

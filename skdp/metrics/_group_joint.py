@@ -24,25 +24,43 @@ def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
     groups : GroupReports
         The reports.
     **columns : array-like or series of shape (n_samples,), or dataframe of one column
-        The labels by their name; None is left out.
+        The labels by their name.
 
     Returns
     -------
     list of pandas.Categorical
-        The labels that were given.
+        The labels.
 
     Raises
     ------
+    TypeError
+        If it is None.
     ValueError
         If a value is missing, the lengths are not those of the reports, or there is no row.
     """
-    given = {name: read_column(values, name) for name, values in columns.items() if values is not None}
+    given = {name: read_column(values, name) for name, values in columns.items()}
     lengths = {name: len(values) for name, values in given.items()} | {"reports": len(groups)}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"labels and reports must have the same length, got {lengths}")
     if not len(groups):
         raise ValueError("reports has no rows")
     return [pd.Categorical(values) for values in given.values()]
+
+
+def leave_out_none(**columns: Any) -> dict[str, Any]:
+    """Keep the labels that were given.
+
+    Parameters
+    ----------
+    **columns : object
+        The labels by their name.
+
+    Returns
+    -------
+    dict of str to object
+        Those that are not None.
+    """
+    return {name: values for name, values in columns.items() if values is not None}
 
 
 def join_labels(labels: Sequence[pd.Categorical], n: int) -> tuple[NDArray[np.intp], int]:
@@ -179,16 +197,16 @@ def joint_distribution(
     if postprocess not in ("none", "simplex"):
         raise ValueError(f"postprocess must be 'none' or 'simplex', got {postprocess!r}")
     groups = read_groups(reports, encoder, columns)
-    labels = read_labels(groups, y_true=y_true, y_pred=y_pred)
+    given = leave_out_none(y_true=y_true, y_pred=y_pred)
+    labels = read_labels(groups, **given)
     codes, n_combinations = join_labels(labels, len(groups))
     counts, variances = invert_counts(groups, codes, n_combinations)
     if postprocess == "simplex":
         counts = project_rows(counts)
     cells = groups.domain.cells()
-    names = [name for name, values in (("y_true", y_true), ("y_pred", y_pred)) if values is not None]
     return pd.DataFrame(
         {"count": counts.ravel(), "std_error": np.sqrt(variances).ravel(), "share": counts.ravel() / len(groups)},
-        index=_cross([label.categories for label in labels], names, cells),
+        index=_cross([label.categories for label in labels], list(given), cells),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,42 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
         If its reports say nothing, or of another column in each row; if a column is none of its; if the reports are of
         another encoder.
     """
+    chosen = check_encoder(encoder, columns)
+    domain = encoder.domain_
+    parts, _ = encoder._read_reports(reports)
+    if len(encoder.oracles_) == 1:
+        return GroupReports(domain.select(chosen), domain, encoder.oracles_, tuple(parts))
+    places = [domain.columns.index(name) for name in chosen]
+    of_group = domain.select(chosen)
+    return GroupReports(
+        of_group, of_group, tuple(encoder.oracles_[place] for place in places), tuple(parts[place] for place in places)
+    )
+
+
+def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
+    """Refuse an encoder whose reports say nothing of the group of each row.
+
+    Parameters
+    ----------
+    encoder : local transformer
+        What came.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder.
+
+    Returns
+    -------
+    list of column names
+        The columns of the group.
+
+    Raises
+    ------
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If it is no local transformer of categories.
+    ValueError
+        If its reports say nothing, or of another column in each row; if a column is none of its.
+    """
     if not isinstance(encoder, ReportEstimator):
         name = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
         raise TypeError(f"encoder must be a fitted local transformer, as RandomizedResponseEncoder is; got {name}")
@@ -139,14 +176,7 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
         raise ValueError("under strategy='sample' a row reports one of its columns only; use 'split' or 'joint'")
     if any(oracle.p == oracle.q for oracle in encoder.oracles_):
         raise ValueError("the encoder's epsilon is so small that its reports say nothing")
-    parts, _ = encoder._read_reports(reports)
-    if len(encoder.oracles_) == 1:
-        return GroupReports(domain.select(chosen), domain, encoder.oracles_, tuple(parts))
-    places = [domain.columns.index(name) for name in chosen]
-    of_group = domain.select(chosen)
-    return GroupReports(
-        of_group, of_group, tuple(encoder.oracles_[place] for place in places), tuple(parts[place] for place in places)
-    )
+    return chosen
 
 
 def _choose_columns(columns: Any, domain: Domain) -> list[Any]:
@@ -176,3 +206,45 @@ def _outer(factors: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     for factor in factors[1:]:
         product = (product[:, :, np.newaxis] * factor[:, np.newaxis, :]).reshape(len(product), -1)
     return product
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse a parameter that is none of the given words.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    value : object
+        What came.
+    choices : tuple of str
+        What is expected.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+    """
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Refuse a parameter that is no integer, or too small.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    value : object
+        What came.
+    least : int
+        The smallest integer that is allowed.
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

@@ -27,7 +27,7 @@ class PrivateParity(ClassificationMoment):
     ----------
     encoder : local transformer
         The fitted encoder of the reports.
-    constraint : {"equalized_odds", "true_positive_rate_parity", "demographic_parity"}
+    constraints : {"equalized_odds", "true_positive_rate_parity", "demographic_parity"}
         Which rates.
     columns : column name, list of column names or None
         The columns of the group.
@@ -35,12 +35,17 @@ class PrivateParity(ClassificationMoment):
         How large a difference may be.
     """
 
-    def __init__(self, encoder: Any, constraint: str, columns: Any, difference_bound: float) -> None:
+    def __init__(self, encoder: Any, constraints: str, columns: Any, difference_bound: float) -> None:
         super().__init__()
         self.encoder = encoder
-        self.constraint = constraint
+        self.constraints = constraints
         self.columns = columns
         self.difference_bound = difference_bound
+
+    def __repr__(self) -> str:
+        parameters = ("constraints", "columns", "difference_bound")
+        listed = ", ".join(f"{name}={getattr(self, name)!r}" for name in parameters)
+        return f"{type(self).__name__}({self.encoder!r}, {listed})"
 
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
         """Read the rows that a classifier is learnt from.
@@ -68,7 +73,7 @@ class PrivateParity(ClassificationMoment):
             raise ValueError(f"y has {len(labels)} labels, sensitive_features has {len(groups)} reports")
         indicators = np.concatenate([part for _, part in groups.indicators()])
         rows, keys = [], []
-        for event in _EVENTS[self.constraint]:
+        for event in _EVENTS[self.constraints]:
             inside = (labels.to_numpy() == event) if event != "all" else np.ones(len(labels), bool)
             sums = indicators[inside].sum(axis=0)
             if not (sums > 0).all():

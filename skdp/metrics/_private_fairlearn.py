@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skdp.metrics._debiased_fairness import check_choice
 from skdp.metrics._group_joint import joint_distribution, read_labels
-from skdp.metrics._group_reports import read_groups
+from skdp.metrics._group_reports import check_choice, check_encoder, check_integer, read_groups
+from skdp.metrics._import_fairness import import_fairlearn
 
 CONSTRAINTS = ("equalized_odds", "true_positive_rate_parity", "demographic_parity")
 
@@ -81,7 +81,8 @@ def private_threshold_optimizer(
         If it is no local transformer of categories.
     ValueError
         If lengths differ, a label is missing, y_pred holds no numbers, the reports are of another encoder, a parameter
-        is out of range, or a group is estimated to have rows of one label only.
+        is out of range, there are too many levels of scores for n_rows, or a group is estimated to have rows of one
+        label only.
 
     Notes
     -----
@@ -109,16 +110,20 @@ def private_threshold_optimizer(
     >>> pd.Series(fair).groupby([people["sex"], qualified]).mean().round(2).to_dict()
     {('Female', 0): 0.23, ('Female', 1): 0.66, ('Male', 0): 0.25, ('Male', 1): 0.67}
     """
-    postprocessing = _import_fairlearn("postprocessing")
+    postprocessing = import_fairlearn("postprocessing")
     groups = read_groups(reports, encoder, columns)
     labels, scores = read_labels(groups, y_true=y_true, y_pred=y_pred)
     if scores.categories.dtype.kind not in "biuf":
         raise ValueError("y_pred must hold numbers: predictions of 0 and 1, or scores")
-    if not isinstance(n_rows, int) or n_rows < 1000:
-        raise ValueError(f"n_rows must be an integer of at least 1000, got {n_rows!r}")
+    check_integer("n_rows", n_rows, 1000)
     positive = labels.isin([positive_label]).astype(np.int8)
     joint = joint_distribution(positive, scores, reports, encoder, columns=columns, postprocess="simplex")
     repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
+    if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
+        raise ValueError(
+            f"y_pred has {len(scores.categories)} levels, too many for n_rows={n_rows}: rounded to rows, their shares "
+            "add up to another number; round the scores to fewer levels, or raise n_rows"
+        )
     rows = joint.index.to_frame(index=False).loc[np.repeat(np.arange(len(joint)), repeats)].reset_index(drop=True)
     names = list(groups.domain.columns)
     if rows.groupby(names, observed=True)["y_true"].nunique().min() < 2:
@@ -131,7 +136,7 @@ def private_threshold_optimizer(
 
 
 def private_parity(
-    encoder: Any, *, constraint: str = "equalized_odds", columns: Any = None, difference_bound: float = 0.01
+    encoder: Any, *, constraints: str = "equalized_odds", columns: Any = None, difference_bound: float = 0.01
 ) -> Any:
     """Make a constraint for fairlearn's reductions that takes reports for sensitive features.
 
@@ -139,7 +144,7 @@ def private_parity(
     ----------
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
-    constraint : {"equalized_odds", "true_positive_rate_parity", "demographic_parity"}, default="equalized_odds"
+    constraints : {"equalized_odds", "true_positive_rate_parity", "demographic_parity"}, default="equalized_odds"
         What shall be alike in all groups: the true and false positive rates, the former alone, or the selection rate.
     columns : column name or list of column names, optional
         The columns whose combinations are the groups; by default all of the encoder.
@@ -156,8 +161,12 @@ def private_parity(
     ------
     ImportError
         If fairlearn is not installed.
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If it is no local transformer of categories.
     ValueError
-        If a parameter is out of range.
+        If a parameter is out of range, or reports of the encoder do not tell the group of a row.
 
     Notes
     -----
@@ -190,7 +199,7 @@ def private_parity(
     >>> y = (X["score"] + rng.normal(size=4_000) > 0.5).astype(int)
     >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["Female", "Male"]}, random_state=0)
     >>> reports = encoder.fit_transform(people)
-    >>> parity = private_parity(encoder, constraint="demographic_parity")
+    >>> parity = private_parity(encoder, constraints="demographic_parity")
     >>> model = ExponentiatedGradient(LogisticRegression(), parity)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")  # fairlearn's own, about pandas
@@ -199,18 +208,12 @@ def private_parity(
     >>> pd.Series(model.predict(X, random_state=0)).groupby(people["sex"]).mean().round(2).to_dict()
     {'Female': 0.49, 'Male': 0.53}
     """
-    check_choice("constraint", constraint, CONSTRAINTS)
-    if not isinstance(difference_bound, int | float) or not difference_bound >= 0:
+    check_choice("constraints", constraints, CONSTRAINTS)
+    check_encoder(encoder, columns)
+    if not isinstance(difference_bound, Real) or isinstance(difference_bound, bool) or not difference_bound >= 0:
         raise ValueError(f"difference_bound must be a number of at least 0, got {difference_bound!r}")
-    _import_fairlearn("reductions")
+    import_fairlearn("reductions")
     # Its class inherits from fairlearn's, so its module cannot be imported without.
     from skdp.metrics._parity_moment import PrivateParity
 
-    return PrivateParity(encoder, constraint, columns, float(difference_bound))
-
-
-def _import_fairlearn(module: str) -> Any:
-    try:
-        return import_module(f"fairlearn.{module}")
-    except ImportError as error:
-        raise ImportError("this needs fairlearn: pip install skdp[fairness]") from error
+    return PrivateParity(encoder, constraints, columns, float(difference_bound))

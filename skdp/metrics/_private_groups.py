@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.metrics._aif360 import import_aif360
-from skdp.metrics._debiased_fairness import check_choice, find_privileged, indicate_privileged_rows
-from skdp.metrics._group_joint import invert_counts, join_labels, project_rows, read_labels
-from skdp.metrics._group_reports import GroupReports, read_groups
+from skdp.metrics._group_joint import invert_counts, join_labels, leave_out_none, project_rows, read_labels
+from skdp.metrics._group_privileged import find_privileged, indicate_privileged_rows
+from skdp.metrics._group_reports import GroupReports, check_choice, read_groups
+from skdp.metrics._import_fairness import import_aif360
 
 
 def posterior_groups(y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, columns: Any = None) -> pd.DataFrame:
@@ -73,7 +73,7 @@ def posterior_groups(y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, co
     1    1098.0  2902.0
     """
     groups = read_groups(reports, encoder, columns)
-    labels = read_labels(groups, y_true=y_true, y_pred=y_pred)
+    labels = read_labels(groups, **leave_out_none(y_true=y_true, y_pred=y_pred))
     codes, n_combinations = join_labels(labels, len(groups))
     cells = groups.domain.cells()
     return pd.DataFrame(_posterior(groups, codes, n_combinations), columns=cells)

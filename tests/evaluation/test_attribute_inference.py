@@ -7,6 +7,7 @@ from datetime import date
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
@@ -182,16 +183,48 @@ def test_the_bound_is_that_of_the_attribute(strategy):
     cells = truth.value_counts(normalize=True).to_numpy()
     of_sex = attribute_inference(released, None, truth["sex"], **options)
     of_both = attribute_inference(released, None, truth, **options)
+    assert of_sex.bayes_bound == pytest.approx(guessing_bound(shares, 2.0))
     if strategy == "joint":
-        assert of_sex.bayes_bound == pytest.approx(guessing_bound(shares, inner.guarantee_.epsilon))
         counts = [((truth["sex"] == s) & (truth["job"] == j)).mean() for s in ("F", "M") for j in ("a", "b", "c")]
         assert of_both.bayes_bound == pytest.approx(bayes_accuracy(inner.oracles_[0], counts))
     else:
         exact = bayes_accuracy(inner.oracles_[0], shares)
         expected = exact if strategy == "split" else (exact + shares.max()) / 2
-        assert of_sex.bayes_bound == pytest.approx(expected)
+        own = ["sex"] if strategy == "split" else ["sex", "sampled"]
+        alone = attribute_inference(released, None, truth["sex"], [], report=own, **options)
+        assert alone.bayes_bound == pytest.approx(expected)
+        assert alone.bound == "the exact value of the protocol"
+        seen = attribute_inference(released, None, truth["sex"], ["job"], report=own, **options)
+        renamed = attribute_inference(
+            released.rename(columns={"sex": "s"}), None, truth["sex"], [], report=["s"], **options
+        )
+        assert seen.bayes_bound == renamed.bayes_bound == of_sex.bayes_bound
         assert of_both.bayes_bound == pytest.approx(guessing_bound(cells, inner.guarantee_.epsilon))
-        assert of_both.bound == "the best protocol of epsilon = 2"
+        assert of_both.bound == "the best protocol of epsilon = 2, for all reports of a record together"
+
+
+@pytest.mark.parametrize("made", [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder])
+def test_reports_of_copies_stay_under_the_bound(made):
+    """Three copies are reported: together they tell more of one than its own report can."""
+    n = 4000
+    value = np.random.default_rng(0).choice(["u", "v"], n)
+    truth = pd.DataFrame(dict.fromkeys("abc", value))
+    inner = made(3.0, categories={name: ["u", "v"] for name in "abc"}, random_state=0)
+    released = inner.fit_transform(truth)
+    options = {"encoder": inner, "estimator": _trees(), "random_state": 0}
+    result = attribute_inference(released, None, truth["a"], **options)
+    shares = np.unique(value, return_counts=True)[1] / n
+    assert result.bayes_bound == pytest.approx(guessing_bound(shares, 3.0))
+    assert result.bound == "the best protocol of epsilon = 3, for all reports of a record together"
+    assert not result.exceeds_bound
+    if made is not LocalHashingEncoder:
+        own = [name for name in released if name.startswith("a")]
+        alone = attribute_inference(released, None, truth["a"], [], report=own, **options)
+        assert alone.bound == "the exact value of the protocol"
+        assert alone.bayes_bound == pytest.approx(bayes_accuracy(inner.oracles_[0], shares))
+        assert not alone.exceeds_bound
+        # The exact value of the own report would be exceeded.
+        assert result.interval()[0] > alone.bayes_bound
 
 
 def test_bits_and_hashes_are_reports_too(sex):
@@ -266,8 +299,25 @@ def test_intervals_are_those_of_clopper_and_pearson():
         ({"known": "a"}, TypeError, "known must be a list of column names, got str"),
         ({"known": ["b"]}, ValueError, r"known names columns that X_released does not have: \['b'\]"),
         ({"report": ["b"]}, ValueError, r"report names columns that X_released does not have: \['b'\]"),
-        ({"encoder": "RR"}, TypeError, "encoder must be a local transformer, got str"),
+        ({"estimator": 3}, TypeError, "estimator must be a classifier, got int"),
+        ({"encoder": "RR"}, TypeError, "encoder must be a fitted local transformer, got str"),
+        (
+            {"encoder": RandomizedResponseEncoder},
+            TypeError,
+            "encoder must be a fitted local transformer, got the class RandomizedResponseEncoder, not an instance",
+        ),
         ({"epsilon": -1}, ValueError, "epsilon must be at least 0"),
+        ({"epsilon": "a"}, TypeError, "epsilon must be a number, at least 0, got str"),
+        (
+            {"sensitive": pa.table([[1], [2]], names=["a", "a"])},
+            ValueError,
+            "sensitive has two columns of the same name",
+        ),
+        (
+            {"X_released": pd.DataFrame([[1, 2]] * N, columns=["a", "a"])},
+            ValueError,
+            "X_released has two columns of the same name",
+        ),
         ({"y": [1, 2]}, ValueError, "X_released has 600 rows, y has 2"),
         ({"y": pd.DataFrame({"a": [1] * N})}, ValueError, "has the column 'a' of y already"),
         ({"y": pd.DataFrame({"b": [1] * N, "c": [1] * N})}, ValueError, "y must be one column, got 2"),

@@ -127,5 +127,8 @@ def test_other_mistakes_are_named():
     for epsilon in (-1.0, math.nan):
         with pytest.raises(ValueError, match="epsilon must be at least 0"):
             guessing_bound([1.0], epsilon)
+    for epsilon in ("a", None, True):
+        with pytest.raises(TypeError, match="epsilon must be a number, at least 0, got"):
+            guessing_bound([1.0], epsilon)
     with pytest.raises(ValueError, match="prior must have 3 entries, got 2"):
         bayes_accuracy(RandomizedResponse(3, 1.0), [0.5, 0.5])

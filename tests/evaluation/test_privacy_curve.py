@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -27,13 +28,16 @@ from skdp import (
     DPMarginalSynthesizer,
     LocalHashingEncoder,
     OnFitOnly,
+    PosteriorFeatures,
     PrivacyLedger,
     RandomizedResponseEncoder,
     SyntheticResampler,
+    UnaryEncodingTransformer,
 )
 from skdp.central import DPStandardScaler
 from skdp.evaluation import _curve_cells, privacy_curve
 from skdp.evaluation._curve_cache import CellStore, digest
+from skdp.evaluation._curve_groups import read_groups
 from skdp.metrics import fairness_report
 
 EPSILON = "columns__private__encoder__epsilon"
@@ -322,6 +326,123 @@ def test_metric_frames_give_a_row_for_each_group():
     assert values(result, "right", 1.0) == pytest.approx(values(plain, "accuracy", 1.0))
 
 
+def test_several_sensitive_features_make_groups_of_combinations():
+    X, y = table()
+    X.index = np.arange(1000, 1240)
+    named = ["group", "kind"]
+    scoring = {"right": partial(MetricFrame, metrics=accuracy_score), "parity": "statistical_parity_difference"}
+    options = {"scoring": scoring, "epsilons": [1.0], "privileged": [("a", "u")], "positive_label": "yes"}
+    result = curve(data=(X, y), sensitive_features=named, **options)
+    groups = list(product("ab", "uvw"))
+    assert result["group"].unique().tolist() == ["all", *groups]
+    train, test = next(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+    predicted = pipeline().set_params(columns__private__encoder="passthrough").fit(X.iloc[train], y[train])
+    labels, of_test = predicted.predict(X.iloc[test]), X[named].iloc[test]
+    baseline = result[(result["epsilon"] == math.inf) & (result["fold"] == 0)].set_index("group")["value"]
+    for group in groups:
+        rows = (of_test == list(group)).all(axis=1).to_numpy()
+        assert baseline[[group]].tolist() == [accuracy_score(y[test][rows], labels[rows])]
+    report = fairness_report(y[test], labels, of_test, privileged=[("a", "u")], positive_label="yes")
+    expected = report.set_index("metric")["value"]["statistical parity difference"]
+    assert values(result, "parity", math.inf)[0] == expected
+    one = {"scoring": {"right": scoring["right"]}, "epsilons": [1.0]}
+    pd.testing.assert_frame_equal(curve(sensitive_features=["group"], **one), curve(sensitive_features="group", **one))
+
+
+def test_sensitive_features_of_any_kind(make_frame):
+    X, _ = table()
+    expected = X[["group", "kind"]]
+    frame = make_frame({name: X[name].tolist() for name in X})
+    for given, rows in ((["group", "kind"], frame), (("group", "kind"), frame), (frame, frame)):
+        read = read_groups(given, rows, len(X))
+        pd.testing.assert_frame_equal(read[["group", "kind"]].astype(object), expected.astype(object))
+    assert read_groups(expected.to_numpy(object), X, len(X)).to_numpy().tolist() == expected.to_numpy().tolist()
+    assert read_groups(["group"], frame, len(X)).tolist() == expected["group"].tolist()
+    few = X[:2]
+    assert read_groups(["group", "kind"], few, 2).tolist() == ["group", "kind"]  # values, as many as rows
+
+
+def test_groups_of_several_features_are_kept_in_the_cache(tmp_path):
+    scoring = {"right": partial(MetricFrame, metrics=accuracy_score)}
+    options = {"sensitive_features": ["group", "kind"], "scoring": scoring, "epsilons": [1.0], "cache": tmp_path}
+    model = pipeline(classifier=CountingClassifier())
+    first = curve(model, **options)
+    fits.clear()
+    pd.testing.assert_frame_equal(curve(model, **options), first)
+    assert fits == []
+
+
+def posterior():
+    bits = UnaryEncodingTransformer(categories={"group": ["a", "b"], "kind": ["u", "v", "w"]})
+    return make_pipeline(PosteriorFeatures(bits), LogisticRegression()), "posteriorfeatures__encoder__epsilon"
+
+
+def test_posterior_features_release_once():
+    X, y = table()
+    X = X[["group", "kind"]]
+    model, name = posterior()
+    plain = make_pipeline(OneHotEncoder(), LogisticRegression())
+    parameters = {"data": (X, y), "param_name": name, "scoring": ["accuracy", "roc_auc"]}
+    result = curve(model, baseline=plain, **parameters)
+    assert sorted(result["epsilon"].unique()) == [0.5, 4.0, math.inf]
+    pd.testing.assert_frame_equal(
+        curve(model, baseline=None, **parameters), result.query("epsilon < inf").reset_index(drop=True)
+    )
+    again = curve(
+        VotingClassifier([("only", model)], voting="soft"),
+        **parameters | {"param_name": f"only__{name}"},
+        baseline=None,
+    )
+    assert len(again) == 12
+    for wrong in ({"baseline": "auto"}, {"baseline": None, "privatize": "fit"}):
+        with pytest.raises(
+            ValueError, match=r"PosteriorFeatures has no encoding|without noise, which PosteriorFeatures does not have"
+        ):
+            curve(model, **parameters, **wrong)
+
+
+def test_the_scores_of_posterior_features_are_those_of_a_loop_by_hand():
+    X, y = table()
+    X = X[["group", "kind"]]
+    model, name = posterior()
+    seeds = []
+
+    class Spy(UnaryEncodingTransformer):
+        def fit(self, X, y=None):
+            seeds.append(self.random_state)
+            return super().fit(X, y)
+
+    parameters = {"data": (X, y), "param_name": name, "epsilons": [2.0], "baseline": None}
+    spied = clone(model).set_params(posteriorfeatures__encoder=Spy(categories={"group": ["a", "b"], "kind": [*"uvw"]}))
+    curve(spied, **parameters)
+    found = curve(model, **parameters)["value"].tolist()
+    splits = StratifiedKFold(3, shuffle=True, random_state=0).split(X, y)
+    for (train, test), seed, value in zip(splits, seeds, found, strict=True):
+        one = clone(model).set_params(**{name: 2.0, "posteriorfeatures__encoder__random_state": seed})
+        assert one.fit(X.iloc[train], y[train]).score(X.iloc[test], y[test]) == value
+
+
+def test_all_that_asks_posterior_features_sees_one_release():
+    agreements = []
+
+    def agreement(estimator, X, y):
+        labels = np.asarray(estimator.classes_)[estimator.predict_proba(X).argmax(axis=1)]
+        agreements.append(np.mean(labels == estimator.predict(X)))
+        return agreements[-1]
+
+    X, y = table()
+    model, name = posterior()
+    curve(
+        VotingClassifier([("only", model)], voting="soft"),
+        (X[["group", "kind"]], y),
+        param_name=f"only__{name}",
+        baseline=None,
+        epsilons=[2.0],
+        scoring=agreement,
+    )
+    assert agreements == [1.0] * 3
+
+
 def test_other_metrics():
     pos = make_scorer(recall_score, pos_label="yes")
     result = curve(scoring=("accuracy", pos), epsilons=[1.0])
@@ -470,11 +591,62 @@ def test_functions_are_told_apart_by_what_they_do():
     assert digest(lambda x: x in {"a", "b"}) == digest(lambda x: x in {"a", "b"})
 
 
+LEVEL = 1
+LEVELS = {"array": np.arange(3), "list": [1, 2]}
+
+
+def helper():
+    return float(LEVEL)
+
+
+def reads_a_global(estimator, X, y):
+    return float(LEVEL)
+
+
+def reads_by_a_helper(estimator, X, y):
+    return helper()
+
+
+def reads_inside(estimator, X, y):
+    return max([LEVEL * one for one in (1, 2)], key=lambda one: -LEVEL * one)
+
+
+def reads_a_table(estimator, X, y):
+    return float(LEVELS["array"].sum())
+
+
+def calls_itself(estimator, X, y):
+    return float(calls_itself is not None) * LEVEL
+
+
+SCORERS = [reads_a_global, reads_by_a_helper, reads_inside, calls_itself, partial(reads_a_global)]
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_a_scorer_that_reads_a_global_is_computed_again_when_it_changes(tmp_path, monkeypatch, scorer):
+    first = curve(scoring=scorer, cache=tmp_path)
+    pd.testing.assert_frame_equal(curve(scoring=scorer, cache=tmp_path), first)
+    assert set(first["value"]) == {1.0}
+    monkeypatch.setitem(globals(), "LEVEL", 2)
+    assert set(curve(scoring=scorer, cache=tmp_path)["value"]) == {2.0}
+
+
+def test_globals_count_by_their_values(monkeypatch):
+    before = digest(reads_a_table)
+    monkeypatch.setitem(globals(), "LEVELS", {"array": np.arange(3), "list": [1, 2]})
+    assert digest(reads_a_table) == before
+    LEVELS["array"][0] = 5
+    assert digest(reads_a_table) != before
+    monkeypatch.setitem(globals(), "LEVELS", (one for one in ()))
+    with pytest.raises(TypeError, match=r"cache needs what can be pickled: .* a global variable that a function reads"):
+        digest(reads_a_table)
+
+
 PROGRAM = """
 from functools import partial
 import numpy as np, pandas as pd, polars as pl
-from fairlearn.metrics import MetricFrame, selection_rate
-from sklearn.metrics import make_scorer, recall_score
+from fairlearn.metrics import MetricFrame, demographic_parity_difference, selection_rate
+from sklearn.metrics import accuracy_score, get_scorer, get_scorer_names, make_scorer, recall_score
 from sklearn.pipeline import make_pipeline
 from skdp import RandomizedResponseEncoder
 from skdp.evaluation import _curve_cells
@@ -483,6 +655,12 @@ X = pd.DataFrame({"group": ["a", "b", "a"], "number": [1.0, 2.0, np.nan]})
 frames = X, X.astype("category"), X.astype(object), pl.DataFrame({"group": ["a", "b", "a"]})
 model = make_pipeline(RandomizedResponseEncoder(categories={"group": ["a", "b"]}))
 scoring = ["accuracy", partial(MetricFrame, metrics={"rate": selection_rate}), make_scorer(recall_score, pos_label=1)]
+LEVELS = {"a": {"x", "y"}, "b": np.arange(3), "c": max, "d": np.log, "e": RandomizedResponseEncoder(2.0)}
+def helper():
+    return LEVELS, accuracy_score, np, print
+def score(estimator, X, y):
+    return helper(), [LEVELS for _ in X]
+scoring += [score, accuracy_score, demographic_parity_difference, *map(get_scorer, get_scorer_names())]
 print(digest(frames, model, scoring, lambda x: x in {"a", "b", "c"}))
 """
 
@@ -545,6 +723,13 @@ class NoEncoding(TransformerMixin, BaseEstimator):
     ("parameters", "error", "message"),
     [
         ({"param_name": "epsilon"}, ValueError, "param_name 'epsilon' is no parameter of Pipeline"),
+        (
+            {"param_name": "classifier__C"},
+            ValueError,
+            "param_name must be the nested name of an epsilon, got 'classifier__C'",
+        ),
+        ({"estimator": LogisticRegression}, TypeError, "estimator must be .*, got the class LogisticRegression, not"),
+        ({"estimator": 3}, TypeError, "estimator must be an estimator, got int"),
         ({"param_name": 1}, TypeError, "param_name must be a str, got int"),
         ({"epsilons": []}, ValueError, "epsilons must hold at least one"),
         ({"epsilons": [1, 1.0]}, ValueError, "epsilons must all be different"),
@@ -572,7 +757,9 @@ class NoEncoding(TransformerMixin, BaseEstimator):
             "scoring by group needs sensitive_features=",
         ),
         ({"sensitive_features": "sex"}, ValueError, "sensitive_features 'sex' is no column of X"),
-        ({"sensitive_features": ["a"]}, ValueError, r"sensitive_features must have shape \(240,\), got \(1,\)"),
+        ({"sensitive_features": ["a"]}, ValueError, r"must name columns of X, or have 240 rows, got \(1,\)"),
+        ({"sensitive_features": ["group", "sex"]}, ValueError, r"must name columns of X, or have 240 rows, got \(2,\)"),
+        ({"sensitive_features": table(239)[0]}, ValueError, r"must name columns of X, or have 240 rows, got \(239,\)"),
         ({"sensitive_features": ["all"] * 240}, ValueError, "which is everybody in the result; rename it"),
         ({"data": (table()[0], table(239)[1])}, ValueError, "inconsistent numbers of samples"),
         ({"cache": 3}, TypeError, "cache must be a path, got int"),

@@ -98,14 +98,58 @@ def test_groups_have_colours_and_markers_of_their_own():
     assert len({colour for colour, _ in first}) == len({marker for _, marker in first}) == 6
 
 
-def test_a_mean_over_what_is_not_a_number_is_not_drawn():
+def test_scores_that_are_not_finite_are_left_out_and_counted():
     curve = scores(groups=("all", None), metrics=("accuracy",))
     curve.loc[0, "value"] = math.nan
-    curve.loc[curve["epsilon"] == 4.0, "value"] = [math.inf, *curve.loc[curve["epsilon"] == 4.0, "value"][1:]]
-    summary = PrivacyCurveDisplay.from_curve(curve).summary().set_index(["group", "epsilon"])
-    assert np.isnan(summary.loc[("all", math.inf), "mean"])
-    assert summary.loc[("all", 4.0), "mean"] == math.inf
+    at_four = curve.index[(curve["epsilon"] == 4.0) & (curve["group"] == "all")]
+    curve.loc[at_four[:2], "value"] = [math.inf, -math.inf]  # a whole repeat
+    display = PrivacyCurveDisplay.from_curve(curve)
+    summary = display.summary().set_index(["group", "epsilon"])
     assert len(summary) == 6
+    assert summary["n_undefined"].tolist() == [0, 2, 1, 0, 0, 0]
+    assert summary.loc[("all", math.inf), "mean"] == pytest.approx(
+        part(curve, "accuracy", "all", math.inf)["value"].mean()
+    )
+    known = curve.loc[at_four[2:]]
+    mean, spread = known["value"].mean(), known.groupby("repeat")["value"].mean().std()
+    drawn = summary.loc[("all", 4.0), ["mean", "low", "high"]].tolist()
+    assert drawn == pytest.approx([mean, mean - spread, mean + spread])
+    assert summary.notna().all(axis=None)
+    assert legend(display)[-1] == "without 3 of 36 scores, not finite"
+    ranges = display.summary(band="range").set_index(["group", "epsilon"]).loc[("all", 4.0)]
+    assert ranges[["low", "high"]].tolist() == [known["value"].min(), known["value"].max()]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_panel_without_a_finite_score_says_so_and_keeps_its_axis(value):
+    curve = scores(metrics=("ratio", "accuracy"), groups=("all",))
+    curve.loc[curve["metric"] == "ratio", "value"] = value
+    display = PrivacyCurveDisplay.from_curve(curve)
+    empty, full = display.axes_
+    assert [text.get_text() for text in empty.texts] == ["no finite score"]
+    assert list(full.texts) == []
+    low, high = empty.get_xlim()
+    assert 0.4 < low < 0.5
+    assert 4.0 < high < 5.0
+    display.figure_.canvas.draw()
+
+
+def test_one_score_a_point_has_no_band():
+    curve = scores(repeats=1)
+    curve = curve[curve["fold"] == 0]
+    for band in ("auto", "range", "std"):
+        assert legend(PrivacyCurveDisplay.from_curve(curve, band=band)) == ["everybody", "F", "M", "without noise"]
+
+
+def test_groups_of_several_columns_are_drawn():
+    groups = ("all", ("F", "u"), ("M", "v"))
+    curve = scores(groups=groups, metrics=("accuracy",))
+    display = PrivacyCurveDisplay.from_curve(curve)
+    assert legend(display)[:3] == ["everybody", "F, u", "M, v"]
+    for line, group in zip(display.axes_[0].lines[::2], groups, strict=True):
+        chosen = curve[[one == group for one in curve["group"]]]
+        means = chosen.groupby("epsilon")["value"].mean()
+        assert line.get_ydata() == pytest.approx(means.loc[[0.5, 4.0]].to_numpy())
 
 
 def test_the_summary_has_the_order_of_the_curve():

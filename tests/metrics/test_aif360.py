@@ -154,8 +154,9 @@ def test_a_null_is_missing(library):
         ({"y": np.zeros((4, 2))}, "y must be one column"),
         ({"y": pd.DataFrame(COLUMNS)}, "y must be one column, got 4"),
         ({"y": "no"}, "y must be one column"),
+        ({"sensitive_features": COLUMNS["sex"]}, "must name columns"),
         ({"positive_label": "Yes"}, "no label that equals positive_label"),
-        ({"sensitive_features": "gender"}, r"\['gender'\] are not among them"),
+        ({"sensitive_features": "gender"}, r"columns of X, which are \['age', 'job', 'sex', 'member'\]"),
         ({"sensitive_features": []}, "must name columns"),
         ({"sensitive_features": ["sex", "age"]}, r"mapping with the keys \['sex', 'age'\]"),
         ({"privileged": {"gender": "Male"}}, r"keys \['gender'\]; sensitive_features names \['sex'\]"),
@@ -186,6 +187,20 @@ def test_what_does_not_fit_is_refused(change, message):
 def test_only_tables_that_hold_their_rows_are_taken(table):
     with pytest.raises(TypeError, match="frame"):
         to_aif360(table, LABELS, "sex", privileged="Male", positive_label="yes")
+
+
+@pytest.mark.parametrize("kind", [pd.Series, pl.Series, np.array, lambda values: pd.DataFrame({"sex": values})])
+def test_a_sensitive_feature_is_named_not_given(kind):
+    with pytest.raises(
+        TypeError, match=r"the name of a column of X or a list of names, got a (Series|ndarray|DataFrame)"
+    ):
+        to_aif360(pd.DataFrame(COLUMNS), LABELS, kind(COLUMNS["sex"]), privileged="Male", positive_label="yes")
+
+
+def test_an_error_names_columns_and_no_value():
+    with pytest.raises(ValueError, match="columns of X") as caught:
+        to_aif360(pd.DataFrame(COLUMNS), LABELS, COLUMNS["sex"], privileged="Male", positive_label="yes")
+    assert "Female" not in str(caught.value)
 
 
 def test_lazy_frames_are_refused_by_name_of_what_takes_them():
@@ -290,7 +305,7 @@ before = (list(logging.root.handlers), list(logging.root.filters))
 import pandas
 from skdp.metrics import to_aif360
 to_aif360(pandas.DataFrame({"g": list("ab")}), [0, 1], "g", privileged="a", positive_label=1)
-from skdp.metrics._aif360 import import_aif360
+from skdp.metrics._import_fairness import import_aif360
 import_aif360("metrics")
 assert (logging.root.handlers, logging.root.filters) == before
 logging.warning("mine")
@@ -308,6 +323,6 @@ def test_other_log_lines_come_through(monkeypatch, caplog):
         logging.warning("something else")
         return aif360_datasets
 
-    monkeypatch.setattr("skdp.metrics._aif360.import_module", import_with_log_lines)
+    monkeypatch.setattr("skdp.metrics._import_fairness.import_module", import_with_log_lines)
     to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
     assert [record.message for record in caplog.records] == ["something else"]

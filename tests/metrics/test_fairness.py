@@ -172,6 +172,15 @@ def test_fairlearns_functions_are_rows_of_the_report():
         assert table.loc[metric, "value"] == pytest.approx(theirs, rel=1e-12)
 
 
+def test_the_worse_of_a_ratio_and_0_of_0_is_unknown():
+    """As the notes say: fairlearn's is the other one, if the false positive rates are all 0."""
+    frame = rows(Female={(1, 1): 3, (1, 0): 1, (0, 0): 2}, Male={(1, 1): 4, (0, 0): 2})
+    theirs = fairlearn_metrics.equalized_odds_ratio(frame["true"], frame["predicted"], sensitive_features=frame["sex"])
+    assert theirs == 0.75
+    with pytest.warns(UndefinedMetricWarning, match="undefined: false positive rate, smallest / largest; odds"):
+        assert np.isnan(by_group(frame)[-1])
+
+
 def test_each_group_has_its_rates_and_is_compared_with_the_privileged():
     cells = {"Female": UNPRIVILEGED, "Male": PRIVILEGED, "Other": {(1, 1): 3, (1, 0): 7, (0, 1): 5, (0, 0): 15}}
     frame = rows(**cells)

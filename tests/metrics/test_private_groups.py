@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from skdp import RandomizedResponseEncoder
@@ -256,6 +257,7 @@ def test_other_constraints_and_options_reach_fairlearn():
     [
         ({"y_pred": ["yes"] * 50}, "y_pred must hold numbers"),
         ({"n_rows": 10}, "n_rows"),
+        ({"n_rows": 1e4}, "n_rows must be an integer of at least 1000"),
         ({"positive_label": "yes"}, "one label only"),
         ({"columns": "age"}, "columns must be"),
     ],
@@ -266,6 +268,22 @@ def test_arguments_of_the_threshold_optimiser_are_checked(change, message):
     given = {"y_true": true, "y_pred": predicted, "reports": reports, "encoder": encoder, "positive_label": 1}
     with pytest.raises(ValueError, match=message):
         private_threshold_optimizer(**given | change)
+
+
+def test_more_levels_of_scores_than_rows_can_stand_for_are_refused():
+    people, X, true, _ = table(4_000)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    with pytest.raises(ValueError, match=r"y_pred has 4000 levels, too many for n_rows=1000.*fewer levels"):
+        private_threshold_optimizer(true, X["score"], reports, encoder, positive_label=1, n_rows=np.int64(1000))
+
+
+@pytest.mark.parametrize("missing", ["y_true", "y_pred"])
+def test_labels_and_scores_are_needed(missing):
+    people, _, true, predicted = table(50)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    given = {"y_true": true, "y_pred": predicted} | {missing: None}
+    with pytest.raises(TypeError, match=f"{missing} must be a column of values, got None"):
+        private_threshold_optimizer(**given, reports=reports, encoder=encoder, positive_label=1)
 
 
 # --- fairlearn's reductions -------------------------------------------------------------------------------------------
@@ -283,7 +301,7 @@ def test_without_noise_the_constraint_is_that_of_fairlearn(make, constraint):
     }[constraint](difference_bound=0.05)
     people, X, true, predicted = table(500)
     encoder, reports = encode(make, people[["sex"]], CERTAIN)
-    own = private_parity(encoder, constraint=constraint, difference_bound=0.05)
+    own = private_parity(encoder, constraints=constraint, difference_bound=0.05)
     own.load_data(X, true, sensitive_features=reports)
     with quiet():
         theirs.load_data(X, true, sensitive_features=people["sex"])
@@ -333,13 +351,39 @@ def test_the_constraint_holds_for_true_groups_where_that_on_reports_falls_short(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"constraint": "error_rate_parity"}, "constraint must be one of"),
+        ({"constraints": "error_rate_parity"}, "constraints must be one of"),
         ({"difference_bound": -1}, "difference_bound"),
     ],
 )
 def test_parameters_of_the_constraint_are_checked(change, message):
+    people, _, _, _ = table(50)
+    encoder, _ = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
     with pytest.raises(ValueError, match=message):
-        private_parity(RandomizedResponseEncoder(), **change)
+        private_parity(encoder, **change)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "error"),
+    [(3, TypeError), (RandomizedResponseEncoder, TypeError), (RandomizedResponseEncoder(), NotFittedError)],
+)
+def test_the_encoder_of_the_constraint_is_checked_at_once(encoder, error):
+    with pytest.raises(error, match=r"encoder|fitted"):
+        private_parity(encoder)
+
+
+def test_columns_of_the_constraint_are_checked_at_once():
+    people, _, _, _ = table(50)
+    encoder, _ = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    with pytest.raises(ValueError, match="columns must be"):
+        private_parity(encoder, columns="age")
+
+
+def test_the_constraint_says_what_it_is():
+    people, _, _, _ = table(50)
+    encoder, _ = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    shown = repr(private_parity(encoder, constraints="demographic_parity", difference_bound=0.05))
+    assert shown.startswith("PrivateParity(RandomizedResponseEncoder(")
+    assert shown.endswith("constraints='demographic_parity', columns=None, difference_bound=0.05)")
 
 
 @pytest.mark.parametrize(

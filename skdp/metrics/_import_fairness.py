@@ -1,0 +1,79 @@
+"""The libraries of the extra "fairness", which are imported only when they are asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+
+def import_aif360(module: str) -> Any:
+    """Import a part of aif360.
+
+    Parameters
+    ----------
+    module : {"datasets", "metrics"}
+        The part; only the second takes long.
+
+    Returns
+    -------
+    module
+        The imported module.
+
+    Raises
+    ------
+    ImportError
+        If aif360 is not installed.
+    """
+    try:
+        with _without_advice():
+            return import_module(f"aif360.{module}")
+    except ImportError as error:
+        raise ImportError("this needs aif360: pip install skdp[fairness]") from error
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Hold back aif360's log lines on learners that need tensorflow or inFairness, which nothing here uses."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return "will be unavailable" not in record.getMessage()
+
+    root = logging.getLogger()
+    # aif360 calls logging.warning, which configures the logging of the whole program for good if nobody has yet.
+    stand_in = logging.lastResort if not root.handlers else None
+    if stand_in is not None:
+        root.addHandler(stand_in)
+    root.addFilter(is_other)
+    try:
+        yield
+    finally:
+        root.removeFilter(is_other)
+        if stand_in is not None:
+            root.removeHandler(stand_in)
+
+
+def import_fairlearn(module: str) -> Any:
+    """Import a part of fairlearn.
+
+    Parameters
+    ----------
+    module : {"postprocessing", "reductions"}
+        The part.
+
+    Returns
+    -------
+    module
+        The imported module.
+
+    Raises
+    ------
+    ImportError
+        If fairlearn is not installed.
+    """
+    try:
+        return import_module(f"fairlearn.{module}")
+    except ImportError as error:
+        raise ImportError("this needs fairlearn: pip install skdp[fairness]") from error
