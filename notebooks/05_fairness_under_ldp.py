@@ -229,7 +229,7 @@ pd.DataFrame(lines).T.round(4)
 # | metric | true | naive | ratio | theory | debiased, mean | bias / standard error | coverage of 95 % |
 # | --- | --- | --- | --- | --- | --- | --- | --- |
 # | statistical parity difference | −.1787 | −.0744 | .4167 | .4171 | −.1786 | +.005 | 95.2 % |
-# | equal opportunity difference | −.0752 | −.0196 | .2608 | .2639 | −.0750 | +.004 | 94.9 % |
+# | equal opportunity difference | −.0752 | −.0196 | .2608 | .2639 | −.0750 | +.004 | 94.6 % |
 #
 # How the three compare, by ε. Here all intervals are about people in general, of whom these are a sample
 # (`rows="sampled"`), so that those of known groups have one too.

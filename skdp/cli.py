@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,20 @@ from skdp.base import draft_domain_toml
 from skdp.coding import distinct_values
 from skdp.datasets import load_adult
 from skdp.domain import Domain, Interval
-from skdp.evaluation import age_sex_report, audit_table, counts_report
+from skdp.engines import estimate_file, privatize_file
+from skdp.engines._files_privatize import NoBar
+from skdp.engines._table_files import TableFile
+from skdp.evaluation import age_sex_report, audit_table, study_report
 from skdp.evaluation._audit_table import audited_transformers, format_audit
+from skdp.local import (
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    LocalHashingEncoder,
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.oracles import POSTPROCESSORS
 from skdp.privacy import BudgetExceeded, PrivacyLedger, check_delta, check_epsilon
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis._methods import METHODS
@@ -23,6 +35,14 @@ from skdp.synthesis._table_file import read_frame, synthesize_file
 
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 MAX_CELLS = 1_000
+TRANSFORMERS = {
+    "randomized_response": RandomizedResponseEncoder,
+    "unary": UnaryEncodingTransformer,
+    "subset": SubsetSelectionEncoder,
+    "local_hashing": LocalHashingEncoder,
+    "hadamard": HadamardResponseEncoder,
+    "auto": FrequencyOracleEncoder,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_report(commands)
     _add_draft_domain(commands)
     _add_synthesize(commands)
+    _add_privatize(commands)
+    _add_estimate(commands)
     _add_audit(commands)
     options = parser.parse_args(arguments)
     try:
@@ -58,9 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _add_report(commands: Any) -> None:
     report = commands.add_parser(
         "report",
-        help="show what local differential privacy costs, on Adult or on your own table",
-        description="Run the age x sex study on Adult (or the study of counts on your own columns) and write a page, "
-        "index.html, and its tables. The page compares with true values: it is not private.",
+        help="show what differential privacy costs, on Adult or on your own table",
+        description="Study what privacy costs by epsilon (counts, accuracy, fairness, leakage, synthetic rows), of age "
+        "x sex on Adult or of the columns of your own table, and write a page, index.html, and its tables. The page "
+        "compares with true values: it is not private.",
     )
     report.add_argument("--epsilon", type=_epsilon, nargs="+", default=list(EPSILONS), help="privacy losses to try")
     report.add_argument("--repeats", type=_positive, default=500, help="releases for each epsilon (default: 500)")
@@ -72,8 +95,21 @@ def _add_report(commands: Any) -> None:
     report.add_argument(
         "--jobs", type=_positive, default=None, help="processes that train classifiers (default: all cores)"
     )
+    report.add_argument(
+        "--delta", type=_delta, default=1e-9, help="failure probability of the synthetic rows (default: 1e-9)"
+    )
     report.add_argument("--data", type=Path, help="your own table instead of Adult: a CSV or Parquet file")
     report.add_argument("--columns", nargs="+", help="the columns of --data to protect together")
+    report.add_argument("--target", help="the column that classifiers predict, for accuracy and fairness")
+    report.add_argument("--positive", metavar="VALUE", help="the favourable value of --target")
+    report.add_argument("--sensitive", metavar="COLUMN", help="which of --columns has the groups, for fairness")
+    report.add_argument("--privileged", nargs="+", metavar="VALUE", help="its privileged values; of bins, their labels")
+    report.add_argument(
+        "--domain",
+        type=Path,
+        help="a domain file that declares columns: those to protect, and others to synthesise; draft-domain writes a "
+        "draft (default: values are read from the data)",
+    )
     report.add_argument(
         "--edges",
         nargs="+",
@@ -107,7 +143,7 @@ def _add_synthesize(commands: Any) -> None:
         description="Learn a table from counts with noise, and write synthetic rows (differential privacy in the "
         "central model: whoever runs this is trusted with the table). Only the columns of the domain file are read.",
     )
-    synthesize.add_argument("data", type=Path, help="the private table: a CSV or Parquet file")
+    synthesize.add_argument("data", type=Path, help="the private table: a CSV, Parquet or Arrow file")
     synthesize.add_argument("out", type=Path, help="the file to write; one that exists is never overwritten")
     synthesize.add_argument("--domain", type=Path, required=True, help="the domain file; draft-domain writes a draft")
     synthesize.add_argument("--epsilon", type=_epsilon, required=True, help="the privacy loss of all that is written")
@@ -116,9 +152,7 @@ def _add_synthesize(commands: Any) -> None:
     )
     synthesize.add_argument("--marginals", choices=sorted(METHODS), default="auto", help="what to measure")
     synthesize.add_argument("--rows", type=_count, help="rows to write (default: the estimated number of records)")
-    synthesize.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or --budget makes it")
-    synthesize.add_argument("--budget", type=_epsilon, help="make the ledger anew, with so much epsilon")
-    synthesize.add_argument("--budget-delta", type=_delta, default=0.0, help="its delta (default: 0)")
+    _add_ledger(synthesize)
     synthesize.add_argument(
         "--max-rows-per-person", type=_positive, default=1, help="rows that one person may have (default: 1)"
     )
@@ -142,6 +176,75 @@ def _add_synthesize(commands: Any) -> None:
     synthesize.add_argument("--seed", type=_seed, help="reproducible coins, not secure (default: secure coins)")
     synthesize.add_argument("--verbose", action="store_true", help="say what is done")
     synthesize.set_defaults(parser=synthesize, run=_run_synthesize)
+
+
+def _add_ledger(command: Any) -> None:
+    command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or --budget makes it")
+    command.add_argument("--budget", type=_epsilon, help="make the ledger anew, with so much epsilon")
+    command.add_argument("--budget-delta", type=_delta, default=0.0, help="its delta (default: 0)")
+
+
+def _add_privatize(commands: Any) -> None:
+    privatize = commands.add_parser(
+        "privatize",
+        help="randomise each row of a table, for whoever is not trusted with it",
+        description="Write a report for each row, from which counts can be estimated, and little can be learned of the "
+        "row (differential privacy in the local model). Files are CSV, Parquet or Arrow by their names, and of any "
+        "size. Columns that are neither privatised nor kept are left out.",
+    )
+    privatize.add_argument("data", type=Path, help="the table: .csv, .parquet, .arrow, .feather or .ipc")
+    privatize.add_argument("out", type=Path, help="the file to write; one that exists is never overwritten")
+    _add_transformer(privatize)
+    privatize.add_argument(
+        "--handle-unknown",
+        choices=["error", "uniform"],
+        default="error",
+        help="what to do with a value that is not declared: stop (which shows that there is such a value), or replace "
+        "it by a random one (default: error)",
+    )
+    kept = privatize.add_mutually_exclusive_group()
+    kept.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help="columns to release AS THEY ARE")
+    kept.add_argument("--keep-all", action="store_true", help="release all other columns AS THEY ARE")
+    _add_ledger(privatize)
+    privatize.add_argument("--seed", type=_seed, help="reproducible coins, not secure (default: secure coins)")
+    privatize.add_argument(
+        "--resume",
+        action="store_true",
+        help="take up a run that was stopped: no row is reported twice, and nothing is charged again",
+    )
+    privatize.set_defaults(parser=privatize, run=_run_privatize)
+
+
+def _add_estimate(commands: Any) -> None:
+    estimate = commands.add_parser(
+        "estimate",
+        help="estimate counts from privatised rows",
+        description="Estimate how many rows truly have each value, from the reports that skdp privatize wrote with the "
+        "same options. This costs no privacy.",
+    )
+    estimate.add_argument("data", type=Path, help="the reports: .csv, .parquet, .arrow, .feather or .ipc")
+    _add_transformer(estimate)
+    estimate.add_argument("--postprocess", choices=list(POSTPROCESSORS), default="none", help="(default: none)")
+    estimate.add_argument(
+        "--confidence", type=_share, default=0.95, help="of each interval (default: 0.95)", metavar="C"
+    )
+    estimate.add_argument("--out", type=Path, help="a file to write to (default: print the estimates)")
+    estimate.set_defaults(parser=estimate, run=_run_estimate)
+
+
+def _add_transformer(command: Any) -> None:
+    command.add_argument("--domain", type=Path, required=True, help="the domain file; draft-domain writes a draft")
+    command.add_argument("--columns", nargs="+", metavar="COLUMN", help="what to privatise (default: all declared)")
+    command.add_argument("--epsilon", type=_epsilon, required=True, help="the privacy loss of a row")
+    command.add_argument(
+        "--strategy",
+        choices=["split", "joint", "sample"],
+        default="split",
+        help="how columns share epsilon: each has a part of it, all are one, or each row reports one (default: split)",
+    )
+    command.add_argument(
+        "--transformer", choices=list(TRANSFORMERS), default="randomized_response", help="how a row is randomised"
+    )
 
 
 def _add_audit(commands: Any) -> None:
@@ -178,8 +281,14 @@ def _run_audit(options: argparse.Namespace) -> int:
 def _run_report(options: argparse.Namespace) -> Path:
     if (options.data is None) != (options.columns is None):
         raise ValueError("--data and --columns go together")
-    if options.edges and options.data is None:
-        raise ValueError("--edges goes with --data")
+    for name in ("edges", "target", "sensitive", "domain"):
+        if getattr(options, name) and options.data is None:
+            raise ValueError(f"--{name} goes with --data")
+    for one, other in (("target", "positive"), ("sensitive", "privileged")):
+        if (getattr(options, one) is None) != (getattr(options, other) is None):
+            raise ValueError(f"--{one} and --{other} go together")
+    if options.sensitive is not None and options.target is None:
+        raise ValueError("--sensitive goes with --target: fairness is about predictions of it")
     for name in ("epsilon", "columns"):
         given = getattr(options, name) or []
         if len(set(given)) < len(given):
@@ -226,6 +335,52 @@ def _run_synthesize(options: argparse.Namespace) -> Path:
     return options.out
 
 
+def _run_privatize(options: argparse.Namespace) -> Path | int:
+    encoder = _encoder(options, handle_unknown=options.handle_unknown, random_state=options.seed)
+    declared, table = encoder.categories.columns, TableFile(options.data)
+    table.check_columns(declared)
+    others = [name for name in table.names if name not in declared]
+    keep = others if options.keep_all else options.keep
+    left_out = [name for name in others if name not in keep]
+    if keep:
+        print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
+    if left_out:
+        print(f"Left out: {', '.join(left_out)}", file=sys.stderr)
+    encoder.set_params(ledger=_open_ledger(options))
+    try:
+        privatize_file(options.data, options.out, encoder, keep=keep, resume=options.resume, progress=_bar_of_rows)
+    except KeyboardInterrupt:
+        print("Stopped; the same command with --resume (and without --budget) goes on.", file=sys.stderr)
+        return 130
+    print(encoder.guarantee_)
+    return options.out
+
+
+def _run_estimate(options: argparse.Namespace) -> Path | int:
+    table = estimate_file(
+        options.data,
+        _encoder(options),
+        target=options.out,
+        postprocess=options.postprocess,
+        confidence_level=options.confidence,
+        progress=_bar_of_rows,
+    )
+    if options.out is not None:
+        return options.out
+    print(table.round(1).to_string())
+    return 0
+
+
+def _encoder(options: argparse.Namespace, **parameters: Any) -> Any:
+    domain = Domain.from_toml(options.domain.read_text(encoding="utf-8"))
+    columns = options.columns or domain.columns
+    absent = [name for name in columns if name not in domain.columns]
+    if absent or len(set(columns)) < len(columns):
+        raise ValueError(f"--columns must name distinct columns of {list(domain.columns)}, got {list(columns)}")
+    kind = TRANSFORMERS[options.transformer]
+    return kind(options.epsilon, strategy=options.strategy, categories=domain.select(columns), **parameters)
+
+
 def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
     if options.ledger is None:
         if options.budget is not None or options.budget_delta:
@@ -244,54 +399,78 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
 
 def _run_adult(options: argparse.Namespace) -> Path:
     X, y = load_adult(subset="all", dropna=True, return_X_y=True)
-    return age_sex_report(
-        X,
-        y,
-        options.out,
-        epsilons=options.epsilon,
-        repeats=options.repeats,
-        model_repeats=options.model_repeats,
-        random_state=options.seed,
-        n_jobs=options.jobs or -1,
-        progress=_progress_bar,
-    )
+    return age_sex_report(X, y, options.out, **_shared(options))
 
 
 def _run_own(options: argparse.Namespace) -> Path:
-    frame = read_frame(options.data)
-    absent = [name for name in options.columns if name not in frame.columns]
+    declared = None if options.domain is None else Domain.from_toml(options.domain.read_text(encoding="utf-8"))
+    frame = read_frame(options.data, declared)
+    others = [] if declared is None else [name for name in declared.columns if name not in options.columns]
+    target = [] if options.target is None else [options.target]
+    absent = [name for name in dict.fromkeys([*options.columns, *target, *others]) if name not in frame.columns]
     if absent:
         raise ValueError(f"{options.data.name} has no columns {absent}; it has {frame.columns.to_list()}")
-    frame = frame[options.columns]
-    edges = dict(map(_edges, options.edges))
-    unused = [name for name in edges if name not in options.columns]
-    if unused:
-        raise ValueError(f"--edges names columns that --columns does not: {unused}")
-    domain = Domain({name: edges.get(name) or _observed(frame[name]) for name in options.columns})
-    if domain.size > MAX_CELLS:
-        sizes = ", ".join(f"{name}: {size}" for name, size in zip(domain.columns, domain.sizes, strict=True))
+    domain, read = _read_domain(options, declared, others, frame)
+    protected = domain.select(options.columns)
+    if protected.size > MAX_CELLS:
+        sizes = ", ".join(f"{name}: {size}" for name, size in zip(protected.columns, protected.sizes, strict=True))
         raise ValueError(
-            f"the columns have {domain.size:,} cells together ({sizes}), too many to show (at most {MAX_CELLS:,}); cut "
-            "numbers into bins with --edges, or choose fewer columns"
+            f"the columns have {protected.size:,} cells together ({sizes}), too many to show (at most {MAX_CELLS:,}); "
+            "cut numbers into bins with --edges, or choose fewer columns"
         )
-    read = [name for name in options.columns if name not in edges]
-    notes = []
-    if read:
-        notes.append(
-            f"The values of {', '.join(read)} were read from the data. A real release must declare them: which values "
-            "occur is private too."
-        )
-    return counts_report(
+    labels = domain[options.sensitive].labels if options.sensitive in domain.columns else ()
+    remark = (
+        f"The values of {', '.join(read)} were read from the data. A real release must declare them: which values "
+        "occur is private too."
+    )
+    return study_report(
         frame,
         domain,
         options.out,
         source=options.data.name,
-        epsilons=options.epsilon,
-        repeats=options.repeats,
-        random_state=options.seed,
-        notes=notes,
-        progress=_progress_bar,
+        columns=options.columns,
+        target=options.target,
+        positive_label=_find(options.positive, distinct_values(frame[target[0]])[0]) if target else None,
+        sensitive=options.sensitive,
+        privileged=options.privileged and [_find(text, labels) for text in options.privileged],
+        notes=[remark] if read else [],
+        **_shared(options),
     )
+
+
+def _shared(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "epsilons": options.epsilon,
+        "repeats": options.repeats,
+        "model_repeats": options.model_repeats,
+        "delta": options.delta,
+        "random_state": options.seed,
+        "n_jobs": options.jobs or -1,
+        "progress": _progress_bar,
+    }
+
+
+def _read_domain(
+    options: argparse.Namespace, declared: Domain | None, others: list[str], frame: pd.DataFrame
+) -> tuple[Domain, list[str]]:
+    """Declare the columns by the domain file and --edges; of other protected ones, read the values from the data."""
+    edges = dict(map(_edges, options.edges))
+    unused = [name for name in edges if name not in options.columns]
+    if unused:
+        raise ValueError(f"--edges names columns that --columns does not: {unused}")
+    known = {} if declared is None else {name: declared[name] for name in declared.columns}
+    twice = [name for name in edges if name in known]
+    if twice:
+        raise ValueError(f"--edges names columns that --domain declares: {twice}")
+    known |= edges
+    read = [name for name in options.columns if name not in known]
+    known |= {name: _observed(frame[name]) for name in read}
+    return Domain({name: known[name] for name in (*options.columns, *others)}), read
+
+
+def _find(text: str, values: Iterable[Any]) -> Any:
+    """Find the value that a word stands for, such as 1 for "1"; a word that fits none stays as it is."""
+    return next((value for value in values if str(value) == text), text)
 
 
 def _observed(column: pd.Series) -> list[Any]:
@@ -375,6 +554,14 @@ def _progress_bar(total: int) -> Callable[[], Any]:
             bar.close()
 
     return advance
+
+
+def _bar_of_rows(total: int | None) -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError:  # it only shows
+        return NoBar(total)
+    return tqdm(total=total, unit="rows", unit_scale=True, file=sys.stderr, dynamic_ncols=True)
 
 
 if __name__ == "__main__":

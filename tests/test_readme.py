@@ -28,7 +28,7 @@ def test_the_readme_names_commands_that_exist():
 
 def test_the_readme_names_subcommands_and_options_that_exist(capsys):
     used = re.findall(r"^(?:\.venv/bin/)?skdp ([a-z-]+)(.*)", README, re.MULTILINE)
-    assert {command for command, _ in used} == {"report", "draft-domain", "synthesize"}
+    assert {command for command, _ in used} == {"report", "draft-domain", "synthesize", "privatize", "estimate"}
     for command, rest in used:
         with pytest.raises(SystemExit):
             main([command, "--help"])

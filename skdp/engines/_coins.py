@@ -110,10 +110,15 @@ class KeyedCoins:
 
     The key is drawn once, where the release is asked for. It travels to the workers together with what they are to
     privatise, does not show when it is printed, and is not kept with the release.
+
+    Parameters
+    ----------
+    key : SecretKey, optional
+        The key of a release that is taken up again; by default a fresh one.
     """
 
-    def __init__(self) -> None:
-        self._key = SecretKey.generate()
+    def __init__(self, key: SecretKey | None = None) -> None:
+        self._key = SecretKey.generate() if key is None else key
 
     def draw(self, transformer: LocalTransformer, codes: list[Codes], place: Place) -> Reports:
         """Draw the reports of a batch of codes.

@@ -43,7 +43,12 @@ class Release:
     @property
     def columns(self) -> list[str]:  # numpydoc ignore=RT01
         """The columns that are read."""
-        return [*self._transformer.domain_.columns, *self._keep]
+        return [*self.domain.columns, *self._keep]
+
+    @property
+    def domain(self) -> Domain:  # numpydoc ignore=RT01
+        """The declared values of the columns that are privatised."""
+        return self._transformer.domain_
 
     @property
     def seeded(self) -> bool:  # numpydoc ignore=RT01
@@ -121,6 +126,34 @@ class Release:
         BudgetExceeded
             If the ledger does not cover the release.
         """
+        trial = cls.rehearse(sample, transformer, keep)
+        if transformer._ledger is not None:
+            transformer._ledger.charge(transformer.guarantee_, type(transformer).__name__)
+        return cls(transformer, keep, batch_coins(transformer)), trial
+
+    @classmethod
+    def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str]) -> Any:
+        """Check all that can be checked without a row; fit the transformer if it is not, and charge nothing.
+
+        Parameters
+        ----------
+        sample : pandas, polars or pyarrow table
+            No rows, but the columns and dtypes of the table.
+        transformer : LocalTransformer
+            What privatises.
+        keep : sequence of str
+            Columns that are released as they are.
+
+        Returns
+        -------
+        table
+            What the release makes of the sample.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the transformer or the columns do not fit.
+        """
         check_transformer(transformer)
         kept = _check_keep(sample, keep)
         if not hasattr(transformer, "domain_"):
@@ -136,10 +169,7 @@ class Release:
                 "memoize=True needs the record ids of all rows at once, to check that no one is repeated; transform "
                 "the table in memory, or day by day"
             )
-        trial = cls(transformer, kept, KeyedCoins())(sample)
-        if transformer._ledger is not None:
-            transformer._ledger.charge(transformer.guarantee_, type(transformer).__name__)
-        return cls(transformer, kept, batch_coins(transformer)), trial
+        return cls(transformer, kept, KeyedCoins())(sample)
 
 
 def _check_keep(sample: Any, keep: Any) -> list[str]:

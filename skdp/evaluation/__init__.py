@@ -11,12 +11,12 @@ from skdp.evaluation._fairness_display import FairnessDisplay
 from skdp.evaluation._leakage_display import LeakageDisplay
 from skdp.evaluation._marginal_display import MarginalDisplay
 from skdp.evaluation._membership_inference import MembershipResult, membership_inference
-from skdp.evaluation._model_study import model_study
 from skdp.evaluation._poisoning import poisoning_gain
 from skdp.evaluation._privacy_curve import privacy_curve
 from skdp.evaluation._privacy_curve_display import PrivacyCurveDisplay
 from skdp.evaluation._repeated_releases import repeated_releases
-from skdp.evaluation._report import age_sex_report, counts_report
+from skdp.evaluation._report import age_sex_report
+from skdp.evaluation._study_report import study_report
 
 __all__ = [
     "AttackResult",
@@ -34,11 +34,10 @@ __all__ = [
     "audit_table",
     "bayes_accuracy",
     "count_study",
-    "counts_report",
     "guessing_bound",
     "membership_inference",
-    "model_study",
     "poisoning_gain",
     "privacy_curve",
     "repeated_releases",
+    "study_report",
 ]

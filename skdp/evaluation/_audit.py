@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
-from skdp.base import check_confidence_level, check_random_state
+from skdp.base import check_random_state
+from skdp.evaluation._audit_checks import (
+    check_confidence,
+    check_count,
+    check_distinct,
+    check_pair,
+    check_release,
+    check_statistic,
+)
 from skdp.evaluation._audit_exact import exact_epsilon
 from skdp.evaluation._audit_records import count_rows
-from skdp.evaluation._audit_release import Audited, claim_of, of_transformer, seed_shows
+from skdp.evaluation._audit_release import Audited
 from skdp.evaluation._audit_search import search
+from skdp.evaluation._audit_transformer import claim_of, is_seeded, of_transformer, seed_shows
 from skdp.local import OnFitOnly
 from skdp.privacy import check_delta, check_epsilon
 
@@ -42,7 +50,8 @@ class AuditResult:  # numpydoc ignore=PR02
     event : str
         What told the tables apart best. It names columns, never a value.
     neighbours : tuple of int or None
-        The places of the two tables among those that were tried: the event is likelier under the first.
+        The places of the two tables among those that were tried: the event is likelier under the first. Of tables of
+        two rows, those of the records in which they differ.
     secure : bool
         False if the coins of what was audited come from an int seed.
     findings : tuple of str
@@ -102,11 +111,14 @@ def audit_epsilon(
 
     Parameters
     ----------
-    release : local transformer or callable
-        A transformer (fitted or not, ours or another's), or a function from a table to what is released, such as
-        ``lambda rows: DPMean(epsilon=1.0, bounds=(0, 1)).fit(rows).mean_``.
+    release : transformer or callable
+        A local transformer (fitted or not, ours or another's), or a function from a table to what is released, such as
+        ``lambda rows: DPMean(epsilon=1.0, bounds=(0, 1)).fit(rows).mean_``. Of `OnFitOnly`, `fit_transform` is audited,
+        and nothing else: its `transform` releases rows as they are. Of a transformer of the central model, such as
+        `DPStandardScaler`, what `fit` learns is audited: the numbers and arrays among its fitted attributes.
     neighbours : pair of tables, optional
-        Two public tables that differ in one record. By default, tables of one record each are made from the declared
+        Two public tables that differ in one record: for a local transformer, in exactly one row. A central one and a
+        callable need them. By default, tables of one record each are made from the declared
         domain of a transformer: all of them if they are at most 6, otherwise ones of the first, middle and last values,
         and of undeclared and missing values where these are accepted. All pairs are tried.
     epsilon, delta : float, optional
@@ -138,7 +150,8 @@ def audit_epsilon(
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, there are no neighbours to try, the claim is unknown, or every release fails.
+        If a parameter is out of range, there are no neighbours to try, or these are equal or differ in more than one
+        row, the claim is unknown, or every release fails; also for a Pipeline, whose own promise is unclear.
 
     Notes
     -----
@@ -150,7 +163,9 @@ def audit_epsilon(
     shows, but only in the form of single calls, refutes claims up to about 4.
 
     A transformer, and a callable with ``each_row=True``, is tested twice, each at half the level: by the rows of large
-    tables, and by some hundred single calls that look at the form of the output too. The events that are considered:
+    tables, and by some hundred single calls that look at the form of the output too. These are also made of tables of
+    two rows, which show whether rows are sorted or share coins, and of `fit_transform` of fresh clones (half of them).
+    More of them are made where a first few say that they could refute the claim. The events that are considered:
     for each column its values, 64 bins of them, and the lowest bit that is set, where floats leave traces ([2]_); pairs
     of columns, up to 12; all columns together; and thresholds of the sum of the columns' log ratios, plain and given
     the first or the last column. Of hashed reports of this library's oracles, which values they support is a column
@@ -177,20 +192,23 @@ def audit_epsilon(
     True
     """
     check_random_state(random_state)
-    check_confidence_level(confidence)
-    _check_count(n_reports, "n_reports", least=1)
-    _check_count(n_draws, "n_draws", least=_LEAST)
-    if neighbours is not None and len(neighbours) != 2:
-        raise ValueError(f"neighbours must be two tables that differ in one record, got {len(neighbours)}")
+    check_confidence(confidence)
+    check_count(n_reports, "n_reports", least=1)
+    check_count(n_draws, "n_draws", least=_LEAST)
+    check_statistic(statistic)
+    check_pair(neighbours)
+    check_release(release)
     secure, findings = True, []
-    if isinstance(release, OnFitOnly):
-        release = release.transformer  # what privatises its rows at fit
     if hasattr(release, "transform") or hasattr(release, "report"):
         audited = of_transformer(
             release, neighbours, n_reports=n_reports, statistic=statistic, random_state=random_state
         )
         promised = claim_of(audited) if epsilon is None else (float(check_epsilon(epsilon, zero=True)), 0.0)
-        secure = getattr(release, "random_state", None) is None or audited.keyed
+        secure = audited.keyed or not is_seeded(release)
+        if isinstance(release, OnFitOnly):
+            findings.append("only fit_transform was audited: transform releases rows as they are")
+        if audited.central:
+            findings.append("only what fit learns was audited: transform protects no row")
         if not secure and seed_shows(release, audited):
             findings.append("whoever knows the seed can tell two records apart: the same seed repeats the coins")
     else:
@@ -219,15 +237,6 @@ def audit_epsilon(
     )
 
 
-def _check_count(value: Any, name: str, *, least: int) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-
-
 def _of_callable(
     release: Any,
     neighbours: Sequence[Any] | None,
@@ -244,4 +253,5 @@ def _of_callable(
         raise ValueError("random_state is for transformers; a callable draws its own coins")
     if each_row and any(count_rows(table) != 1 for table in neighbours):
         raise ValueError("with each_row=True, neighbours must be tables of one row")
+    check_distinct(neighbours)
     return Audited(release, list(neighbours), each_row, n_reports=n_reports or 1, statistic=statistic)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.evaluation._audit_features import Feature, all_features, column_features, joined
+from skdp.evaluation._audit_features import Feature, all_features, column_features, joined, value_features
 from skdp.evaluation._audit_outputs import Outputs
 
 _LEAST_SEEN = 4  # times in the first sample, or an outcome tells nothing
 _MOST_OUTCOMES = 20_000
-_CAUTION = 3.0  # standard errors that an event must make up for
+_CAUTION, _LESS_CAUTION = 3.0, 1.0  # standard errors that an event must make up for
 _SIGNIFICANT = 3.0  # standard errors of a column's log ratio, or it is left out of the sum
 _MOST_ROOT_VALUES = 64
 _THRESHOLDS = 64
@@ -44,7 +45,9 @@ class Event:  # numpydoc ignore=PR02
     holds: Callable[[Outputs], NDArray[np.bool_]]
 
 
-def choose_event(ranking: Sequence[Outputs], scoring: Sequence[Outputs], *, delta: float = 0.0) -> Event | None:
+def choose_event(
+    ranking: Sequence[Outputs], scoring: Sequence[Outputs], *, delta: float = 0.0, few: bool = False
+) -> Event | None:
     """Choose the pair of tables and the event that promise the largest lower bound.
 
     The first sample orders the outcomes of each feature by how much likelier they are under one table than under
@@ -57,26 +60,32 @@ def choose_event(ranking: Sequence[Outputs], scoring: Sequence[Outputs], *, delt
         Two samples: for each table, the outputs that were drawn under it.
     delta : float, default=0.0
         The failure probability of the claim.
+    few : bool, default=False
+        Whether the samples are so small that only single columns are worth a look, with less caution: what luck has
+        chosen is to be sorted out by the caller.
 
     Returns
     -------
     Event or None
         None if nothing is likelier under any table than under another.
     """
-    coarse = column_features(ranking)
-    features = all_features(ranking, coarse)
+    score = partial(_scores, delta=delta, caution=_LESS_CAUTION if few else _CAUTION)
+    coarse = [] if few else column_features(ranking)
+    features = value_features(ranking) if few else all_features(ranking, coarse)
     best: Event | None = None
-    for event in (*_unions(features, ranking, scoring, delta), *_sums(coarse, ranking, scoring, delta)):
+    for event in (*_unions(features, ranking, scoring, score), *_sums(coarse, ranking, scoring, score)):
         if best is None or event.score > best.score:
             best = event
     return best
 
 
-def _scores(one: NDArray[np.int64], other: NDArray[np.int64], n: tuple[int, int], delta: float) -> NDArray[np.float64]:
+def _scores(
+    one: NDArray[np.int64], other: NDArray[np.int64], n: tuple[int, int], *, delta: float, caution: float
+) -> NDArray[np.float64]:
     """Guess the logarithm of the ratio from counts of the second sample, with caution."""
     high, low = (one + 0.5) / (n[0] + 1), (other + 0.5) / (n[1] + 1)
-    high = high - _CAUTION * np.sqrt(high * (1 - high) / n[0]) - delta
-    low = low + _CAUTION * np.sqrt(low * (1 - low) / n[1])
+    high = high - caution * np.sqrt(high * (1 - high) / n[0]) - delta
+    low = low + caution * np.sqrt(low * (1 - low) / n[1])
     return np.log(np.maximum(high, 1e-300) / low)
 
 
@@ -99,7 +108,10 @@ def _seen(outcomes: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 
 
 def _unions(
-    features: Sequence[Feature], ranking: Sequence[Outputs], scoring: Sequence[Outputs], delta: float
+    features: Sequence[Feature],
+    ranking: Sequence[Outputs],
+    scoring: Sequence[Outputs],
+    score: Callable[..., NDArray[np.float64]],
 ) -> Iterator[Event]:
     """Yield the best union of outcomes of each feature."""
     for feature in features:
@@ -113,7 +125,7 @@ def _unions(
         for one, other in permutations(range(len(ranking)), 2):
             order = np.argsort(-(ranked[one] + 0.5) / (ranked[other] + 0.5), kind="stable")
             high, low = (scored[table][order].cumsum() for table in (one, other))
-            scores = _scores(high, low, (sizes[one], sizes[other]), delta)
+            scores = score(high, low, (sizes[one], sizes[other]))
             best = int(np.argmax(scores))
             if scores[best] > 0:
                 members = values[order[: best + 1]]
@@ -125,7 +137,10 @@ def _among(feature: Feature, members: NDArray[np.uint64]) -> Callable[[Outputs],
 
 
 def _sums(
-    coarse: Sequence[Feature], ranking: Sequence[Outputs], scoring: Sequence[Outputs], delta: float
+    coarse: Sequence[Feature],
+    ranking: Sequence[Outputs],
+    scoring: Sequence[Outputs],
+    score: Callable[..., NDArray[np.float64]],
 ) -> Iterator[Event]:
     """Yield events "the log ratios of the columns add up to t or more": the best ones, if columns are independent.
 
@@ -154,7 +169,7 @@ def _sums(
             sums = [total.of([second[i][table] for i in used]) for table in (one, other)]
             thresholds = np.unique(np.quantile(ranked, np.linspace(0, 1, _THRESHOLDS + 1)[1:], method="lower"))
             hits = [len(s) - np.searchsorted(np.sort(s), thresholds - 1e-9) for s in sums]
-            scores = _scores(hits[0], hits[1], (len(sums[0]), len(sums[1])), delta)
+            scores = score(hits[0], hits[1], (len(sums[0]), len(sums[1])))
             best = int(np.argmax(scores))
             if scores[best] > 0:
                 yield Event(name, one, other, float(scores[best]), total.at_least(float(thresholds[best])))

@@ -51,6 +51,22 @@ def column_features(samples: Sequence[Outputs]) -> list[Feature]:
     return [_coarse(name, samples) for name in _names(samples)]
 
 
+def value_features(samples: Sequence[Outputs]) -> list[Feature]:
+    """List the plain values of each column.
+
+    Parameters
+    ----------
+    samples : sequence of dict
+        Outputs under each table.
+
+    Returns
+    -------
+    list of Feature
+        In the order of the columns.
+    """
+    return [Feature(_label(name, samples), _values(name)) for name in _names(samples)]
+
+
 def all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list[Feature]:
     """List everything that is looked at.
 
@@ -68,7 +84,7 @@ def all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list[
         that is set; pairs of columns, if they are few; and all columns together.
     """
     names = _names(samples)
-    features = [Feature(_label(name, samples), _values(name)) for name in names]
+    features = value_features(samples)
     features += [feature for feature in coarse if feature.name.startswith(_BINS)]
     for name in names:
         label = _label(name, samples)

@@ -182,7 +182,9 @@ def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
                 cells[where] = cell
                 types.append(type(cell).__name__)
     if len(rows) > 1:
-        for text, count in Counter(map(repr, rows)).items():
+        kinds = Counter(map(repr, rows))
+        cells[f"{name}the number of different rows"] = len(kinds)
+        for text, count in kinds.items():
             cells[f"{name}the number of rows of one kind\0{text}"] = count
     # An object's own types of cells may tell 1 from 1.0 and True.
     form = [type(table).__module__, type(table).__name__, [label for label, _ in columns], len(rows), types]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from sklearn.frozen import FrozenEstimator
 
 from skdp.base import read_bounds
 from skdp.coding import is_missing
@@ -43,6 +45,11 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
     if isinstance(estimator, RapporEncoder | HeavyHitters):
         return [_frame({"word": word}, object) for word in _words(estimator)]
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    for wrapped in ("encoder", "transformer"):
+        if hasattr(parameters.get(wrapped), "get_params"):
+            return make_records(parameters[wrapped])
+    if isinstance(estimator, FrozenEstimator):
+        return make_records(estimator.estimator)
     if "bounds" in parameters:
         return _number_records(parameters["bounds"])
     declared = _declared(getattr(estimator, "domain_", parameters.get("categories")))
@@ -162,3 +169,28 @@ def repeat(table: Any, rows: int) -> Any:
         frame = nw.from_native(table, eager_only=True)
         return frame[np.zeros(rows, np.int64).tolist()].to_native()
     return np.repeat(table, rows, axis=0) if isinstance(table, np.ndarray) else list(table) * rows
+
+
+def stack(tables: Sequence[Any]) -> Any:
+    """Put tables below one another.
+
+    Parameters
+    ----------
+    tables : sequence of dataframe, array or list
+        Of one kind, with the same columns.
+
+    Returns
+    -------
+    table of the same kind
+        All their rows, in order, numbered from 0 where there is an index.
+    """
+    first = tables[0]
+    if isinstance(first, pd.DataFrame | pd.Series):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of columns in which all is missing
+            return pd.concat(tables, ignore_index=True)
+    if is_frame(first):
+        return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
+    if isinstance(first, np.ndarray):
+        return np.concatenate(tables)
+    return [row for table in tables for row in table]

@@ -1,28 +1,44 @@
-"""What is audited, as a function from a table to its release, with what is promised."""
+"""What is audited, as a function from a table to its release, and the situations in which it is called."""
 
 from __future__ import annotations
 
-import copy
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
-from skdp.evaluation._audit_hashes import hash_cells
 from skdp.evaluation._audit_outputs import Outputs, read_call, read_rows, stack_calls
-from skdp.evaluation._audit_records import count_rows, make_records, repeat
+from skdp.evaluation._audit_records import count_rows, repeat, stack
 from skdp.oracles import CountMeanSketch, LocalHashing
 
 _MOST_SUPPORTED = 64
 _CELLS = 1 << 22
 """Cells of a batch of rows."""
+
+
+@dataclass(frozen=True)
+class Situation:  # numpydoc ignore=PR02
+    """A table of which single calls are made.
+
+    Parameters
+    ----------
+    name : str
+        What is called, and on how many rows, where it is not the usual.
+    table : dataframe, array or list
+        The table.
+    place : int
+        The number of the table that is audited, or of the record in which it differs from its neighbours.
+    fit : bool, default=False
+        Whether `fit_transform` of a fresh clone is called.
+    """
+
+    name: str
+    table: Any
+    place: int
+    fit: bool = False
 
 
 @dataclass
@@ -45,6 +61,12 @@ class Audited:  # numpydoc ignore=PR02
         How often each record reports.
     statistic : callable, optional
         From a release to further columns of it.
+    fit_release : callable, optional
+        Like `release`, by `fit_transform` of a fresh clone.
+    paired : bool, default=False
+        Whether tables of two rows are called too.
+    central : bool, default=False
+        Whether the release is what a `fit` learns.
     """
 
     release: Callable[..., Any]
@@ -54,14 +76,53 @@ class Audited:  # numpydoc ignore=PR02
     keyed: bool = False
     n_reports: int = 1
     statistic: Callable[[Any], Any] | None = None
+    fit_release: Callable[..., Any] | None = None
+    paired: bool = False
+    central: bool = False
     _ids: Iterator[int] = field(default_factory=itertools.count)
 
-    def _reports(self, table: Any) -> list[Any]:
+    def groups(self) -> list[list[Situation]]:
+        """List what single calls are made of.
+
+        Returns
+        -------
+        list of list of Situation
+            Any two of a group are neighbours. The audited tables come first; then tables of two rows, of which one
+            differs: whether rows are told apart by their order, or share a coin, shows only there.
+        """
+        tables = self.tables
+        groups = [[Situation("", table, place) for place, table in enumerate(tables)]]
+        pairs = self._pairs() if self.paired else []
+        if self.fit_release is not None and not pairs:
+            groups.append([Situation("fit_transform: ", table, place, True) for place, table in enumerate(tables)])
+        last = len(tables) - 1
+        for both, fit in itertools.product(pairs, (False, True)):
+            if not fit or self.fit_release is not None:
+                name = "fit_transform of two rows: " if fit else "two rows: "
+                groups.append(
+                    [Situation(name, table, place, fit) for place, table in zip((0, last), both, strict=True)]
+                )
+        return groups
+
+    def _pairs(self) -> list[tuple[Any, Any]]:
+        """Pair tables of two rows that differ in one: the first record in one, the last in the other."""
+        first, middle, last = self.tables[0], self.tables[len(self.tables) // 2], self.tables[-1]
+        try:
+            return [
+                (stack([middle, first]), stack([middle, last])),
+                (stack([first, first]), stack([first, last])),
+                (stack([first, middle]), stack([last, middle])),
+            ]
+        except Exception:
+            return []  # tables of unlike dtypes
+
+    def _reports(self, table: Any, fit: bool = False) -> list[Any]:
         """Release a table as often as each record reports, under record ids that are new."""
+        release = self.fit_release if fit and self.fit_release is not None else self.release
         if not self.keyed:
-            return [self.release(table) for _ in range(self.n_reports)]
+            return [release(table) for _ in range(self.n_reports)]
         ids = [f"record {next(self._ids)}" for _ in range(count_rows(table))]
-        return [self.release(table, record_id=ids) for _ in range(self.n_reports)]
+        return [release(table, record_id=ids) for _ in range(self.n_reports)]
 
     def rows(self, which: int, n: int) -> Outputs:
         """Draw outputs by releasing one table of equal rows.
@@ -89,13 +150,13 @@ class Audited:  # numpydoc ignore=PR02
                 outputs |= columns if self.n_reports == 1 else {f"report {turn}, {k}": c for k, c in columns.items()}
         return outputs
 
-    def calls(self, which: int, n: int) -> list[dict[str, Any]]:
-        """Draw outputs by releasing the table again and again, and look at all that can be seen.
+    def calls(self, situation: Situation, n: int) -> list[dict[str, Any]]:
+        """Draw outputs by releasing a table again and again, and look at all that can be seen.
 
         Parameters
         ----------
-        which : int
-            The number of the table.
+        situation : Situation
+            Which, and how.
         n : int
             How many.
 
@@ -104,10 +165,10 @@ class Audited:  # numpydoc ignore=PR02
         list of dict
             What was seen of each.
         """
-        return [read_call(lambda: self._seen(self.tables[which])) for _ in range(n)]
+        return [read_call(lambda: self._seen(situation)) for _ in range(n)]
 
-    def _seen(self, table: Any) -> Any:
-        reports = self._reports(table)
+    def _seen(self, situation: Situation) -> Any:
+        reports = self._reports(situation.table, situation.fit)
         if self.statistic is not None:
             reports += [self.statistic(report) for report in reports]
         return reports[0] if len(reports) == 1 else reports
@@ -142,13 +203,13 @@ class Audited:  # numpydoc ignore=PR02
                 yield size, outputs
             n -= size
 
-    def call_batch(self, which: int, n: int) -> Outputs:
+    def call_batch(self, situation: Situation, n: int) -> Outputs:
         """Draw outputs by single calls, as columns.
 
         Parameters
         ----------
-        which : int
-            The number of the table.
+        situation : Situation
+            Which, and how.
         n : int
             How many.
 
@@ -157,7 +218,7 @@ class Audited:  # numpydoc ignore=PR02
         dict of str to ndarray of shape (n,)
             The columns.
         """
-        return stack_calls(self.calls(which, n))
+        return stack_calls(self.calls(situation, n))
 
 
 def _supports(fitted: Any, columns: Outputs) -> Outputs:
@@ -175,121 +236,3 @@ def _supports(fitted: Any, columns: Outputs) -> Outputs:
                 added[f"support of value {value} by attribute {number}"] = supported
         place += width
     return added
-
-
-def of_transformer(
-    estimator: Any,
-    neighbours: Any,
-    *,
-    n_reports: int | None,
-    statistic: Callable[[Any], Any] | None,
-    random_state: int | None,
-) -> Audited:
-    """Make a transformer ready: fitted on public tables, and without its ledger.
-
-    Parameters
-    ----------
-    estimator : local transformer
-        Fitted or not; it is not changed.
-    neighbours : pair of tables or None
-        As for `audit_epsilon`.
-    n_reports : int or None
-        How often each record reports; None for 4 if the reports are memoised, and otherwise 1.
-    statistic : callable or None
-        As for `audit_epsilon`.
-    random_state : int or None
-        A seed for the coins of the transformer.
-
-    Returns
-    -------
-    Audited
-        What is audited.
-    """
-    tables = make_records(estimator) if neighbours is None else list(neighbours)
-    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    changes: dict[str, Any] = {"ledger": None} if parameters.get("ledger") is not None else {}
-    if random_state is not None and "random_state" in parameters:
-        changes["random_state"] = random_state
-    if neighbours is None and hasattr(estimator, "domain_"):
-        changes["categories"] = {name: estimator.domain_[name] for name in estimator.domain_.columns}
-    if not changes and neighbours is not None and _is_fitted(estimator):
-        fitted = copy.deepcopy(estimator)  # its coins do not advance
-    else:
-        fitted = clone(estimator).set_params(**changes)
-        if hasattr(fitted, "transform"):
-            fitted.fit(tables[0])
-    keyed = parameters.get("secret_key") is not None
-    return Audited(
-        fitted.transform if hasattr(fitted, "transform") else fitted.report,
-        tables,
-        each_row=all(count_rows(table) == 1 for table in tables),
-        fitted=fitted,
-        keyed=keyed,
-        n_reports=n_reports or (4 if keyed else 1),
-        statistic=statistic,
-    )
-
-
-def _is_fitted(estimator: Any) -> bool:
-    if not hasattr(estimator, "fit"):
-        return True
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return False
-    return True
-
-
-def claim_of(audited: Audited) -> tuple[float, float]:
-    """Return what is promised.
-
-    Parameters
-    ----------
-    audited : Audited
-        A transformer.
-
-    Returns
-    -------
-    tuple of float
-        Epsilon and delta of all reports of a record together.
-
-    Raises
-    ------
-    ValueError
-        If it has no `guarantee_`.
-    """
-    guarantee = getattr(audited.fitted, "guarantee_", None)
-    if guarantee is None:
-        raise ValueError("give the epsilon that is claimed: there is no guarantee_ to read it from")
-    times = 1 if audited.keyed else audited.n_reports
-    return float(Fraction(guarantee.epsilon) * times), float(guarantee.delta) * times
-
-
-def seed_shows(estimator: Any, audited: Audited, *, rows: int = 64) -> bool:
-    """Say whether whoever knows the seed can tell two records apart by a single release.
-
-    Parameters
-    ----------
-    estimator : local transformer
-        With a seed.
-    audited : Audited
-        The same, ready.
-    rows : int, default=64
-        Equal rows of the release.
-
-    Returns
-    -------
-    bool
-        True if the same seed gives the same release of the same table, and another one of its neighbour.
-    """
-    if not (hasattr(estimator, "transform") and hasattr(estimator, "get_params")) or audited.keyed:
-        return False
-    seen = []
-    for which in (0, 0, 1):
-        again = clone(estimator).set_params(ledger=None) if "ledger" in estimator.get_params() else clone(estimator)
-        if hasattr(audited.fitted, "domain_"):
-            domain = audited.fitted.domain_
-            again.set_params(categories={name: domain[name] for name in domain.columns})
-        released = again.fit(audited.tables[0]).transform(repeat(audited.tables[which], rows))
-        seen.append(b"".join(hash_cells(column).tobytes() for column in read_rows(released, rows).values()))
-    return seen[0] == seen[1] != seen[2]

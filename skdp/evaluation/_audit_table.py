@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.evaluation._audit import audit_epsilon
+from skdp.evaluation._audit import AuditResult, audit_epsilon
 from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
@@ -117,7 +117,8 @@ def audit_table(
     -------
     pandas.DataFrame
         A row for each transformer: ``transformer, claimed, exact, lower, event, draws, seconds, verdict``. The verdict
-        is "rejected" or "not rejected"; the latter proves nothing. ``exact`` is NaN where the reports are too many.
+        is "rejected", "not rejected" or, if nothing was found that tells two records apart, "no event found"; neither
+        of the last two proves anything. ``exact`` is NaN where the reports are too many.
 
     Raises
     ------
@@ -157,11 +158,17 @@ def audit_table(
                 "event": result.event,
                 "draws": result.n_draws,
                 "seconds": time.perf_counter() - start,
-                "verdict": "rejected" if result.rejected else "not rejected",
+                "verdict": _verdict(result),
             }
         )
         advance()
     return pd.DataFrame(rows).astype({"exact": float})
+
+
+def _verdict(result: AuditResult) -> str:
+    if result.rejected:
+        return "rejected"
+    return "not rejected" if result.event else "no event found"
 
 
 def format_audit(table: pd.DataFrame) -> str:

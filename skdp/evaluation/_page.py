@@ -22,9 +22,13 @@ li { margin: 0.3rem 0; }
 .lead { color: var(--soft); font-size: 1.05rem; }
 .note { background: var(--note); border-left: 4px solid var(--accent); padding: 0.6rem 0.9rem; max-width: 46rem; }
 .warn { background: var(--warn); border-left-color: #D55E00; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 1rem;
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 1.5rem;
   margin: 1rem 0; }
+figure { margin: 0; max-width: 34rem; }
 .figures img { width: 100%; height: auto; display: block; }
+figcaption { color: var(--soft); font-size: 0.85rem; line-height: 1.4; margin: 0.3rem 0 0; }
+nav { font-size: 0.9rem; margin: 1rem 0; }
+nav a { color: var(--accent); margin-right: 1rem; white-space: nowrap; }
 .table { overflow-x: auto; margin: 0 0 1rem; }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 .caption { color: var(--soft); font-size: 0.9rem; margin: 1rem 0 0.4rem; }
@@ -62,11 +66,13 @@ def page(title: str, lead: str, parts: Sequence[str], footer: str) -> str:
         The page; it loads nothing from anywhere.
     """
     body = "\n".join(parts)
+    links = [f'<a href="#{name}">{text}</a>' for name, text in re.findall(r'<h2 id="([^"]+)">(.*?)</h2>', body)]
+    contents = f"<nav>{' '.join(links)}</nav>"
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{escape(title)}</title>\n'
         f'<link rel="icon" href="data:,">\n<style>{_CSS}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n'
-        f'<p class="lead">{escape(lead)}</p>\n{body}\n<footer>{escape(footer)}</footer>\n</body>\n</html>\n'
+        f'<p class="lead">{escape(lead)}</p>\n{contents}\n{body}\n<footer>{escape(footer)}</footer>\n</body>\n</html>\n'
     )
 
 
@@ -83,7 +89,8 @@ def heading(text: str) -> str:
     str
         HTML.
     """
-    return f"<h2>{escape(text)}</h2>"
+    name = re.sub(r"\W+", "-", text.lower()).strip("-")
+    return f'<h2 id="{name}">{escape(text)}</h2>'
 
 
 def paragraph(text: str, kind: str = "") -> str:
@@ -133,7 +140,7 @@ def figures(svgs: Mapping[str, str]) -> str:
     Parameters
     ----------
     svgs : mapping of str to str
-        What each figure shows, in words, and its SVG.
+        The caption of each figure, which says what it shows and how to read it, and its SVG.
 
     Returns
     -------
@@ -141,8 +148,9 @@ def figures(svgs: Mapping[str, str]) -> str:
         HTML with the figures inside.
     """
     images = [
-        f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}">'
-        for alt, svg in svgs.items()
+        f'<figure><img alt="{escape(caption.partition(". ")[0])}" src="data:image/svg+xml;base64,'
+        f'{base64.b64encode(svg.encode()).decode()}"><figcaption>{_rich(caption)}</figcaption></figure>'
+        for caption, svg in svgs.items()
     ]
     return '<div class="figures">' + "\n".join(images) + "</div>"
 

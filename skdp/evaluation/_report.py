@@ -1,35 +1,30 @@
-"""The report: run the studies, write the page and the tables."""
+"""The report on Adult: age and sex are protected."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import BaseEstimator
 
-from skdp.domain import Domain
-from skdp.evaluation import _page as html
-from skdp.evaluation._count_study import CountStudy, count_study
-from skdp.evaluation._model_study import model_study
-from skdp.evaluation._sections import (
-    AGE_SEX,
-    AGE_THRESHOLD,
-    coins_remark,
-    counts_section,
-    models_section,
-    scope_section,
-)
+from skdp.domain import Domain, Interval
+from skdp.evaluation._study_report import study_report
 
-_CLASSIFIERS = {
-    "logistic regression": LogisticRegression(max_iter=1000),
-    "gradient boosting": HistGradientBoostingClassifier(random_state=0),
+AGE_THRESHOLD = 37
+"""Declared, not the median of the data: a median moves with everybody's age, and would re-label other people."""
+
+_NUMBERS_OF_ADULT: dict[str, Any] = {
+    "education-num": list(range(1, 17)),
+    "capital-gain": Interval(edges=[0, 1, 5000, 10_000, 100_000]),
+    "capital-loss": Interval(edges=[0, 1, 1500, 2000, 5000]),
+    "hours-per-week": Interval(edges=[0, 20, 35, 40, 41, 50, 60, 100]),
 }
-_COMPARES_WITH_TRUTH = (
-    "This page compares estimates with true values in order to show the cost of privacy. The page and its tables are "
-    "therefore not private: do not publish them for data that nobody but you may see."
+_THRESHOLD_REMARK = (
+    f"The threshold of {AGE_THRESHOLD} years is declared, not read from the data. The median happens to be "
+    f"{AGE_THRESHOLD} too, but a median depends on everybody: one changed record can move it, re-label many other "
+    "people, and so show that it was there."
 )
 
 
@@ -39,8 +34,10 @@ def age_sex_report(
     out: Path,
     *,
     epsilons: Sequence[float],
-    repeats: int,
-    model_repeats: int,
+    repeats: int = 500,
+    model_repeats: int = 5,
+    delta: float = 1e-9,
+    classifiers: Mapping[str, BaseEstimator] | None = None,
     random_state: int | None = None,
     n_jobs: int | None = None,
     progress: Callable[[int], Any] | None = None,
@@ -57,14 +54,18 @@ def age_sex_report(
         The folder to write to; made if it is not there.
     epsilons : sequence of float
         The privacy losses to try.
-    repeats : int
+    repeats : int, default=500
         Releases of the counts for each epsilon.
-    model_repeats : int
+    model_repeats : int, default=5
         Splits into training and test rows for the classifiers.
+    delta : float, default=1e-9
+        The failure probability of the synthetic rows.
+    classifiers : mapping of name to classifier, optional
+        As for `study_report`.
     random_state : int, optional
         None for secure coins; an int makes the report reproducible.
     n_jobs : int, optional
-        Number of processes that train classifiers.
+        Number of processes.
     progress : callable, optional
         Called with the number of steps, returns something to call after each step.
 
@@ -77,135 +78,37 @@ def age_sex_report(
     -----
     **Privacy.** The report compares with the truth: it is not protected.
     """
-    features = X.drop(columns=["fnlwgt", "education"])  # a weight of the survey, and education-num as text
-    older = (features["age"] > AGE_THRESHOLD).to_numpy().astype(int)
-    features["age"] = pd.Categorical.from_codes(older, pd.Index(AGE_SEX["age"].values))
-    columns = list(AGE_SEX.columns)
-    n_fits = model_repeats * (len(epsilons) + 2) * len(_CLASSIFIERS)
-    advance = progress(repeats * len(epsilons) + n_fits) if progress else lambda: None
-    counts = count_study(
-        features[columns], AGE_SEX, epsilons=epsilons, repeats=repeats, random_state=random_state, advance=advance
-    )
-    scores = model_study(
-        features,
-        y,
-        AGE_SEX,
-        classifiers=_CLASSIFIERS,
-        sensitive_feature="sex",
-        privileged="Male",
+    frame = X.drop(columns=["fnlwgt", "education"])  # a weight of the survey, and education-num as text
+    groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
+    frame["age"] = pd.Categorical.from_codes((frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups)
+    declared = {name: list(frame[name].cat.categories) for name in frame if name not in _NUMBERS_OF_ADULT}
+    domain = Domain(declared | _NUMBERS_OF_ADULT).select(frame.columns)
+    return study_report(
+        frame.assign(income=y.to_numpy()),
+        domain,
+        out,
+        source="Adult",
+        columns=["age", "sex"],
+        target="income",
         positive_label=">50K",
+        sensitive="sex",
+        privileged="Male",
         epsilons=epsilons,
-        repeats=model_repeats,
+        repeats=repeats,
+        model_repeats=model_repeats,
+        delta=delta,
+        classifiers=classifiers,
         random_state=random_state,
         n_jobs=n_jobs,
-        advance=advance,
+        remarks=[_told_by_relationship(frame), _THRESHOLD_REMARK],
+        progress=progress,
     )
-    parts = [
-        html.paragraph(_COMPARES_WITH_TRUTH, "note warn"),
-        html.paragraph(
-            f"{len(X):,} records without missing values. Each record is put into one of four cells (age over "
-            f"{AGE_THRESHOLD} or not × sex), and the cell is randomised before it leaves its owner: with probability "
-            "e^ε / (e^ε + 3) it is reported as it is, otherwise as one of the other three (randomised response). The "
-            "server sees reports only, estimates the counts from them, and trains and uses its models on them."
-        ),
-        *counts_section(counts),
-        *models_section(scores, model_repeats, len(X)),
-        *scope_section(X, epsilons, repeats, random_state),
-    ]
-    lead = "Local differential privacy on Adult: estimated counts, classifiers and fairness, by epsilon."
-    return _write(out, "What privacy costs: age × sex", lead, parts, counts, random_state, scores)
 
 
-def counts_report(
-    frame: pd.DataFrame,
-    domain: Domain,
-    out: Path,
-    *,
-    source: str,
-    epsilons: Sequence[float],
-    repeats: int,
-    random_state: int | None = None,
-    notes: Sequence[str] = (),
-    progress: Callable[[int], Any] | None = None,
-) -> Path:
-    """Run the study of counts on some columns of any table and write its report.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The true rows, with exactly the columns of the domain.
-    domain : Domain
-        The values of the columns.
-    out : Path
-        The folder to write to; made if it is not there.
-    source : str
-        What to call the data.
-    epsilons : sequence of float
-        The privacy losses to try.
-    repeats : int
-        Releases for each epsilon.
-    random_state : int, optional
-        None for secure coins; an int makes the report reproducible.
-    notes : sequence of str, default=()
-        Further remarks for the page.
-    progress : callable, optional
-        Called with the number of steps, returns something to call after each step.
-
-    Returns
-    -------
-    Path
-        The page.
-
-    Notes
-    -----
-    **Privacy.** The report compares with the truth: it is not protected.
-    """
-    advance = progress(repeats * len(epsilons)) if progress else lambda: None
-    counts = count_study(frame, domain, epsilons=epsilons, repeats=repeats, random_state=random_state, advance=advance)
-    names = " × ".join(map(str, domain.columns))
-    parts = [
-        html.paragraph(_COMPARES_WITH_TRUTH, "note warn"),
-        *(html.paragraph(note, "note") for note in notes),
-        html.paragraph(
-            f"{len(frame):,} records, {domain.size} cells ({names}). The columns of a record are randomised together "
-            f"before they leave their owner: with probability e^ε / (e^ε + {domain.size - 1}) the cell is reported as "
-            "it is, otherwise as one of the others (randomised response)."
-        ),
-        *counts_section(counts),
-        html.heading("What is protected, and what is not"),
-        html.bullets(
-            [
-                f"Protected: {names} of each record, together, by epsilon for one release, against everybody who sees "
-                "the reports.",
-                "Not protected: every other column of the same person, which may reveal these ones.",
-                coins_remark(random_state),
-            ]
-        ),
-    ]
-    lead = f"Local differential privacy on {source}: estimated counts by epsilon."
-    return _write(out, f"What privacy costs: {names}", lead, parts, counts, random_state)
-
-
-def _write(
-    out: Path,
-    title: str,
-    lead: str,
-    parts: Sequence[str],
-    counts: CountStudy,
-    random_state: int | None,
-    scores: pd.DataFrame | None = None,
-) -> Path:
-    out.mkdir(parents=True, exist_ok=True)
-    tables = {"release_counts": counts.releases.reset_index(), "count_errors": counts.summary()}
-    if scores is not None:
-        grouped = scores.groupby(["classifier", "setting", "metric"], sort=False)["value"]
-        tables["model_scores"] = grouped.agg(["mean", "std", "count"]).reset_index()
-    for name, table in tables.items():
-        table.to_csv(out / f"{name}.csv", index=False)
-    files = ", ".join(f"{name}.csv" for name in tables)
-    footer = (
-        f"Made by skdp report{'' if random_state is None else f' --seed {random_state}'}. The same numbers: {files}."
+def _told_by_relationship(frame: pd.DataFrame) -> str:
+    tells = frame["relationship"].isin(["Husband", "Wife"])
+    right = (frame["relationship"].eq("Husband") == frame["sex"].eq("Male"))[tells].mean()
+    return (
+        f"A column that tells: relationship (Husband or Wife) tells the sex of {tells.mean():.1%} of the people, and "
+        f"is right for {right:.2%} of them."
     )
-    page = out / "index.html"
-    page.write_text(html.page(title, lead, parts, footer), encoding="utf-8")
-    return page

@@ -125,9 +125,9 @@ def debiased_fairness(
     **Privacy.** As far as groups are concerned, post-processing of reports: free, and repeatable. y_true and y_pred are
     used as they are, and nothing here protects them.
 
-    The predictions must not depend on the coins of these reports: those of a model that was trained on the same reports,
-    or that sees them, are tied to the coins, and then the estimates are biased. Let such a model be audited with reports
-    of other people, or with a second release of the same ones.
+    The predictions must not depend on the coins of these reports: those of a model that was trained on the same
+    reports, or that sees them, are tied to the coins, and then the estimates are biased. Let such a model be audited
+    with reports of other people, or with a second release of the same ones.
 
     With ψ the unbiased indicator of a row (its mean over the coins is 1 if the row is privileged, else 0), ψ estimates
     a privileged row and 1 − ψ an unprivileged one. As an indicator is its own square, ψ² − ψ is an unbiased estimate

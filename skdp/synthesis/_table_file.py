@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 _MISSING = ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 _DATE_TYPES = {"date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
 _LARGEST = 1 << 53  # up to here, floats have all whole numbers
+_ARROW = (".arrow", ".feather", ".ipc")
 
 
 def synthesize_file(
@@ -35,14 +37,14 @@ def synthesize_file(
 
     Of a CSV file, the dtypes are those of the domain, so that none depends on the data: where an `Interval` has whole
     edges, its column has whole numbers; where dates or datetimes are declared, its column is ISO 8601 text, and is
-    written so to a CSV file. A Parquet file keeps its own.
+    written so to a CSV file. A Parquet or Arrow file keeps its own.
 
     Parameters
     ----------
     source : Path
-        A CSV or Parquet file.
+        A CSV, Parquet or Arrow file.
     target : Path
-        The file to write; it must not exist.
+        The file to write; it must not exist. It is there when it is whole, or not at all.
     synthesizer : DPMarginalSynthesizer
         Its ``domain`` is a `Domain`. It is fitted.
     n_samples : int, optional
@@ -71,10 +73,10 @@ def synthesize_file(
         raise ValueError(f"{target} exists already; choose another name, or remove it")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent}")
-    if target.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"{target.name} must end in .csv or .parquet")
+    if target.suffix not in (".csv", ".parquet", *_ARROW):
+        raise ValueError(f"{target.name} must end in .csv or .parquet, or in .arrow, .feather or .ipc")
     domain = synthesizer.domain
-    frame, is_csv = read_frame(source, domain), source.suffix != ".parquet"
+    frame, is_csv = read_frame(source, domain), source.suffix not in (".parquet", *_ARROW)
     declared = _declared_columns(frame, domain, person_column, source.name)
     unknown = [name for name in real_columns if name not in domain.columns]
     if unknown:
@@ -87,12 +89,26 @@ def synthesize_file(
         )
     rows = synthesizer.fit(table, groups=groups).sample(n_samples)
     rows = _with_dtypes(rows, domain, from_csv=is_csv, to_csv=target.suffix == ".csv")
-    with target.open("xb") as file:
-        if target.suffix == ".parquet":
-            rows.to_parquet(file, index=False)
-        else:
-            rows.to_csv(file, index=False)
+    _write_frame(rows, target)
     return [str(name) for name in frame.columns if name not in declared and name != person_column]
+
+
+def _write_frame(rows: pd.DataFrame, target: Path) -> None:
+    """Write a file beside its place, and move it there when it is whole; one that exists is not overwritten."""
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
+    try:
+        with beside.open("xb") as file:
+            if target.suffix == ".parquet":
+                rows.to_parquet(file, index=False)
+            elif target.suffix in _ARROW:
+                rows.to_feather(file)
+            else:
+                rows.to_csv(file, index=False)
+        if target.exists():
+            raise FileExistsError(f"{target} exists already; choose another name, or remove it")
+        beside.rename(target)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _with_dtypes(rows: pd.DataFrame, domain: Domain, *, from_csv: bool, to_csv: bool) -> pd.DataFrame:
@@ -109,12 +125,12 @@ def _with_dtypes(rows: pd.DataFrame, domain: Domain, *, from_csv: bool, to_csv: 
 
 
 def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = False) -> pd.DataFrame:
-    """Read a CSV or Parquet file.
+    """Read a CSV, Parquet or Arrow file.
 
     Parameters
     ----------
     path : Path
-        The file; whatever does not end in ``.parquet`` is CSV.
+        The file: Parquet if it ends in ``.parquet``, Arrow if in ``.arrow``, ``.feather`` or ``.ipc``, else CSV.
     domain : Domain, optional
         Columns whose declared values are text are read as text, and what is declared is not missing. Columns whose
         declared values or bins are dates or datetimes are read as ISO 8601.
@@ -135,6 +151,8 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
     """
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
+    if path.suffix in _ARROW:
+        return pd.read_feather(path)
     options: dict[str, Any] = {}
     dates: dict[Any, Any] = {}
     if domain is not None:

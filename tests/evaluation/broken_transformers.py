@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
 
 from skdp.privacy import PrivacyGuarantee
 
@@ -263,3 +264,64 @@ class AttributesShow(RedrawnReports):
 def one(value):
     """Make a table of one record."""
     return pd.DataFrame({"value": [value]})
+
+
+class Fitted(TransformerMixin, BaseEstimator):
+    """Base: k-ary randomised response as an estimator of scikit-learn, with secure coins of numpy."""
+
+    def __init__(self, epsilon=1.0, k=4, random_state=None, categories=None):
+        self.epsilon = epsilon
+        self.k = k
+        self.random_state = random_state
+        self.categories = categories
+
+    def fit(self, X, y=None):
+        self.guarantee_ = PrivacyGuarantee(self.epsilon)
+        self.rng_ = np.random.default_rng(self.random_state)
+        return self
+
+    def transform(self, X):
+        return pd.DataFrame({"value": self.respond(X["value"].to_numpy())})
+
+    def respond(self, values):
+        lies = (values + self.rng_.integers(1, self.k, len(values))) % self.k
+        truth = math.exp(self.epsilon) / (math.exp(self.epsilon) + self.k - 1)
+        return np.where(self.coins(len(values)) < truth, values, lies)
+
+    def coins(self, n):
+        return self.rng_.random(n)
+
+
+class FitTransformRaw(Fitted):
+    """`fit_transform` returns the rows as they are."""
+
+    def fit_transform(self, X, y=None):
+        self.fit(X)
+        return X
+
+
+class FitRemembers(Fitted):
+    """`fit` learns the data set, and `transform` prints it."""
+
+    def fit(self, X, y=None):
+        self.seen_ = X["value"].tolist()
+        return super().fit(X)
+
+    def transform(self, X):
+        released = super().transform(X)
+        released.attrs["seen"] = self.seen_
+        return released
+
+
+class SortsRows(Fitted):
+    """The rows come in the order of their true values."""
+
+    def transform(self, X):
+        return super().transform(X.sort_values("value", ignore_index=True))
+
+
+class SharedCoin(Fitted):
+    """One coin decides for all rows whether they tell the truth."""
+
+    def coins(self, n):
+        return np.full(n, self.rng_.random())

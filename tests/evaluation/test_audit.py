@@ -5,15 +5,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import beta, binom
+from sklearn.pipeline import make_pipeline
 
 from skdp import (
     Domain,
     DPHistogram,
     DPMarginalSynthesizer,
     DPMean,
+    DPStandardScaler,
     PrivacyGuarantee,
     PrivacyLedger,
     RandomizedResponseEncoder,
+    UnaryEncodingTransformer,
 )
 from skdp.cli import main
 from skdp.evaluation import AuditResult, audit_epsilon, audit_table
@@ -25,7 +28,14 @@ from skdp.evaluation._audit_outputs import FORM, read_call, read_rows
 from skdp.evaluation._audit_release import Audited
 from skdp.evaluation._audit_search import _by_rows
 from skdp.evaluation._audit_table import audited_transformers, format_audit
-from skdp.local import LocalHashingEncoder, OnFitOnly, RapporEncoder, SecretKey, SubsetSelectionEncoder
+from skdp.local import (
+    LocalHashingEncoder,
+    OnFitOnly,
+    PosteriorFeatures,
+    RapporEncoder,
+    SecretKey,
+    SubsetSelectionEncoder,
+)
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation.broken_transformers import one
 
@@ -117,7 +127,7 @@ def test_three_percent_too_much_is_refuted():
     result = audit_epsilon(encoder, epsilon=1.0, n_draws=1_000_000, exact=False, random_state=0)
     assert result.rejected
     assert 1.0 < result.epsilon_lower < 1.03
-    assert 1_000_000 <= result.n_draws < 1_002_000
+    assert 1_000_000 <= result.n_draws < 1_010_000
 
 
 FAULTS = [
@@ -150,6 +160,38 @@ def test_each_published_fault_is_refuted(fault, neighbours, options, least):
     assert result.rejected
     assert result.epsilon_lower > max(least, result.epsilon_claimed)
     assert result.secure
+
+
+@pytest.mark.parametrize(
+    ("fault", "call"),
+    [
+        (broken.FitTransformRaw, "fit_transform of two rows"),
+        (broken.FitRemembers, "fit_transform of two rows"),
+        (broken.SharedCoin, "two rows"),
+    ],
+)
+def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault, call):
+    """Seeded; the sound base class, of the same coins, is not refuted."""
+    result = audit_epsilon(fault(k=2), TWO, n_draws=5_000, random_state=1)
+    assert result.rejected
+    assert call in result.event
+    assert set(result.neighbours) == {0, 1}
+    assert audit_epsilon(broken.Fitted(k=2), TWO, n_draws=5_000, random_state=1).passed
+
+
+def test_rows_in_the_order_of_their_true_values_are_refuted():
+    """Only three values show it: [a, c] and [b, c] then differ in both rows. Seeded: the power is about a half."""
+    values = {"value": list(range(4))}
+    result = audit_epsilon(broken.SortsRows(categories=values), random_state=0)
+    assert result.rejected
+    assert "two rows" in result.event
+
+
+def test_tables_of_several_rows_are_audited_by_both_calls():
+    tables = [pd.DataFrame({"value": [2, 0, last]}) for last in (0, 1)]
+    result = audit_epsilon(broken.FitTransformRaw(), tables, n_draws=600, random_state=0)
+    assert result.rejected
+    assert result.event.startswith("fit_transform: ")
 
 
 def test_a_sound_transformer_of_the_same_make_is_not_refuted():
@@ -191,13 +233,13 @@ def test_whoever_knows_the_seed_breaks_a_release():
 def test_our_transformers_are_not_refuted(name):
     """Seeded, so the false alarm of 1e-6 is past."""
     transformer = dict(audited_transformers(1.0, 4))[name]
-    result = audit_epsilon(transformer, n_draws=10_000, random_state=1)
+    result = audit_epsilon(transformer, n_draws=4_000, random_state=1)
     assert result.passed
     assert result.secure
     assert result.epsilon_exact is None or result.epsilon_exact <= result.epsilon_claimed
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_the_bound_comes_near_a_claim_that_is_tight(epsilon):
     encoder = RandomizedResponseEncoder(epsilon, categories={"value": [0, 1, 2]})
     result = audit_epsilon(encoder, n_draws=200_000, random_state=0)
@@ -206,13 +248,18 @@ def test_the_bound_comes_near_a_claim_that_is_tight(epsilon):
 
 def test_wrappers_and_several_reports():
     encoder = RandomizedResponseEncoder(1.0, categories={"value": ["a", "b"]})
-    assert audit_epsilon(OnFitOnly(encoder), n_draws=2_000).passed
+    result = audit_epsilon(OnFitOnly(encoder), n_draws=2_000)
+    assert result.passed
+    assert result.findings == ("only fit_transform was audited: transform releases rows as they are",)
+    bits = UnaryEncodingTransformer(1.0, categories={"value": ["a", "b"]})
+    assert audit_epsilon(PosteriorFeatures(bits), n_draws=2_000, random_state=0).passed
     assert not audit_epsilon(OnFitOnly(encoder.set_params(random_state=0)), n_draws=500).secure
     encoder.set_params(random_state=None)
     thrice = audit_epsilon(encoder.set_params(epsilon=0.5), n_draws=50_000, n_reports=3, random_state=0)
     assert 1.0 < thrice.epsilon_lower < thrice.epsilon_claimed == 1.5
 
 
+@pytest.mark.long
 def test_memoised_reports_keep_their_promise_when_they_are_repeated():
     encoder = RandomizedResponseEncoder(
         1.0, categories={"value": [0, 1]}, memoize=True, secret_key=SecretKey.generate()
@@ -221,6 +268,34 @@ def test_memoised_reports_keep_their_promise_when_they_are_repeated():
     assert result.passed
     assert result.epsilon_lower > 0.5
     assert result.epsilon_claimed == 1.0
+
+
+NUMBERS = [pd.DataFrame({"a": [0.1, 0.2, 0.3, last]}) for last in (0.0, 1.0)]
+
+
+def test_of_a_central_transformer_what_fit_learns_is_audited(monkeypatch):
+    scaler = DPStandardScaler(bounds=[[0, 1]], random_state=0)
+    result = audit_epsilon(scaler, NUMBERS, n_draws=600)
+    assert result.passed
+    assert not result.secure
+    assert result.epsilon_claimed == 2.0
+    assert "only what fit learns" in result.findings[0]
+    assert audit_epsilon(scaler, (NUMBERS[0], NUMBERS[0].iloc[:3]), n_draws=600).epsilon_claimed == 1.0
+    fit = DPStandardScaler.fit
+    monkeypatch.setattr(DPStandardScaler, "fit", lambda self, X: _with_true_mean(fit(self, X), X))
+    assert audit_epsilon(scaler, NUMBERS, n_draws=1_500).rejected
+
+
+def _with_true_mean(fitted, X):
+    fitted.mean_ = X.to_numpy().mean(axis=0)
+    return fitted
+
+
+def test_what_is_not_local_is_refused_with_advice():
+    with pytest.raises(TypeError, match=r"audit_epsilon\(lambda rows: clone\(it\).fit\(rows\).mean_, neighbours"):
+        audit_epsilon(DPStandardScaler(bounds=[[0, 1]]), n_draws=5_000)
+    with pytest.raises(TypeError, match=r"Pipeline has no one guarantee_: .* neighbours=..., epsilon=..."):
+        audit_epsilon(make_pipeline(DPStandardScaler(bounds=[[0, 1]])), NUMBERS)
 
 
 def _mean(rows):
@@ -406,7 +481,9 @@ def test_the_table_has_a_row_for_each_transformer():
     chosen["mine"] = RandomizedResponseEncoder(1.0, categories={"value": [0, 1]})
     table = audit_table(transformers=chosen, n_draws=2_000, random_state=0)
     assert table["transformer"].tolist() == list(chosen)
-    assert (table["verdict"] == "not rejected").all()
+    assert table["verdict"].isin(["not rejected", "no event found"]).all()
+    assert table["verdict"].iloc[-1] == "not rejected"
+    assert ((table["event"] == "") == (table["verdict"] == "no event found")).all()
     assert (table["exact"] <= table["claimed"]).all()
     assert len(format_audit(table).splitlines()) == len(table) + 1
     with pytest.raises(ValueError, match="k must"):
@@ -433,6 +510,14 @@ def test_a_rejection_follows_from_the_bound_or_the_exact_value():
         ((len, TWO), {"epsilon": 1.0, "confidence": 1.0}, ValueError, "confidence"),
         ((len, TWO), {"epsilon": -1.0}, ValueError, "epsilon"),
         ((len, TWO), {"epsilon": 1.0, "delta": 1.0}, ValueError, "delta"),
+        ((len, 5), {"epsilon": 1.0}, TypeError, "neighbours must be a pair of tables, got int"),
+        ((len, (TWO[0], one(0))), {"epsilon": 1.0}, ValueError, "same table twice"),
+        ((len, TWO), {"epsilon": 1.0, "confidence": 2}, ValueError, "^confidence must"),
+        ((len, TWO), {"epsilon": 1.0, "statistic": 3}, TypeError, "statistic must be a callable"),
+        ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
+        ((broken.Fitted(), ([[0], [0]], [[1], [1]])), {}, ValueError, "tables that differ in 2"),
+        ((broken.Fitted(), ([[0]], [[0]])), {}, ValueError, "tables that differ in 0"),
+        ((broken.Fitted(), ([[0]], [[0], [1]])), {}, ValueError, "equally many rows, got 1 and 2"),
         ((RandomizedResponseEncoder(),), {}, ValueError, "declare the categories, or give neighbours"),
         ((lambda rows: rows["absent"], TWO), {"epsilon": 1.0}, ValueError, r"every release .* failed \(KeyError\)"),
         ((len, (pd.DataFrame({"a": [1, 2]}),) * 2), {"epsilon": 1.0, "each_row": True}, ValueError, "one row"),

@@ -6,11 +6,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from skdp import Domain, Interval, PrivacyLedger
 from skdp.cli import main
 from skdp.datasets import load_adult
-from skdp.evaluation import age_sex_report
+from skdp.evaluation import age_sex_report, study_report
 
 
 class Page(HTMLParser):
@@ -18,38 +19,81 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.loads, self.open, self.words = [], [], []
+        self.loads, self.open, self.words, self.headings = [], [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         if tag not in ("meta", "link", "img", "br"):
             self.open.append(tag)
-        self.loads += [value for name, value in attributes if name in ("src", "href")]
+        self.loads += [value for name, value in attributes if name in ("src", "href") and not value.startswith("#")]
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
         self.words.append(data)
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+
+
+SECTIONS = [
+    "Counts",
+    "Errors of the counts",
+    "Accuracy",
+    "Fairness",
+    "Fairness seen through reports",
+    "Leakage",
+    "Synthetic rows",
+    "What is protected, and what is not",
+]
+TREE = {"tree": DecisionTreeClassifier(max_depth=3, random_state=0)}
+
+
+def read(path):
+    return Page(path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """A report on 4,000 rows of Adult."""
+def adult():
+    """1,000 rows of Adult."""
     X, y = load_adult(subset="all", dropna=True, return_X_y=True)
+    return X.iloc[:1000], y.iloc[:1000]
+
+
+@pytest.fixture(scope="module")
+def report(adult, tmp_path_factory):
     out = tmp_path_factory.mktemp("report") / "deep" / "folder"
-    page = age_sex_report(
-        X.iloc[:4000], y.iloc[:4000], out, epsilons=[0.5, 5.0], repeats=5, model_repeats=2, random_state=0
-    )
-    return page, Page(page.read_text(encoding="utf-8"))
+    steps = []
+
+    def progress(total):
+        steps.append(total)
+        return lambda: steps.append(1)
+
+    options = {"epsilons": [0.5, 5.0], "repeats": 4, "model_repeats": 2, "classifiers": TREE, "random_state": 0}
+    page = age_sex_report(*adult, out, progress=progress, **options)
+    assert len(steps) - 1 == steps[0]
+    return page, read(page)
 
 
 def test_the_page_is_well_formed_and_loads_nothing(report):
     path, page = report
     assert page.open == []
-    assert len(page.loads) > 8
+    assert len(page.loads) > 12
     assert all(source.startswith("data:") for source in page.loads)
-    assert not re.search(r"https?://(?!www\.w3\.org)", path.read_text(encoding="utf-8").split("</style>")[0])
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"https?://(?!www\.w3\.org)", text.split("</style>")[0])
+    targets = re.findall(r'href="#([^"]+)"', text)
+    assert len(targets) == len(SECTIONS)
+    assert all(f'id="{target}"' in text for target in targets)
+
+
+def test_the_page_has_all_sections(report):
+    assert report[1].headings == SECTIONS
+
+
+def test_every_figure_has_a_caption(report):
+    text = report[0].read_text(encoding="utf-8")
+    assert len(re.findall(r"<figure><img alt=\"[^\"]{10,}\"", text)) == text.count("<figcaption>") == text.count("<img")
 
 
 def test_the_page_says_what_it_must(report):
@@ -58,57 +102,227 @@ def test_the_page_says_what_it_must(report):
         "not private",
         "95 % intervals",
         "closed-form rms L2",
-        "logistic regression",
-        "gradient boosting",
+        "left out",
         "unprivileged − privileged",
         "true sex used for scoring",
+        "must not depend on the coins of the reports",
+        "No guess from the report alone",
+        "trained on synthetic rows",
         "relationship (Husband or Wife) tells the sex",
         "declared, not read from the data",
+        "delta = 1e-9",
         "from the seed 0",
     ):
         assert phrase in text
 
 
-def test_the_tables_are_written(report):
-    folder = report[0].parent
-    counts = pd.read_csv(folder / "release_counts.csv")
-    assert counts.columns.tolist() == ["epsilon", "age", "sex", "true", "count", "std_error", "lower", "upper"]
-    assert counts.groupby("epsilon")["true"].sum().tolist() == [4000, 4000]
-    assert set(pd.read_csv(folder / "count_errors.csv")["postprocess"]) == {"none", "clip", "simplex", "mle"}
-    scores = pd.read_csv(folder / "model_scores.csv")
-    assert len(scores) == 2 * 4 * 7
-    assert (scores["count"] == 2).all()
+class TestTables:
+    @pytest.fixture
+    def table(self, report):
+        return lambda name: pd.read_csv(report[0].parent / f"{name}.csv")
+
+    def test_all_are_written_and_named(self, report):
+        names = {path.name for path in report[0].parent.iterdir()} - {"index.html"}
+        assert len(names) == 7
+        footer = " ".join(report[1].words)
+        assert all(name in footer for name in names)
+
+    def test_counts(self, table):
+        counts = table("release_counts")
+        assert counts.columns.tolist() == ["epsilon", "age", "sex", "true", "count", "std_error", "lower", "upper"]
+        assert counts.groupby("epsilon")["true"].sum().tolist() == [1000, 1000]
+        assert set(table("count_errors")["postprocess"]) == {"none", "clip", "simplex", "mle"}
+
+    def test_scores(self, table):
+        scores = table("model_scores")
+        assert scores["setting"].unique().tolist() == ["not private", "0.5", "5.0", "left out"]
+        assert len(scores) == 4 * 7
+        assert (scores["count"] == 2).all()
+
+    def test_audits(self, table):
+        """At epsilon 5 the debiased values are near the true ones; at 0.5 the reports hide most of the difference."""
+        audits = table("fairness_audits").query("metric == 'statistical parity difference'").set_index("epsilon")
+        assert audits["true groups"].nunique() == 1
+        row = audits.loc[5]
+        assert abs(row["debiased reports"] - row["true groups"]) < row["upper"] - row["lower"]  # 3.9 standard errors
+        assert abs(audits.loc[0.5, "reports taken for groups"]) < abs(audits.loc[0.5, "true groups"]) / 2
+
+    def test_leakage(self, table):
+        leakage, carriers = table("leakage"), table("carriers")
+        assert leakage["without the report"].nunique() == 1  # the same rows and folds
+        assert leakage["with the report"].iloc[1] > leakage["without the report"].iloc[1] > leakage["prior"].iloc[1]
+        assert leakage["with the report"].iloc[0] < 0.92  # the truth is not among what is released
+        alone = carriers[carriers["epsilon"] == 5].set_index("column")["alone"]
+        assert alone.nlargest(2).index.tolist() == ["sex", "relationship"]
+
+    def test_synthesis(self, table):
+        synthesis = table("synthesis").pivot(index="epsilon", columns="metric", values="value")
+        errors = synthesis["mean error of 2-way marginals"]
+        assert errors[5.0] < errors[0.5]
+        assert np.isnan(errors[np.inf])
+        assert synthesis["AUC, trained on synthetic rows"].notna().all()
+
+
+class TestStudyReport:
+    @pytest.fixture
+    def people(self):
+        """Women are on call; shoes tell the sex; pay is of several kinds."""
+        rng = np.random.default_rng(0)
+        sex = rng.choice(["F", "M"], 300)
+        pay = np.where(rng.random(300) < np.where(sex == "M", 0.7, 0.2), "high", rng.choice(["low", "none"], 300))
+        shoes = np.where(sex == "M", 43, 38) + rng.integers(-1, 2, 300)
+        return pd.DataFrame({"sex": sex, "age": rng.integers(18, 80, 300), "shoes": shoes, "pay": pay})
+
+    @pytest.fixture
+    def domain(self):
+        return Domain({"sex": ["F", "M"], "age": Interval(edges=[0, 40, 80])})
+
+    @staticmethod
+    def run(people, domain, out, **options):
+        defaults = {"epsilons": [2.0], "repeats": 2, "model_repeats": 1, "classifiers": TREE, "random_state": 3}
+        return study_report(people, domain, out, source="people", **defaults | options)
+
+    def test_without_a_target(self, people, domain, tmp_path):
+        page = read(self.run(people, domain, tmp_path))
+        assert [name for name in page.headings if name not in SECTIONS] == ["Accuracy and fairness"]
+        text = " ".join(page.words)
+        assert "--target and --positive name what a classifier is to predict" in text
+        assert "Synthesised: sex, age." in text
+        assert not (tmp_path / "model_scores.csv").exists()
+        carriers = pd.read_csv(tmp_path / "carriers.csv").set_index("column")
+        assert carriers["alone"].idxmax() == "shoes"
+
+    def test_with_a_target_without_groups(self, people, domain, tmp_path):
+        page = read(self.run(people, domain, tmp_path, target="pay", positive_label="high"))
+        assert page.headings == [name for name in SECTIONS if name != "Fairness seen through reports"]
+        assert "--sensitive and --privileged name the groups" in " ".join(page.words)
+        assert set(pd.read_csv(tmp_path / "model_scores.csv")["metric"]) == {"accuracy", "AUC"}
+
+    def test_groups_may_be_bins(self, people, domain, tmp_path):
+        options = {"target": "pay", "positive_label": "high", "sensitive": "age", "privileged": "[40, 80]"}
+        page = read(self.run(people, domain, tmp_path, **options))
+        assert page.headings == SECTIONS
+        assert "the true age used for scoring" in " ".join(page.words)
+
+    def test_other_declared_columns_are_synthesised(self, people, domain, tmp_path):
+        domain = Domain({"sex": ["F", "M"], "shoes": Interval(edges=[30, 40, 50])})
+        page = read(self.run(people, domain, tmp_path, columns=["sex"]))
+        assert "Synthesised: sex, shoes." in " ".join(page.words)
+        assert pd.read_csv(tmp_path / "release_counts.csv").columns[1] == "sex"
+
+    def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path):
+        options = {"target": "pay", "positive_label": "high", "sensitive": "sex", "privileged": ["M"]}
+        pages = [
+            self.run(people, domain, tmp_path / name, random_state=seed, **options)
+            for name, seed in (("one", 1), ("two", 1), ("three", 2))
+        ]
+        one, two, three = (
+            {path.name: path.read_bytes() for path in page.parent.iterdir() if path.suffix in (".csv", ".html")}
+            for page in pages
+        )
+        assert one == two
+        for name in ("index.html", "release_counts.csv", "count_errors.csv", "fairness_audits.csv", "synthesis.csv"):
+            assert one[name] != three[name]
+
+    def test_a_column_of_one_value_leaks_nothing(self, people, tmp_path):
+        page = read(self.run(people.assign(sex="F"), Domain({"sex": ["F", "M"]}), tmp_path))
+        assert "no protected column has several values" in " ".join(page.words)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"columns": ["shoes"]}, "the domain must declare the columns to protect; it lacks ['shoes']"),
+            ({"target": "income"}, "the table has no columns ['income']"),
+            ({"target": "sex"}, "the target 'sex' cannot be one of the protected columns"),
+            ({"target": "pay", "positive_label": "huge"}, "the target 'pay' must hold positive_label"),
+            ({"sensitive": "sex"}, "sensitive needs target"),
+            (
+                {"target": "pay", "positive_label": "high", "sensitive": "shoes"},
+                "sensitive must be one of the protected",
+            ),
+            (
+                {"target": "pay", "positive_label": "high", "sensitive": "sex", "privileged": "X"},
+                "privileged must be some of the declared values of 'sex'",
+            ),
+            (
+                {"target": "pay", "positive_label": "high", "sensitive": "sex", "privileged": ["F", "M"]},
+                "privileged must be some of the declared values of 'sex', and not all",
+            ),
+            ({"epsilons": [1.0, 1.0]}, "epsilons must be distinct"),
+        ],
+    )
+    def test_mistakes_are_explained(self, people, domain, tmp_path, options, message):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            self.run(people, domain, tmp_path / "out", **options)
+        assert not (tmp_path / "out").exists()
+
+    def test_missing_targets_and_undeclared_values_show_no_value(self, people, domain, tmp_path):
+        people.loc[0, "pay"] = None
+        with pytest.raises(ValueError, match="column 'pay', the target, has missing values"):
+            self.run(people, domain, tmp_path, target="pay", positive_label="high")
+        people.loc[0, "age"] = 12345
+        with pytest.raises(ValueError, match="column 'age' holds a value") as caught:
+            self.run(people, domain, tmp_path)
+        assert "12345" not in str(caught.value)
 
 
 class TestCommand:
     @pytest.fixture
     def own(self, tmp_path):
         rng = np.random.default_rng(0)
+        sex = rng.choice(["F", "M"], 300)
         frame = pd.DataFrame(
-            {"sex": rng.choice(["F", "M"], 500), "age": rng.integers(18, 80, 500), "mark": rng.choice(["x", None], 500)}
+            {
+                "sex": sex,
+                "age": rng.integers(18, 80, 300),
+                "mark": rng.choice(["x", None], 300),
+                "rich": (rng.random(300) < np.where(sex == "M", 0.6, 0.3)).astype(int),
+                "hours": np.where(rng.random(300) < 0.1, np.nan, rng.normal(40, 5, 300)),
+                "name": [f"secret {index}" for index in range(300)],
+            }
         )
         path = tmp_path / "own <table>.csv"
         frame.to_csv(path, index=False)
         return path
 
+    @staticmethod
+    def run(*words):
+        words = ["report", "--epsilon", 1, "--repeats", 2, "--model-repeats", 1, "--jobs", 1, "--seed", 1, *words]
+        return main([str(word) for word in words])
+
     def test_own_data(self, own, tmp_path, capsys):
         out = tmp_path / "out"
-        words = ["report", "--data", own, "--columns", "sex", "age", "mark", "--edges", "age=0,38,120"]
-        words += ["--epsilon", "1", "4", "--repeats", "3", "--seed", "1", "--out", out]
-        assert main([str(word) for word in words]) == 0
+        words = ["--data", own, "--columns", "sex", "age", "mark", "--edges", "age=0,38,120", "--epsilon", 1, 4]
+        assert self.run(*words, "--delta", "1e-6", "--out", out) == 0
         assert str(out / "index.html") in capsys.readouterr().out
         text = (out / "index.html").read_text(encoding="utf-8")
         assert "own &lt;table&gt;.csv" in text
         assert "The values of sex, mark were read from the data" in text
+        assert "delta = 1e-6" in text
+        assert "secret" not in text
         counts = pd.read_csv(out / "release_counts.csv")
         assert counts["age"].unique().tolist() == ["[0, 38)", "[38, 120]"]
         assert len(counts) == 2 * 2 * 2 * 2
 
+    def test_a_target_groups_and_a_domain_file(self, own, tmp_path):
+        path = tmp_path / "domain.toml"
+        declared = {"sex": ["F", "M"], "hours": Interval(edges=[0, 40, 100], missing=True)}
+        path.write_text(Domain(declared).to_toml(), encoding="utf-8")
+        words = ["--data", own, "--columns", "sex", "--domain", path, "--target", "rich", "--positive", 1]
+        assert self.run(*words, "--sensitive", "sex", "--privileged", "M", "--out", tmp_path / "out") == 0
+        page = read(tmp_path / "out" / "index.html")
+        assert page.headings == SECTIONS
+        text = " ".join(page.words)
+        assert "Synthesised: sex, hours, rich." in text
+        assert "read from the data" not in text
+        assert "secret" not in text
+        scores = pd.read_csv(tmp_path / "out" / "model_scores.csv")
+        assert set(scores["classifier"]) == {"logistic regression", "gradient boosting"}
+
     def test_own_parquet(self, own, tmp_path):
         path = tmp_path / "own.parquet"
         pd.read_csv(own).to_parquet(path)
-        words = ["report", "--data", str(path), "--columns", "sex", "--repeats", "2", "--out", str(tmp_path / "out")]
-        assert main(words) == 0
+        assert self.run("--data", path, "--columns", "sex", "--out", tmp_path / "out") == 0
 
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -119,16 +333,29 @@ class TestCommand:
             (["--repeats", "0"], "a whole number of at least 1"),
             (["--seed", "-1"], "a seed is a whole number"),
             (["--jobs", "0"], "a whole number of at least 1"),
+            (["--delta", "1"], "a delta is a number in [0, 1)"),
             (["--epsilon", "1", "2", "1.0"], "--epsilon names something twice"),
             (["--data", "OWN", "--columns", "sex", "sex"], "--columns names something twice"),
             (["--data", "OWN", "--columns", "age", "--edges", "age=20,60"], "column 'age' holds a value, or a missing"),
             (["--columns", "sex"], "--data and --columns go together"),
             (["--edges", "age=0,1"], "--edges goes with --data"),
+            (["--target", "rich"], "--target goes with --data"),
+            (["--data", "OWN", "--columns", "sex", "--target", "rich"], "--target and --positive go together"),
+            (["--data", "OWN", "--columns", "sex", "--privileged", "M"], "--sensitive and --privileged go together"),
+            (
+                ["--data", "OWN", "--columns", "sex", "--sensitive", "sex", "--privileged", "M"],
+                "--sensitive goes with --target",
+            ),
+            (
+                ["--data", "OWN", "--columns", "sex", "--target", "pay", "--positive", "1"],
+                "has no columns ['pay']",
+            ),
             (["--data", "no such file.csv", "--columns", "sex"], "no such file.csv"),
             (["--data", "OWN", "--columns", "size"], "has no columns ['size']"),
             (["--data", "OWN", "--columns", "sex", "--edges", "age=0,1"], "that --columns does not"),
             (["--data", "OWN", "--columns", "age", "--edges", "age=1,0"], "--edges takes COLUMN=EDGE"),
             (["--data", "OWN", "--columns", "age", "--edges", "age=20,21"], "column 'age'"),
+            (["--data", "OWN", "--columns", "sex", "--domain", "no such file.toml"], "no such file.toml"),
         ],
     )
     def test_mistakes_are_explained(self, own, tmp_path, capsys, words, message):
@@ -138,6 +365,13 @@ class TestCommand:
         assert caught.value.code == 2
         assert message in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
+
+    def test_edges_and_a_domain_file_may_not_contradict(self, own, tmp_path, capsys):
+        path = tmp_path / "domain.toml"
+        path.write_text(Domain({"age": Interval(edges=[0, 50, 120])}).to_toml(), encoding="utf-8")
+        with pytest.raises(SystemExit):
+            self.run("--data", own, "--columns", "age", "--domain", path, "--edges", "age=0,60,120")
+        assert "--edges names columns that --domain declares: ['age']" in capsys.readouterr().err
 
     def test_a_table_with_too_many_cells_is_refused(self, tmp_path, capsys):
         path = tmp_path / "wide.csv"

@@ -1,0 +1,216 @@
+"""CSV files, read and written in batches; what a column holds is decided by the domain, never by the data."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.domain import Domain, Interval
+from skdp.engines._engine import import_extra
+from skdp.synthesis._table_file import _LARGEST, _MISSING, _date_type, _kind, _parse_dates
+
+_BLOCK_BYTES = 1 << 23
+_TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
+
+
+def column_names(path: Path) -> list[str]:
+    """Read the header.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV file.
+
+    Returns
+    -------
+    list of str
+        The names.
+
+    Raises
+    ------
+    ValueError
+        If there is no header of UTF-8 text, or a name comes twice.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            names = next(csv.reader(file, strict=True), [])
+        except (UnicodeDecodeError, csv.Error):
+            names = []
+    if not names:
+        raise ValueError(f"{path.name} has no header of UTF-8 text")
+    if len(set(names)) < len(names):
+        raise ValueError(f"two columns of {path.name} have the same name")
+    return names
+
+
+def text_batches(path: Path, columns: list[str]) -> Iterator[Any]:
+    """Read some columns as text.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV file.
+    columns : list of str
+        Which columns.
+
+    Yields
+    ------
+    pyarrow.Table
+        Text; what is empty and not quoted is null.
+
+    Raises
+    ------
+    ValueError
+        If it is no CSV file. No row is shown.
+    """
+    pyarrow, pyarrow_csv = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.csv", "duckdb")
+    try:
+        reader = pyarrow_csv.open_csv(
+            path,
+            read_options=pyarrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
+            parse_options=pyarrow_csv.ParseOptions(newlines_in_values=True),
+            convert_options=pyarrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pyarrow.string()),
+                include_columns=columns,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        for batch in reader:
+            yield pyarrow.Table.from_batches([batch])
+    except pyarrow.ArrowInvalid:  # its text has a row
+        raise ValueError(f"{path.name} is no CSV file of UTF-8 text with a value a row for each column") from None
+
+
+def readers(domain: Domain) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
+    """Say how to read the text of declared columns, value by value, so that no row changes how another one is read.
+
+    Parameters
+    ----------
+    domain : Domain
+        The declared values.
+
+    Returns
+    -------
+    dict
+        For each column the Arrow type, and what makes a column of it of a column of text: what is no value of that
+        type becomes one that is not declared, or, where there is none, an error that does not show it.
+
+    Raises
+    ------
+    ValueError
+        If a declared number is too large to be read exactly.
+    """
+    return {name: _reader(name, domain[name]) for name in domain.columns}
+
+
+def _reader(name: str, values: Any) -> tuple[Any, Callable[[Any], Any]]:
+    kind = _kind(values)
+    labels = values.labels if kind is str else ()
+    missing = {text for text in _MISSING if text not in labels}
+    unit, parse = _parser(name, values)
+
+    def read(column: Any) -> Any:  # numpydoc ignore=GL08
+        if "" in labels and None not in labels:
+            column = column.fill_null("")
+        coded = column.combine_chunks().dictionary_encode()
+        texts = [None if text in missing else text for text in coded.dictionary.to_pylist()]
+        return parse(texts).take(coded.indices)
+
+    return unit, read
+
+
+def _parser(name: str, values: Any) -> tuple[Any, Callable[[list[str | None]], Any]]:
+    """Return the Arrow type of a declared column, and what makes an array of texts."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    kind, dates = _kind(values), _date_type(values)
+    if dates is not None:
+        unit = pyarrow.date32() if dates == np.dtype("datetime64[D]") else pyarrow.timestamp("us")
+        return unit, lambda texts: pyarrow.array(_times(texts, name).astype(dates), unit)
+    if kind is bool:
+        return pyarrow.bool_(), lambda texts: pyarrow.array([_truth(text, name) for text in texts], pyarrow.bool_())
+    if kind not in (int, float) and not isinstance(values, Interval):
+        return pyarrow.string(), lambda texts: pyarrow.array(texts, pyarrow.string())
+    known = values.edges if isinstance(values, Interval) else [value for value in values.values if value is not None]
+    if max(map(abs, known)) >= _LARGEST:
+        raise ValueError(f"column {name!r}: numbers of 2**53 or more are read from Parquet or Arrow files only")
+    return pyarrow.float64(), lambda texts: pyarrow.array(map(_number, texts), pyarrow.float64())
+
+
+def _times(texts: list[str | None], name: str) -> NDArray[np.datetime64]:
+    return _parse_dates(pd.Series(texts, dtype=object, name=name))
+
+
+def _number(text: str | None) -> float | None:
+    """Read a number; infinity, which nobody declares, stands for any other text."""
+    if text is None:
+        return None
+    try:
+        number = float(text) if "_" not in text else np.inf
+    except ValueError:
+        return np.inf
+    return number if number == number else np.inf
+
+
+def _truth(text: str | None, name: str) -> bool | None:
+    if text is None:
+        return None
+    if text not in _TRUTH:
+        raise ValueError(f"column {name!r} holds text that is neither true nor false")
+    return _TRUTH[text]
+
+
+def write_csv(tables: Iterable[Any], schema: Any, path: Path) -> None:
+    """Write a stream of tables; dates and datetimes as ISO 8601.
+
+    Parameters
+    ----------
+    tables : iterable of pyarrow.Table
+        Of one schema.
+    schema : pyarrow.Schema
+        The schema.
+    path : Path
+        The file.
+    """
+    pyarrow, pyarrow_csv = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.csv", "duckdb")
+    options = pyarrow_csv.WriteOptions(include_header=False)
+    with path.open("wb") as file:
+        file.write((",".join(map(_quoted, schema.names)) + "\n").encode())
+        plain = _plain(schema.empty_table())
+        with pyarrow_csv.CSVWriter(pyarrow.PythonFile(file, "w"), plain.schema, write_options=options) as writer:
+            for table in tables:
+                writer.write_table(_plain(table))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if any(sign in name for sign in ',"\r\n') else name
+
+
+def _plain(table: Any) -> Any:
+    """Write datetimes as text, and the nulls of a table of one column as quoted text: an empty line is no row."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if pyarrow.types.is_dictionary(field.type):
+            column = column.cast(field.type.value_type)
+        if pyarrow.types.is_timestamp(field.type) and field.type.tz is None:
+            column = _iso(column)
+        if table.num_columns == 1:
+            column = column.cast(pyarrow.string()).fill_null("")
+        table = table.set_column(place, field.name, column)
+    return table
+
+
+def _iso(column: Any) -> Any:
+    pyarrow = import_extra("pyarrow", "duckdb")
+    coded = column.cast(pyarrow.timestamp("us")).combine_chunks().dictionary_encode()
+    texts = [None if time is None else datetime.isoformat(time) for time in coded.dictionary.to_pylist()]
+    return pyarrow.array(texts, pyarrow.string()).take(coded.indices)

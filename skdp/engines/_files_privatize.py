@@ -1,0 +1,275 @@
+"""From a file with true rows to a file with reports."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+from skdp.domain import Domain, Interval
+from skdp.engines._batches import batch_rows, even, in_turn, placed
+from skdp.engines._engine import import_extra
+from skdp.engines._files import check_path
+from skdp.engines._release import Release, check_transformer
+from skdp.engines._table_files import TableFile, format_of, write_file
+from skdp.engines._working_folder import WorkingFolder
+from skdp.local import RandomizedResponseEncoder
+from skdp.local._base import LocalTransformer
+from skdp.synthesis._table_file import _kind
+
+
+class Bar(Protocol):
+    """Shows how far a run is; a bar of tqdm is one."""
+
+    def update(self, rows: int) -> Any:
+        """Say that so many more rows are done.
+
+        Parameters
+        ----------
+        rows : int
+            How many.
+        """
+        ...
+
+    def close(self) -> Any:
+        """Say that it ends."""
+        ...
+
+
+class NoBar:
+    """Shows nothing.
+
+    Parameters
+    ----------
+    total : int or None
+        The number of rows.
+    """
+
+    def __init__(self, total: int | None) -> None: ...
+
+    def update(self, rows: int) -> None:
+        """Show nothing.
+
+        Parameters
+        ----------
+        rows : int
+            How many are done.
+        """
+
+    def close(self) -> None:
+        """Show nothing."""
+
+
+def privatize_file(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    transformer: Any,
+    *,
+    keep: Sequence[str] = (),
+    resume: bool = False,
+    progress: Callable[[int | None], Bar] = NoBar,
+) -> Path:
+    r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
+
+    The names say the formats: ``.csv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not streams).
+    Of a CSV file, the types are those of the domain, and each value is read by itself, so that none depends on other
+    rows: declared numbers and bins of numbers are numbers, true and false are booleans, dates and datetimes are ISO
+    8601, all else is text; what pandas takes for missing is missing, unless it is declared. Kept columns of a CSV file
+    are text.
+
+    Parameters
+    ----------
+    source : str or path-like
+        The file with true rows.
+    target : str or path-like
+        The file for the reports. It must not exist, and is there when it is whole, or not at all.
+    transformer : local transformer
+        As for `privatize`.
+    keep : sequence of str, optional
+        Columns that are released **as they are**, after the reports. By default, nothing but reports is released.
+    resume : bool, default=False
+        Whether to take up a run to the same target that was stopped. All else must be as it was: the file, the
+        transformer and its ledger, the kept columns.
+    progress : callable, optional
+        Takes the number of rows (None if it is not known), and returns what shows the progress, such as a bar of tqdm.
+
+    Returns
+    -------
+    Path
+        The target.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `privatize`, or if a file is none of these formats, or the run to resume was of something else. No error
+        shows a value. If a row is refused, the reports of the other ones are removed; but a charge stands.
+    BudgetExceeded
+        If the ledger does not cover the release; no row was read.
+    FileExistsError
+        If the target exists, or the folder of a run to it that was stopped, without `resume`.
+    FileNotFoundError
+        If there is no source, no directory for the target, or nothing to resume.
+    ImportError
+        If pyarrow is missing; the error names the extra.
+
+    See Also
+    --------
+    estimate_file : Estimates counts from the reports.
+    privatize : The same for tables of an engine.
+
+    Notes
+    -----
+    **Privacy.** As for `privatize`: for each record (row), the transformer's `guarantee_`, charged once before anything
+    is drawn. The kept columns and the order of the rows are not protected.
+
+    While it runs, a folder ``<target>.unfinished``, which only its owner can enter, holds the secret key of the
+    release, whether it was charged, and the reports so far, in parts. A run that was killed leaves it, and `resume`
+    goes on from there: a part that is there is not drawn again, and a part that was being written is drawn from the
+    same key and the same rows, so that it has the same reports. So there is one report for each row and one charge,
+    however often the run was stopped; only a run that stopped between the charge and its record charges again, and so
+    does one with a ledger in memory, which may be another one after all. The key is deleted when all is drawn, before
+    the target appears; until then, keep the folder as secret as the true rows: who has the key can undo the reports.
+    (A file that is deleted may be left on a disk, and in backups.) Whether the file with the rows has changed is told
+    by its size, its time of change and its columns. Should it have been changed behind their back, the coins of other
+    rows are independent of those that were drawn before.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import estimate_file, privatize_file
+    >>> with TemporaryDirectory() as folder:
+    ...     people = Path(folder, "people.csv")
+    ...     _ = people.write_text("smokes,year\n" + "yes,2026\n" * 2_500 + "no,2026\n" * 7_500)
+    ...     encoder = RandomizedResponseEncoder(2.0, categories={"smokes": ["yes", "no"]}, random_state=0)
+    ...     reports = privatize_file(people, Path(folder, "reports.parquet"), encoder)
+    ...     estimate_file(reports, encoder).round(0)
+             count  std_error   lower   upper
+    smokes
+    yes     2563.0       43.0  2480.0  2646.0
+    no      7437.0       43.0  7354.0  7520.0
+    """
+    if not isinstance(resume, bool):
+        raise TypeError(f"resume must be True or False, got {type(resume).__name__}")
+    check_transformer(transformer)
+    if resume and WorkingFolder.tidy(target):
+        return Path(target).absolute()
+    table = TableFile(Path(source))
+    place = check_path(target)
+    if place is None:
+        raise TypeError("target must be a str or a path, got NoneType")
+    form = format_of(place)
+    declared = _declared(transformer) if table.format == "csv" else None
+    table.check_columns([*([] if declared is None else declared.columns), *_check_names(keep)])
+    sample = table.sample(declared, table.names)
+    trial = Release.rehearse(sample, transformer, keep)
+    schema = _output_schema(trial.schema, transformer, keep, table.format, form)
+    rows = batch_rows(trial.num_columns)
+    settings = _settings(table, transformer, keep, rows)
+    if resume:
+        folder = WorkingFolder.resume(place, settings)
+        folder.charge(transformer)
+    else:
+        folder = WorkingFolder.start(place, settings, transformer)
+        try:
+            folder.charge(transformer)
+        except BaseException:
+            folder.remove()
+            raise
+    if not folder.whole.exists():
+        release = Release(transformer, keep, folder.coins(transformer))
+        try:
+            with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
+                write_file(_reports(table, release, schema, rows, folder, bar), schema, path, form)
+        except (TypeError, ValueError):  # it would fail again: only what stops a run from outside leaves the folder
+            folder.remove()
+            raise
+    folder.publish()
+    return place
+
+
+def _reports(
+    table: TableFile, release: Release, schema: Any, rows: int, folder: WorkingFolder, bar: Bar
+) -> Iterator[Any]:
+    """Draw and store the reports of all parts, in order; those of parts that are stored are read."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+
+    def report(item: Any) -> Any:
+        part, (batch, place) = item
+        if folder.has(part):
+            reports = folder.read(part)
+            if len(reports) != len(batch):
+                raise ValueError(f"{folder.path} is damaged, and cannot be resumed")
+            return reports
+        reports = release(batch, place).cast(schema).unify_dictionaries()
+        folder.write(part, reports)
+        return reports
+
+    batches = even(table.tables(release.domain, release.columns), rows, pyarrow.concat_tables)
+    for reports in in_turn(report, enumerate(placed(batches))):
+        bar.update(len(reports))
+        yield reports
+
+
+def _check_names(keep: Any) -> Sequence[str]:
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise TypeError(f"keep must be a list of column names, got {type(keep).__name__}")
+    return keep
+
+
+def _declared(transformer: LocalTransformer) -> Domain:
+    """Return what is declared by name: a CSV file has no types that declare anything."""
+    if hasattr(transformer, "domain_"):
+        return transformer.domain_
+    declared = transformer.categories
+    if isinstance(declared, Domain):
+        return declared
+    if not isinstance(declared, Mapping):
+        raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
+    return Domain(declared)
+
+
+def _output_schema(trial: Any, transformer: LocalTransformer, keep: Sequence[str], source: str, form: str) -> Any:
+    """Say what is written: whole numbers where such are declared for a CSV file, and dictionaries to Parquet only."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    fields = []
+    for field in trial:
+        values = field.type
+        if pyarrow.types.is_dictionary(values) and (form != "parquet" or field.name in keep):
+            values = values.value_type
+        if source == "csv" and isinstance(transformer, RandomizedResponseEncoder) and field.name not in keep:
+            declared = transformer.domain_[field.name] if field.name in transformer.domain_.columns else None
+            values = pyarrow.int64() if declared is not None and _kind(declared) is int else values
+        if form == "csv" and (pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)):
+            raise ValueError(f"column {field.name!r} is of type {values}, which a CSV file cannot hold")
+        fields.append(pyarrow.field(field.name, values))
+    return pyarrow.schema(fields)
+
+
+def _settings(table: TableFile, transformer: LocalTransformer, keep: Sequence[str], rows: int) -> dict[str, Any]:
+    """Describe a release by what decides its reports, and the size of its parts."""
+    domain, ledger = transformer.domain_, transformer._ledger
+    columns = [(name, _values(domain[name])) for name in domain.columns]
+    encoder = (transformer._protocol(), transformer._unknown, getattr(transformer, "_output", None))
+    path = ledger.path if ledger is not None else None
+    return {
+        "input file": table.fingerprint(),
+        "domain": _digest(columns),
+        "transformer": _digest(encoder),
+        "seed": None if transformer._seed is None else int(transformer._seed),
+        "list of kept columns": list(keep),
+        "ledger": None if ledger is None else "in memory" if path is None else str(path.resolve()),
+        "size of parts": rows,
+    }
+
+
+def _values(values: Any) -> Any:
+    return (values.edges, values.missing) if isinstance(values, Interval) else values.values
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()

@@ -1,0 +1,204 @@
+"""Tables in CSV, Parquet and Arrow files, by the ending of their names, in batches of rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from skdp.domain import Domain
+from skdp.engines._batches import write_tables
+from skdp.engines._csv import column_names as csv_names
+from skdp.engines._csv import readers, text_batches, write_csv
+from skdp.engines._engine import import_extra
+
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
+
+
+def format_of(path: Path) -> str:
+    """Say of which format a file is.
+
+    Parameters
+    ----------
+    path : Path
+        Its name.
+
+    Returns
+    -------
+    str
+        ``"csv"``, ``"parquet"`` or ``"ipc"`` (Arrow).
+
+    Raises
+    ------
+    ValueError
+        If the name ends otherwise.
+
+    Examples
+    --------
+    >>> format_of(Path("people.feather"))
+    'ipc'
+    """
+    if path.suffix not in FORMATS:
+        raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
+    return FORMATS[path.suffix]
+
+
+class TableFile:
+    """A table in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its name says its format.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    format : str
+        ``"csv"``, ``"parquet"`` or ``"ipc"``.
+    names : list of str
+        Its columns.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened.
+    ValueError
+        If it is no such file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.format = format_of(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}")
+        if self.format == "csv":
+            self.names = csv_names(path)
+            return
+        pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
+        try:
+            self.dataset = dataset.dataset(path, format=self.format)
+        except pyarrow.ArrowInvalid:
+            kind = "Parquet" if self.format == "parquet" else "Arrow"
+            raise ValueError(f"{path.name} is no {kind} file") from None
+        self.names = list(self.dataset.schema.names)
+
+    def check_columns(self, columns: Iterable[str]) -> None:
+        """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header.
+
+        Parameters
+        ----------
+        columns : iterable of str
+            Which columns.
+
+        Raises
+        ------
+        ValueError
+            If it lacks some.
+        """
+        absent = [name for name in columns if name not in self.names]
+        if absent:
+            raise ValueError(f"{self.path.name} lacks the columns {absent}")
+
+    def count_rows(self) -> int | None:
+        """Count the rows, where that needs no reading of them.
+
+        Returns
+        -------
+        int or None
+            None for a CSV file.
+        """
+        return None if self.format == "csv" else self.dataset.count_rows()
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Describe the file so that a change of it shows.
+
+        Returns
+        -------
+        dict
+            Its size, the time of its last change, and a digest of its columns and their types.
+        """
+        state = self.path.stat()
+        schema = repr(self.names) if self.format == "csv" else self.dataset.schema.to_string(show_schema_metadata=False)
+        columns = hashlib.sha256(schema.encode()).hexdigest()
+        return {"format": self.format, "size": state.st_size, "changed": state.st_mtime_ns, "columns": columns}
+
+    def sample(self, domain: Domain | None, columns: list[str]) -> Any:
+        """Make a table without rows.
+
+        Parameters
+        ----------
+        domain : Domain or None
+            How the columns of a CSV file are read that it declares; the others are text.
+        columns : list of str
+            Which columns it shall have.
+
+        Returns
+        -------
+        pyarrow.Table
+            Of the types that the batches have.
+        """
+        pyarrow = import_extra("pyarrow", "duckdb")
+        if self.format != "csv":
+            schema = self.dataset.schema
+            return pyarrow.schema([schema.field(name) for name in columns]).empty_table()
+        types = {} if domain is None else {name: unit for name, (unit, _) in readers(domain).items()}
+        return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in columns]).empty_table()
+
+    def tables(self, domain: Domain | None, columns: list[str]) -> Iterator[Any]:
+        """Read the rows, in order.
+
+        Parameters
+        ----------
+        domain : Domain or None
+            How to read the columns of a CSV file that it declares; the others are text.
+        columns : list of str
+            Which columns.
+
+        Yields
+        ------
+        pyarrow.Table
+            Rows.
+
+        Raises
+        ------
+        ValueError
+            If a row cannot be read; the error does not show it.
+        """
+        pyarrow = import_extra("pyarrow", "duckdb")
+        if self.format != "csv":
+            from skdp.engines._arrow import read_batches
+
+            yield from (pyarrow.Table.from_batches([batch]) for batch in read_batches(self.dataset, columns))
+            return
+        read = {} if domain is None else readers(domain)
+        for texts in text_batches(self.path, columns):
+            made = {name: read[name][1](texts[name]) if name in read else texts[name] for name in columns}
+            yield pyarrow.table(made)
+
+
+def write_file(tables: Iterable[Any], schema: Any, path: Path, form: str) -> None:
+    """Write a stream of tables.
+
+    Parameters
+    ----------
+    tables : iterable of pyarrow.Table
+        Of one schema, without dictionaries.
+    schema : pyarrow.Schema
+        The schema.
+    path : Path
+        The file, which is made anew.
+    form : str
+        ``"csv"``, ``"parquet"`` or ``"ipc"``.
+    """
+    if form == "csv":
+        write_csv(tables, schema, path)
+    elif form == "parquet":
+        write_tables(tables, schema, path)
+    else:
+        ipc = import_extra("pyarrow.ipc", "duckdb")
+        with ipc.new_file(str(path), schema) as writer:
+            for table in tables:
+                writer.write_table(table)

@@ -1,0 +1,298 @@
+"""What an unfinished release keeps, so that it can be taken up: its key, what it is of, and the parts that are drawn.
+
+The folder goes through these states, each of which is on the disk before the next one begins::
+
+    key, settings  ->  charged  ->  parts, one by one  ->  whole  ->  (no key)  ->  renamed, and no folder
+
+Nothing is drawn before it is charged, and a run that was killed between the charge and its record charges again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
+from skdp.engines._engine import import_extra
+from skdp.engines._files import written_beside
+from skdp.local import SecretKey
+from skdp.local._base import LocalTransformer
+
+_KEY_BYTES = 32
+
+
+class WorkingFolder:
+    """The folder of an unfinished release, beside its target; for its owner's eyes only.
+
+    Parameters
+    ----------
+    target : Path
+        The file that is to be written.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self.path = target.with_name(f"{target.name}.unfinished")
+        self.whole = self.path / "whole"
+        self._key = self.path / "key"
+        self._settings = self.path / "settings.json"
+        self._charged = self.path / "charged"
+
+    @classmethod
+    def start(cls, target: Path, settings: dict[str, Any], transformer: LocalTransformer) -> Self:
+        """Make the folder, with a fresh key or the number of the call of a seeded transformer.
+
+        Parameters
+        ----------
+        target : Path
+            The file that is to be written.
+        settings : dict
+            What the release is of.
+        transformer : LocalTransformer
+            Fitted.
+
+        Returns
+        -------
+        WorkingFolder
+            Nothing is charged yet.
+
+        Raises
+        ------
+        FileExistsError
+            If there is one.
+        """
+        folder = cls(target)
+        if folder.path.exists():
+            raise FileExistsError(
+                f"{folder.path} is of a run that did not finish: take it up with resume (--resume), or remove it and "
+                "start anew, which is one more release"
+            )
+        call = transformer._calls.advance()
+        with written_beside(folder.path) as beside:
+            beside.mkdir(mode=0o700)
+            key = SecretKey.generate() if transformer._seed is None else str(call).encode()
+            _write(beside / folder._key.name, key)
+            _write(beside / folder._settings.name, json.dumps(settings).encode())
+            _sync(beside)
+        _sync(target.parent)
+        return folder
+
+    @classmethod
+    def resume(cls, target: Path, settings: dict[str, Any]) -> Self:
+        """Open the folder of a run that did not finish.
+
+        Parameters
+        ----------
+        target : Path
+            The file that is to be written.
+        settings : dict
+            What the release is of.
+
+        Returns
+        -------
+        WorkingFolder
+            As the run left it.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        ValueError
+            If the run was of something else.
+        """
+        folder = cls(target)
+        if not folder._settings.is_file():
+            raise FileNotFoundError(f"there is nothing to resume: no unfinished run in {folder.path}")
+        try:
+            found = json.loads(folder._settings.read_bytes())
+        except ValueError:
+            found = {}
+        # Through JSON and back, as what was stored.
+        wanted = json.loads(json.dumps(settings))
+        other = [name for name in wanted if found.get(name) != wanted[name]]
+        if other:
+            raise ValueError(
+                f"the unfinished run in {folder.path} had another {', another '.join(other)}: resume it with what it "
+                "was started with, or remove it and start anew, which is one more release"
+            )
+        for half in folder.path.glob(".*.partial"):
+            half.unlink()
+        return folder
+
+    @classmethod
+    def tidy(cls, target: str | os.PathLike[str]) -> bool:
+        """Remove the folder of a run that was stopped after its target was there.
+
+        Parameters
+        ----------
+        target : str or path-like
+            The file that was to be written.
+
+        Returns
+        -------
+        bool
+            Whether there was one.
+        """
+        folder = cls(Path(target).absolute())
+        left = folder._settings.exists() and not (folder._key.exists() or folder.whole.exists())
+        if left and folder._target.exists():
+            folder.remove()
+            return True
+        return False
+
+    def coins(self, transformer: LocalTransformer) -> BatchCoins:
+        """Take up the coins of the release.
+
+        Parameters
+        ----------
+        transformer : LocalTransformer
+            Fitted.
+
+        Returns
+        -------
+        BatchCoins
+            They draw what they drew before, for the same rows at the same place.
+
+        Raises
+        ------
+        ValueError
+            If the key is damaged.
+        """
+        key = self._key.read_bytes() if self._key.is_file() else b""
+        if transformer._seed is not None and key.isdigit():
+            return SeededCoins(int(transformer._seed), int(key))
+        if transformer._seed is not None or len(key) != _KEY_BYTES:
+            raise ValueError(f"{self.path} has lost its key, and cannot be resumed: remove it")
+        return KeyedCoins(SecretKey(key))
+
+    def charge(self, transformer: LocalTransformer) -> None:
+        """Charge the ledger, unless that is recorded; a ledger in memory may be another one, and is charged again.
+
+        Parameters
+        ----------
+        transformer : LocalTransformer
+            Fitted.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not cover the release.
+        """
+        ledger = transformer._ledger
+        if ledger is not None and not (self._charged.exists() and ledger.path is not None):
+            ledger.charge(transformer.guarantee_, type(transformer).__name__)
+        if not self._charged.exists():
+            _write(self._charged, b"")
+            _sync(self.path)
+
+    def has(self, part: int) -> bool:
+        """Say whether a part is drawn.
+
+        Parameters
+        ----------
+        part : int
+            Its number.
+
+        Returns
+        -------
+        bool
+            True if its reports are stored.
+        """
+        return self._part(part).exists()
+
+    def read(self, part: int) -> Any:
+        """Read the reports of a part.
+
+        Parameters
+        ----------
+        part : int
+            Its number.
+
+        Returns
+        -------
+        pyarrow.Table
+            Reports.
+        """
+        ipc = import_extra("pyarrow.ipc", "duckdb")
+        with ipc.open_file(str(self._part(part))) as reader:
+            return reader.read_all()
+
+    def write(self, part: int, reports: Any) -> None:
+        """Store the reports of a part, whole or not at all.
+
+        Parameters
+        ----------
+        part : int
+            Its number.
+        reports : pyarrow.Table
+            Reports.
+        """
+        ipc = import_extra("pyarrow.ipc", "duckdb")
+        with written_beside(self._part(part)) as beside:
+            with ipc.new_file(str(beside), reports.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+                writer.write_table(reports)
+            _sync(beside)
+        _sync(self.path)
+
+    def _part(self, part: int) -> Path:
+        return self.path / f"{part:08d}.arrow"
+
+    @contextmanager
+    def written_whole(self) -> Iterator[Path]:
+        """Write all reports into a file of their own.
+
+        Yields
+        ------
+        Path
+            Where to write. It counts when it is complete.
+        """
+        with written_beside(self.whole) as beside:
+            yield beside
+            _sync(beside)
+        _sync(self.path)
+
+    def publish(self) -> None:
+        """Delete the key, move what is whole to its place, and remove the folder.
+
+        Raises
+        ------
+        FileExistsError
+            If something is there by now.
+        """
+        if self._target.exists():
+            raise FileExistsError(f"{self._target} exists already; a release is never overwritten")
+        self._key.unlink(missing_ok=True)
+        _sync(self.path)
+        self.whole.rename(self._target)
+        _sync(self._target.parent)
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder: what is in it can never be completed again."""
+        self._key.unlink(missing_ok=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a new file that only its owner can read, and wait until it is on the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if os.name == "nt" and path.is_dir():
+        return  # folders cannot be opened there
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

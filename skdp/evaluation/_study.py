@@ -1,0 +1,261 @@
+"""What the report studies: a table, its protected columns, and the models that are trained on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skdp.coding import is_missing
+from skdp.domain import Domain, Interval
+from skdp.local import RandomizedResponseEncoder
+
+PARAM_NAME = "columns__private__encoder__epsilon"
+"""Where `Study.model` has its epsilon."""
+
+_MOST_CATEGORIES = 50  # of more, the rare ones are one column: names of people would be a column each
+
+
+@dataclass(frozen=True)
+class Study:  # numpydoc ignore=PR02
+    """A table and the questions to ask of it; `Study.read` makes one.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The true rows: bins of protected columns by their labels, and whether the target is positive.
+    domain : Domain
+        What is declared: the protected columns and whatever else is to be synthesised.
+    columns : list of column names
+        The columns to protect together.
+    target : column name or None
+        What a classifier predicts.
+    sensitive : column name or None
+        The protected column whose groups are compared.
+    privileged : list of values
+        Its privileged values.
+    epsilons : list of float
+        The privacy losses to try.
+    random_state : int or None
+        None for secure coins.
+    n_jobs : int or None
+        Number of processes.
+    """
+
+    frame: pd.DataFrame
+    domain: Domain
+    columns: list[Any]
+    target: Any
+    sensitive: Any
+    privileged: list[Any]
+    epsilons: list[float]
+    random_state: int | None
+    n_jobs: int | None
+
+    @classmethod
+    def read(
+        cls,
+        frame: pd.DataFrame,
+        domain: Domain,
+        *,
+        columns: Sequence[Any] | None,
+        target: Any,
+        positive_label: Any,
+        sensitive: Any,
+        privileged: Any,
+        epsilons: Sequence[float],
+        random_state: int | None,
+        n_jobs: int | None,
+    ) -> Self:
+        """Check what the user gave, as `study_report` takes it.
+
+        Parameters
+        ----------
+        frame, domain, columns, target, positive_label, sensitive, privileged, epsilons, random_state, n_jobs : object
+            The parameters of `study_report`.
+
+        Returns
+        -------
+        Study
+            The study.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, a value is not declared, or options do not fit together.
+        """
+        columns = list(domain.columns if columns is None else columns)
+        if not epsilons or len(set(epsilons)) < len(epsilons):
+            raise ValueError(f"epsilons must be distinct, and at least one, got {list(epsilons)}")
+        absent = [name for name in (*domain.columns, *([] if target is None else [target])) if name not in frame]
+        if absent:
+            raise ValueError(f"the table has no columns {absent}; it has {frame.columns.to_list()}")
+        undeclared = [name for name in columns if name not in domain.columns]
+        if undeclared:
+            raise ValueError(f"the domain must declare the columns to protect; it lacks {undeclared}")
+        _check_roles(columns, target, sensitive)
+        frame, domain = _with_labels(frame, domain, [name for name in domain.columns if name != target], columns)
+        if target is not None:
+            frame = frame.assign(**{target: _positive(frame[target], positive_label)})
+            domain = Domain({name: domain[name] for name in domain.columns} | {target: [False, True]})
+        groups = [] if sensitive is None else _privileged(domain, sensitive, privileged)
+        return cls(frame, domain, columns, target, sensitive, groups, list(epsilons), random_state, n_jobs)
+
+    @property
+    def protected(self) -> Domain:  # numpydoc ignore=RT01
+        """The domain of the columns to protect."""
+        return self.domain.select(self.columns)
+
+    @property
+    def features(self) -> pd.DataFrame:  # numpydoc ignore=RT01
+        """All columns but the target."""
+        return self.frame if self.target is None else self.frame.drop(columns=[self.target])
+
+    @property
+    def y(self) -> pd.Series:  # numpydoc ignore=RT01
+        """Whether the target is positive."""
+        return self.frame[self.target]
+
+    @property
+    def names(self) -> str:  # numpydoc ignore=RT01
+        """What the protected columns are called together."""
+        return " × ".join(map(str, self.columns))
+
+    @property
+    def example(self) -> float:  # numpydoc ignore=RT01
+        """The epsilon that figures of a single release show: the one nearest to 1."""
+        return min(self.epsilons, key=lambda epsilon: abs(np.log(epsilon)))
+
+    def seed(self, *key: int) -> int | None:
+        """Return a seed that no other part of the study has.
+
+        Parameters
+        ----------
+        *key : int
+            Which part.
+
+        Returns
+        -------
+        int or None
+            The seed; None for secure coins.
+        """
+        if self.random_state is None:
+            return None
+        # With its length, as NumPy takes trailing zeros for nothing.
+        return int(np.random.SeedSequence([self.random_state, len(key), *key]).generate_state(1)[0])
+
+    def encoder(self, epsilon: float, *key: int) -> RandomizedResponseEncoder:
+        """Make a fitted encoder of the protected columns.
+
+        Parameters
+        ----------
+        epsilon : float
+            The privacy loss.
+        *key : int
+            Which part of the study wants coins.
+
+        Returns
+        -------
+        RandomizedResponseEncoder
+            The encoder.
+        """
+        seed = self.seed(*key, self.epsilons.index(epsilon))
+        encoder = RandomizedResponseEncoder(epsilon, strategy="joint", categories=self.protected, random_state=seed)
+        return encoder.fit(self.frame[self.columns])
+
+    def model(self, classifier: BaseEstimator | None = None, *, protected: str) -> Pipeline:
+        """Make a classifier of all columns.
+
+        Parameters
+        ----------
+        classifier : classifier, optional
+            The last step; it is cloned. By default logistic regression.
+        protected : {"reported", "left out", "as they are"}
+            How the protected columns are used.
+
+        Returns
+        -------
+        Pipeline
+            The model, not fitted.
+        """
+        one_hot = OneHotEncoder(
+            handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, sparse_output=False
+        )
+        numbers = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
+        apart = [] if protected == "as they are" else self.columns
+        parts: list[Any] = [
+            ("numbers", numbers, _Others(apart, dtype_include="number")),
+            ("categories", one_hot, _Others(apart, dtype_exclude="number")),
+        ]
+        if protected == "reported":
+            encoder = RandomizedResponseEncoder(strategy="joint", categories=self.protected)
+            known = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            parts.insert(0, ("private", Pipeline([("encoder", encoder), ("one_hot", known)]), self.columns))
+        last = LogisticRegression(max_iter=1000) if classifier is None else clone(classifier)
+        return Pipeline([("columns", ColumnTransformer(parts, remainder="drop")), ("classifier", last)])
+
+
+class _Others:
+    """Select columns by dtype, as `make_column_selector` does, but never a protected one."""
+
+    def __init__(self, protected: list[Any], **dtypes: str) -> None:
+        self._protected = protected
+        self._select = make_column_selector(**dtypes)
+
+    def __call__(self, frame: pd.DataFrame) -> list[Any]:
+        return [name for name in self._select(frame) if name not in self._protected]
+
+
+def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
+    if target in columns:
+        raise ValueError(f"the target {target!r} cannot be one of the protected columns {columns}")
+    if sensitive is not None and target is None:
+        raise ValueError("sensitive needs target: fairness is about predictions of it")
+    if sensitive is not None and sensitive not in columns:
+        raise ValueError(f"sensitive must be one of the protected columns {columns}, got {sensitive!r}")
+
+
+def _with_labels(
+    frame: pd.DataFrame, domain: Domain, names: list[Any], protected: list[Any]
+) -> tuple[pd.DataFrame, Domain]:
+    """Check that all values are declared, and call the bins of protected columns by their labels."""
+    domain = domain.select(names)
+    codes = domain.encode([frame[name] for name in names])
+    labelled: dict[Any, pd.Series] = {}
+    for name, size, column in zip(names, domain.sizes, codes, strict=True):
+        if column.max(initial=0) == size:
+            raise ValueError(f"column {name!r} holds a value, or a missing one, that the domain does not declare")
+        if name in protected and isinstance(domain[name], Interval):
+            labels = pd.Series(list(domain[name].labels), name=name)
+            labelled[name] = labels.take(column.astype(np.intp)).set_axis(frame.index)
+    declared = {name: list(domain[name].labels) if name in labelled else domain[name] for name in names}
+    return frame.assign(**labelled), Domain(declared)
+
+
+def _positive(column: pd.Series, label: Any) -> pd.Series:
+    """Tell which rows have the positive label."""
+    if column.isna().any():
+        raise ValueError(f"column {column.name!r}, the target, has missing values; leave these rows out")
+    positive = column.isin([label])
+    if positive.value_counts().reindex([True, False], fill_value=0).min() < 2:
+        raise ValueError(f"the target {column.name!r} must hold positive_label in at least two rows, and not in two")
+    return positive
+
+
+def _privileged(domain: Domain, sensitive: Any, privileged: Any) -> list[Any]:
+    values = list(privileged) if isinstance(privileged, list | tuple | set) else [privileged]
+    labels = list(domain[sensitive].labels)
+    if any(is_missing(value) or value not in labels for value in values) or len(set(values)) >= len(labels):
+        raise ValueError(
+            f"privileged must be some of the declared values of {sensitive!r}, and not all of them; these are {labels}"
+        )
+    return values

@@ -1,0 +1,238 @@
+"""The report of any table: run the studies, write the page and the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+from skdp.domain import Domain
+from skdp.evaluation import _page as html
+from skdp.evaluation._count_study import count_study
+from skdp.evaluation._sections import counts_section, scope_section
+from skdp.evaluation._sections_models import accuracy_section, audit_table, fairness_section
+from skdp.evaluation._sections_releases import leakage_section, leakage_table, synthesis_section
+from skdp.evaluation._study import Study
+from skdp.evaluation._study_models import fairness_audits, model_scores
+from skdp.evaluation._study_releases import attack_releases, attacked_column, synthesize
+
+_CLASSIFIERS = {
+    "logistic regression": LogisticRegression(max_iter=1000),
+    "gradient boosting": HistGradientBoostingClassifier(random_state=0),
+}
+_COMPARES_WITH_TRUTH = (
+    "This page compares estimates with true values in order to show the cost of privacy. The page and its tables are "
+    "therefore not private: do not publish them for data that nobody but you may see."
+)
+Tables = dict[str, pd.DataFrame]
+
+
+def study_report(
+    frame: pd.DataFrame,
+    domain: Domain,
+    out: Path,
+    *,
+    source: str,
+    columns: Sequence[Any] | None = None,
+    target: Any = None,
+    positive_label: Any = None,
+    sensitive: Any = None,
+    privileged: Any = None,
+    epsilons: Sequence[float],
+    repeats: int = 500,
+    model_repeats: int = 5,
+    delta: float = 1e-9,
+    classifiers: Mapping[str, BaseEstimator] | None = None,
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    notes: Sequence[str] = (),
+    remarks: Sequence[str] = (),
+    progress: Callable[[int], Any] | None = None,
+) -> Path:
+    """Study what privacy costs on a table, and write the report: counts, accuracy, fairness, leakage, synthesis.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The true rows.
+    domain : Domain
+        The declared columns: those to protect, and whatever else is to be synthesised.
+    out : Path
+        The folder to write to; made if it is not there.
+    source : str
+        What to call the data.
+    columns : list of column names, optional
+        The columns whose values are randomised together. By default all of the domain.
+    target : column name, optional
+        What classifiers predict, from all other columns. Without it, there is nothing on accuracy and fairness.
+    positive_label : label, optional
+        The favourable label of the target; any other is not.
+    sensitive : column name, optional
+        The protected column whose groups are compared. Without it, there is nothing on fairness.
+    privileged : value or list of values, optional
+        Its privileged values; of bins, their labels.
+    epsilons : sequence of float
+        The privacy losses to try.
+    repeats : int, default=500
+        Releases of the counts for each epsilon.
+    model_repeats : int, default=5
+        Splits into training and test rows for the classifiers.
+    delta : float, default=1e-9
+        The failure probability of the synthetic rows.
+    classifiers : mapping of name to classifier, optional
+        What to train. By default logistic regression and gradient boosting.
+    random_state : int, optional
+        None for secure coins; an int makes the report reproducible.
+    n_jobs : int, optional
+        Number of processes.
+    notes : sequence of str, default=()
+        Further notes at the top of the page.
+    remarks : sequence of str, default=()
+        Further remarks on what is protected.
+    progress : callable, optional
+        Called with the number of steps, returns something to call after each step.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing, or aif360 for fairness.
+    ValueError
+        If a column is missing, a value is not declared, or options do not fit together. Nothing is written then.
+
+    Notes
+    -----
+    **Privacy.** The report compares with the truth: it is not protected.
+
+    Besides the page, ``index.html``, the folder has its numbers as CSV files. Figures of a single release show the
+    epsilon that is nearest to 1.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> people = pd.DataFrame({"sex": ["Female", "Male", "Male"] * 100, "shoes": [38, 42, 43, 39, 41, 42] * 50})
+    >>> with TemporaryDirectory() as folder:
+    ...     page = study_report(people, Domain({"sex": ["Female", "Male"]}), Path(folder), source="a small table",
+    ...                         epsilons=[1.0], repeats=3, random_state=0)
+    ...     sorted(path.name for path in page.parent.iterdir())
+    ['carriers.csv', 'count_errors.csv', 'index.html', 'leakage.csv', 'release_counts.csv', 'synthesis.csv']
+    """
+    study = Study.read(
+        frame,
+        domain,
+        columns=columns,
+        target=target,
+        positive_label=positive_label,
+        sensitive=sensitive,
+        privileged=privileged,
+        epsilons=epsilons,
+        random_state=random_state,
+        n_jobs=n_jobs,
+    )
+    models = _CLASSIFIERS if classifiers is None else classifiers
+    advance = progress(_steps(study, repeats, models)) if progress else lambda: None
+    counts = count_study(
+        study.frame[study.columns],
+        study.protected,
+        epsilons=epsilons,
+        repeats=repeats,
+        random_state=study.seed(0),
+        advance=advance,
+    )
+    tables: Tables = {"release_counts": counts.releases.reset_index(), "count_errors": counts.summary()}
+    size = study.protected.size
+    intro = (
+        f"{len(frame):,} records, {size} cells ({study.names}). The protected columns of a record are randomised "
+        f"together before they leave their owner: with probability e^ε / (e^ε + {size - 1}) the cell is reported as it "
+        "is, otherwise as one of the others (randomised response). The server sees reports only, estimates the counts "
+        "from them, and trains and uses its models on them."
+    )
+    parts = [
+        html.paragraph(_COMPARES_WITH_TRUTH, "note warn"),
+        *(html.paragraph(note, "note") for note in notes),
+        html.paragraph(intro),
+        *counts_section(counts, study.example),
+        *_model_parts(study, models, model_repeats, positive_label, tables, advance),
+        *_leakage_parts(study, tables, advance),
+        *_synthesis_parts(study, delta, tables, advance),
+        *scope_section(study, repeats, delta, remarks),
+    ]
+    lead = f"Differential privacy on {source}, by epsilon: counts, accuracy, fairness, leakage, synthetic rows."
+    return _write(out, f"What privacy costs: {study.names}", lead, parts, tables, random_state)
+
+
+def _model_parts(
+    study: Study,
+    models: Mapping[str, BaseEstimator],
+    repeats: int,
+    positive_label: Any,
+    tables: Tables,
+    advance: Callable[[], Any],
+) -> list[str]:
+    if study.target is None:
+        return [
+            html.heading("Accuracy and fairness"),
+            html.paragraph("Left out: --target and --positive name what a classifier is to predict.", "note"),
+        ]
+    scores = model_scores(study, models, repeats, advance)
+    grouped = scores.groupby(["classifier", "setting", "metric"], sort=False)["value"]
+    tables["model_scores"] = grouped.agg(["mean", "std", "count"]).reset_index()
+    parts = accuracy_section(study, scores, positive_label)
+    if study.sensitive is None:
+        missing = "Left out: --sensitive and --privileged name the groups to compare."
+        return [*parts, html.heading("Fairness"), html.paragraph(missing, "note")]
+    audits = fairness_audits(study)
+    advance()
+    tables["fairness_audits"] = audit_table(audits)
+    return [*parts, *fairness_section(study, scores, audits)]
+
+
+def _leakage_parts(study: Study, tables: Tables, advance: Callable[[], Any]) -> list[str]:
+    column = attacked_column(study)
+    if column is None:
+        return [html.heading("Leakage"), html.paragraph("Left out: no protected column has several values.", "note")]
+    results = attack_releases(study, advance)
+    tables["leakage"] = leakage_table(results)
+    tables["carriers"] = pd.concat({epsilon: found.carriers for epsilon, found in results.items()}, names=["epsilon"])
+    tables["carriers"] = tables["carriers"].reset_index()
+    return leakage_section(study, results, column)
+
+
+def _synthesis_parts(study: Study, delta: float, tables: Tables, advance: Callable[[], Any]) -> list[str]:
+    synthesis = synthesize(study, delta, advance)
+    tables["synthesis"] = synthesis.curve[["epsilon", "metric", "value"]]
+    return synthesis_section(study, synthesis, delta)
+
+
+def _steps(study: Study, repeats: int, models: Mapping[str, BaseEstimator]) -> int:
+    """Count the steps of the progress bar."""
+    n = len(study.epsilons)
+    steps = n * repeats + n
+    if attacked_column(study) is not None:
+        steps += n
+    if study.target is not None:
+        steps += len(models) * (n + 1)
+    return steps + (study.sensitive is not None)
+
+
+def _write(
+    out: Path, title: str, lead: str, parts: Sequence[str], tables: Mapping[str, pd.DataFrame], random_state: int | None
+) -> Path:
+    out.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        table.to_csv(out / f"{name}.csv", index=False)
+    files = ", ".join(f"{name}.csv" for name in tables)
+    seed = "" if random_state is None else f" --seed {random_state}"
+    footer = f"Made by skdp report{seed}. The same numbers: {files}."
+    page = out / "index.html"
+    page.write_text(html.page(title, lead, parts, footer), encoding="utf-8")
+    return page

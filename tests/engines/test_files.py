@@ -1,0 +1,547 @@
+"""Files in, files out; and runs that are stopped on the way."""
+
+import datetime
+import os
+import stat
+import sys
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from skdp import (
+    BudgetExceeded,
+    Domain,
+    Interval,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.engines import _files_privatize, estimate_file, privatize, privatize_file
+from skdp.engines._coins import KeyedCoins, Place
+from skdp.engines._release import Release
+from skdp.local import FrequencyOracleEncoder, HadamardResponseEncoder, LocalHashingEncoder, OnFitOnly, SecretKey
+
+DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
+FORMATS = ["csv", "parquet", "arrow"]
+PART = 4096
+
+
+def encoder(**params):
+    return RandomizedResponseEncoder(**{"epsilon": 1.0, "categories": DOMAIN, "random_state": 0} | params)
+
+
+def write(table, path):
+    if path.suffix == ".csv":
+        table.to_pandas().to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=3_000)
+    else:
+        feather.write_feather(table, path, chunksize=1_700, compression="lz4")
+    return path
+
+
+def read(path):
+    if path.suffix == ".csv":
+        return pa.Table.from_pandas(pd.read_csv(path, dtype={"size": "Int64"}), preserve_index=False)
+    return pq.read_table(path) if path.suffix == ".parquet" else feather.read_table(path)
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch):
+    monkeypatch.setattr(_files_privatize, "batch_rows", lambda width: PART)
+
+
+@pytest.fixture
+def source(people, tmp_path):
+    return write(people, tmp_path / "in.parquet")
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "out.parquet"
+
+
+class StoppedBar:
+    """Stops the run after so many parts."""
+
+    def __init__(self, parts):
+        self.parts = parts
+
+    def __call__(self, total):
+        return self
+
+    def update(self, rows):
+        self.parts -= 1
+        if self.parts == 0:
+            raise KeyboardInterrupt
+
+    def close(self):
+        pass
+
+
+def stop(source, target, transformer, *, parts=2, **options):
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, transformer, progress=StoppedBar(parts), **options)
+    return target.with_name(f"{target.name}.unfinished")
+
+
+# Formats
+
+
+@pytest.mark.parametrize("before", FORMATS)
+@pytest.mark.parametrize("after", FORMATS)
+def test_the_reports_are_those_of_memory_in_every_format(people, tmp_path, before, after):
+    source = write(people, tmp_path / f"in.{before}")
+    found = privatize_file(source, tmp_path / f"out.{after}", encoder(), keep=["number"])
+    expected = privatize(people, encoder(), keep=["number"]).to_pydict()
+    if before == "csv" and after != "csv":  # what is kept is text
+        expected["number"] = [str(number) for number in expected["number"]]
+    table = read(found)
+    assert table.to_pydict() == expected
+    assert table.schema.field("size").type == pa.int64()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, found.name])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        encoder,
+        lambda: encoder(strategy="joint"),
+        lambda: encoder(strategy="sample"),
+        lambda: UnaryEncodingTransformer(categories=DOMAIN, random_state=0),
+        lambda: UnaryEncodingTransformer(categories=DOMAIN, random_state=0, output="unbiased"),
+        lambda: SubsetSelectionEncoder(categories=DOMAIN, random_state=0),
+        lambda: LocalHashingEncoder(categories=DOMAIN, random_state=0),
+        lambda: HadamardResponseEncoder(categories=DOMAIN, random_state=0),
+        lambda: FrequencyOracleEncoder(categories=DOMAIN, random_state=0, strategy="sample"),
+    ],
+)
+def test_estimates_are_those_of_memory(people, source, tmp_path, form, make):
+    reports = privatize_file(source, tmp_path / f"out.{form}", make(), keep=["number"])
+    fitted = make()
+    expected = fitted.estimate_counts(privatize(people, fitted))
+    found = estimate_file(reports, make(), target=tmp_path / f"counts.{form}")
+    pd.testing.assert_frame_equal(found, expected)
+    if form != "csv":
+        assert read(tmp_path / f"counts.{form}")["count"].to_pylist() == expected["count"].tolist()
+    else:
+        assert pd.read_csv(tmp_path / "counts.csv")["count"].to_numpy() == pytest.approx(expected["count"].to_numpy())
+
+
+def test_other_files_are_refused(source, target, tmp_path):
+    for bad in ("in.txt", "in"):
+        (tmp_path / bad).write_text("color,size\n")
+        with pytest.raises(ValueError, match=r"must end in one of \.csv"):
+            privatize_file(tmp_path / bad, target, encoder())
+        with pytest.raises(ValueError, match=r"must end in one of \.csv"):
+            privatize_file(source, tmp_path / f"out{bad}", encoder())
+    for form, kind in {"parquet": "Parquet", "arrow": "Arrow"}.items():
+        (tmp_path / f"bad.{form}").write_bytes(b"SECRET")
+        with pytest.raises(ValueError, match=f"is no {kind} file"):
+            privatize_file(tmp_path / f"bad.{form}", target, encoder())
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        privatize_file(tmp_path / "none.csv", target, encoder())
+    target.touch()
+    with pytest.raises(FileExistsError, match="never overwritten"):
+        privatize_file(source, target, encoder())
+
+
+def test_wrong_parameters_are_refused_before_anything_is_made(source, target, tmp_path):
+    wrong = {
+        "resume must be True": {"resume": 1},
+        "lacks the columns": {"keep": ["none"]},
+        "keep must be a list": {"keep": "number"},
+        "keep must name distinct": {"keep": ["number", "number"]},
+        "keep must not name": {"keep": ["size"]},
+    }
+    for text, options in wrong.items():
+        with pytest.raises((TypeError, ValueError), match=text):
+            privatize_file(source, target, encoder(), **options)
+    with pytest.raises(TypeError, match="OnFitOnly"):
+        privatize_file(source, target, OnFitOnly(encoder()))
+    with pytest.raises(TypeError, match="target must be"):
+        privatize_file(source, None, encoder())
+    with pytest.raises(ValueError, match="lacks the columns"):
+        privatize_file(source, target, encoder(categories={"taste": ["x", "y"]}))
+    with pytest.raises(ValueError, match="declared by name"):
+        privatize_file(write(pa.table({"a": ["x"]}), tmp_path / "in.csv"), target, RandomizedResponseEncoder())
+    write(pa.table({"color": ["red"], "size": [0], "list": [[1]]}), tmp_path / "nested.parquet")
+    with pytest.raises(ValueError, match=r"'list' is of type list.*CSV file cannot hold"):
+        privatize_file(tmp_path / "nested.parquet", tmp_path / "out.csv", encoder(), keep=["list"])
+    assert not list(tmp_path.glob("*out*"))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_rows_give_no_reports(people, tmp_path, form):
+    source = write(people.slice(0, 0), tmp_path / f"in.{form}")
+    found = privatize_file(source, tmp_path / "out.parquet", encoder(), keep=["number"])
+    assert read(found).column_names == ["color", "size", "number"]
+    assert read(found).num_rows == 0
+    with pytest.raises(ValueError, match="0 sample"):
+        estimate_file(found, encoder())
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_dictionaries_that_differ_between_batches(tmp_path, form):
+    values = [*["a"] * 5_000, *["b"] * 5_000]
+    tables = [pa.table({"d": pa.array(part).dictionary_encode(), "k": pa.array(part).dictionary_encode()})
+              for part in (values[:5_000], values[5_000:])]  # fmt: skip
+    with pq.ParquetWriter(tmp_path / "in.parquet", tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+    make = {"categories": {"d": ["a", "b", "c"]}, "random_state": 0}
+    found = read(
+        privatize_file(
+            tmp_path / "in.parquet", tmp_path / f"out.{form}", RandomizedResponseEncoder(50.0, **make), keep=["k"]
+        )
+    )
+    assert found["d"].to_pylist() == found["k"].to_pylist() == values
+
+
+# CSV
+
+
+CSV = Domain(
+    {
+        "age": Interval(0, 100, bins=10),
+        "grade": [1, 2, None],
+        "score": [1, 2.5],
+        "left": [True, False, None],
+        "word": ["None", "007", "x", ""],
+        "day": Interval(datetime.date(2000, 1, 1), datetime.date(2004, 1, 1), bins=4, missing=True),
+        "at": [datetime.datetime(2000, 4, 1, 8, 30), None],
+    }
+)
+ROWS = [
+    "40,1,1,True,007,2001-12-31,2000-04-01T08:30",
+    "40.5,,2.5,,None,NA,",
+    "100,2.0,1.0,false,x,20040101,2000-04-01 08:30:00",
+    "0,NA,1,FALSE,,2000-01-01T12:00,",
+]
+CODES = [[4, 4, 9, 0], [0, 2, 1, 2], [0, 1, 0, 0], [0, 2, 1, 1], [1, 0, 2, 3], [1, 4, 3, 0], [0, 1, 0, 1]]
+
+
+def write_csv(path, rows=ROWS):
+    path.write_text("\n".join([",".join(CSV.columns), *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_the_text_of_csv_is_read_by_the_domain(tmp_path):
+    """With so large an epsilon, the reports are the truth."""
+    for form in FORMATS:
+        fitted = RandomizedResponseEncoder(400.0, categories=CSV, random_state=0)
+        found = privatize_file(write_csv(tmp_path / "in.csv"), tmp_path / f"out.{form}", fitted)
+        again = privatize_file(
+            found, tmp_path / f"again.{form}", RandomizedResponseEncoder(400.0, categories=CSV, random_state=0)
+        )
+        assert read(again).equals(read(found))
+        counts = estimate_file(again, fitted)["count"].round().astype(int).tolist()
+        assert counts == [
+            codes.count(code) for codes, size in zip(CODES, CSV.sizes, strict=True) for code in range(size)
+        ]
+    assert (tmp_path / "out.csv").read_text().splitlines()[:2] == [
+        "age,grade,score,left,word,day,at",
+        '45,1,1,true,"007",2001-07-02,"2000-04-01T08:30:00"',
+    ]
+
+
+def test_no_type_depends_on_the_rows(tmp_path):
+    schemas = []
+    for name, rows in {"none": [], "one": ROWS[:1], "two": ROWS[1:2], "all": ROWS}.items():
+        source = write_csv(tmp_path / f"{name}.csv", rows)
+        fitted = RandomizedResponseEncoder(1.0, categories=CSV, random_state=0)
+        schemas.append(read(privatize_file(source, tmp_path / f"{name}.parquet", fitted)).schema)
+    assert all(schema.equals(schemas[0]) for schema in schemas)
+    assert schemas[0].field("grade").type == pa.int64()
+
+
+def test_no_row_changes_how_another_one_is_read(tmp_path):
+    """A word among numbers is one undeclared value, and the others stay what they are."""
+    numbers = ["1", "2"] * 50
+    domain = Domain({"n": [1, 2], "other": ["x", "y"]})
+    rows = [f"{number},x" for number in [*numbers, "SECRET", "1_0", "nan ", "1e999"]]
+    (tmp_path / "in.csv").write_text("\n".join(["n,other", *rows]), encoding="utf-8")
+    fitted = RandomizedResponseEncoder(400.0, categories=domain, random_state=0, handle_unknown="uniform")
+    found = read(privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", fitted))
+    assert found["n"].to_pylist()[:100] == [1, 2] * 50
+    assert set(found["n"].to_pylist()[100:]) <= {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ("SECRET,1,1,True,x,,", "column 'age' holds a value"),
+        ("nan,1,1,True,x,,", "column 'age' holds a value"),
+        ("1,SECRET,1,True,x,,", "column 'grade' holds a value"),  # which declares missing
+        ("1,1,1,SECRET,x,,", "neither true nor false"),
+        ("1,1,1,True,SECRET,,", "column 'word' holds a value"),
+        ("1,1,1,True,x,SECRET,", "column 'day' holds text that is no ISO 8601"),
+        ("1,1,1,True,x,,2000-04-01T08:30Z", "time zone"),
+        ("1,SECRET", "is no CSV file"),
+        ("1,1,1,True,x,,,SECRET", "is no CSV file"),
+    ],
+)
+def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text):
+    source = write_csv(tmp_path / "in.csv", [*ROWS * 2_000, row])
+    with pytest.raises(ValueError, match=text) as caught:
+        privatize_file(source, tmp_path / "out.csv", RandomizedResponseEncoder(categories=CSV))
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path):
+    for content in (b"", b"\xff\xfe\x00", b"word,word\nx,x\n", b'"word\nSECRET'):
+        (tmp_path / "in.csv").write_bytes(content)
+        with pytest.raises(ValueError, match=r"header|same name") as caught:
+            privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", encoder())
+        assert "SECRET" not in str(caught.value)
+    (tmp_path / "in.csv").write_bytes(b"SECRET,0\nred,1\n")
+    for run in (lambda *paths: privatize_file(*paths, encoder()), lambda path, _: estimate_file(path, encoder())):
+        with pytest.raises(ValueError, match=r"columns \['color', 'size'\]") as caught:
+            run(tmp_path / "in.csv", tmp_path / "out.csv")
+        assert "SECRET" not in str(caught.value)
+    (tmp_path / "in.csv").write_bytes(b"color,size\nred,\xff0\n")
+    with pytest.raises(ValueError, match="UTF-8"):
+        privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", encoder())
+
+
+def test_numbers_that_text_would_round_are_refused(tmp_path):
+    (tmp_path / "in.csv").write_text("id\n1\n")
+    with pytest.raises(ValueError, match=r"2\*\*53"):
+        privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", encoder(categories={"id": [1, 1 << 53]}))
+
+
+def test_strange_names_and_values_come_back_from_csv(tmp_path):
+    domain = Domain({'a,"b': ['x,"y', "line\nbreak", "ü", None], "c": ["", None]})
+    for columns in (domain.columns, domain.columns[:1]):
+        chosen = domain.select(columns)
+        rows = pa.table({name: [chosen[name].values[row % len(chosen[name])] for row in range(8)] for name in columns})
+        pq.write_table(rows, tmp_path / "in.parquet")
+        make = {"categories": chosen, "random_state": 0}
+        found = privatize_file(
+            tmp_path / "in.parquet", tmp_path / f"{len(columns)}.csv", RandomizedResponseEncoder(400.0, **make)
+        )
+        counts = estimate_file(found, RandomizedResponseEncoder(400.0, **make))["count"]
+        assert counts.round().tolist() == [8 / len(chosen[name]) for name in columns for _ in chosen[name].values]
+
+
+# Refusals
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
+    (tmp_path / "in.csv").write_text("color,size\nred,1\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    runs = (lambda path: privatize_file(path, tmp_path / "out.csv", encoder()), lambda p: estimate_file(p, encoder()))
+    for run in runs:
+        with pytest.raises(ImportError, match=r"skdp\[duckdb\]"):
+            run(tmp_path / "in.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_unseen_value_leaves_nothing_but_its_charge(tmp_path, form):
+    strange = pa.table({"color": ["red"] * 19_999 + ["SECRET"], "size": [0] * 20_000})
+    source = write(strange, tmp_path / f"in.{form}")
+    ledger = PrivacyLedger(epsilon=1.5)
+    with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
+        privatize_file(source, tmp_path / f"out.{form}", encoder(ledger=ledger))
+    assert "SECRET" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+    assert len(ledger.report()) == 1
+
+
+def test_strangers_among_reports_are_refused(source, target, tmp_path):
+    strange = write(pa.table({"color": ["red", "SECRET"], "size": [0, 0]}), tmp_path / "strange.csv")
+    with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
+        estimate_file(strange, encoder())
+    assert "SECRET" not in str(caught.value)
+    bits = UnaryEncodingTransformer(categories={"size": [0, 1]})
+    write(pa.table({"size_0": ["1", "SECRET"], "size_1": [0, 0]}), tmp_path / "bits.csv")
+    with pytest.raises(ValueError, match="'size_0' holds something else than numbers") as caught:
+        estimate_file(tmp_path / "bits.csv", bits)
+    assert "SECRET" not in str(caught.value)
+    with pytest.raises(ValueError, match="lacks the columns"):
+        estimate_file(source, bits)
+    with pytest.raises(FileExistsError):
+        estimate_file(strange, encoder(), target=strange)
+
+
+def test_without_budget_nothing_is_read_or_left(source, target):
+    with pytest.raises(BudgetExceeded):
+        privatize_file(source, target, encoder(ledger=PrivacyLedger(epsilon=0.5)), progress=StoppedBar(1))
+    assert [path.name for path in target.parent.iterdir()] == [source.name]
+
+
+# Runs that are stopped
+
+
+def test_a_stopped_run_keeps_its_secrets_to_its_owner(source, target):
+    folder = stop(source, target, encoder(random_state=None))
+    assert not target.exists()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    key = folder / "key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert len(key.read_bytes()) == 32
+    privatize_file(source, target, encoder(random_state=None), resume=True)
+    assert sorted(path.name for path in target.parent.iterdir()) == ["in.parquet", "out.parquet"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_resumed_run_reports_each_row_once_and_as_its_key_says(people, tmp_path, form):
+    source, target = write(people, tmp_path / "in.parquet"), tmp_path / f"out.{form}"
+    fitted = encoder(random_state=None)
+    folder = stop(source, target, fitted, keep=["number"])
+    stored = sorted(folder.glob("0*.arrow"))
+    assert len(stored) >= 2
+    early = feather.read_table(stored[0]).to_pydict()
+    coins = KeyedCoins(SecretKey((folder / "key").read_bytes()))
+    stored[1].unlink()  # as if it had not been completed
+    privatize_file(source, target, encoder(random_state=None), keep=["number"], resume=True)
+    found = read(target).to_pydict()
+    assert {name: values[:PART] for name, values in found.items()} == early
+    assert found["number"] == list(range(people.num_rows))
+    release = Release(fitted, ["number"], coins)
+    parts = [release(people.slice(first, PART), Place(None, first)) for first in range(0, people.num_rows, PART)]
+    assert found == pa.concat_tables(parts).to_pydict()
+
+
+def test_what_is_stored_is_not_drawn_again(source, target, monkeypatch):
+    folder = stop(source, target, encoder(random_state=None))
+    for part in (1, 3):
+        (folder / f"{part:08d}.arrow").unlink(missing_ok=True)
+    stored = {int(path.stem) for path in folder.glob("0*.arrow")}
+    assert 0 in stored
+    drawn = []
+    draw = KeyedCoins.draw
+    monkeypatch.setattr(KeyedCoins, "draw", lambda *args: drawn.append((args[3].first, len(args[2][0]))) or draw(*args))
+    privatize_file(source, target, encoder(random_state=None), resume=True)
+    parts = [first // PART for first, rows in drawn if rows > 1]  # the rehearsal draws for a made-up row
+    assert sorted(parts) == sorted({0, 1, 2, 3, 4} - stored)
+
+
+def test_a_seeded_run_is_the_same_however_often_it_is_stopped(people, source, target):
+    fitted = encoder().fit(people.select(["color", "size"]))
+    stop(source, target, fitted)
+    for _ in range(2):
+        stop(source, target, fitted, parts=4, resume=True)
+    privatize_file(source, target, fitted, resume=True)
+    assert read(target).to_pydict() == privatize(people, encoder()).to_pydict()
+
+
+def test_a_second_run_is_a_second_release(people, source, target, tmp_path):
+    fitted = encoder().fit(people.select(["color", "size"]))
+    first, second = (read(privatize_file(source, tmp_path / f"{n}.parquet", fitted)) for n in (1, 2))
+    assert first.to_pydict() != second.to_pydict()
+
+
+def test_a_stopped_run_is_not_taken_for_a_new_one_nor_a_new_one_for_a_stopped_one(source, target):
+    with pytest.raises(FileNotFoundError, match="nothing to resume"):
+        privatize_file(source, target, encoder(), resume=True)
+    stop(source, target, encoder())
+    ledger = PrivacyLedger(epsilon=1)
+    with pytest.raises(FileExistsError, match=r"--resume.*or remove it"):
+        privatize_file(source, target, encoder(ledger=ledger))
+    assert ledger.spent.epsilon == 0
+
+
+def test_all_else_must_be_as_it_was(people, source, target, tmp_path):
+    folder = stop(source, target, encoder())
+    other = {"color": ["red", "blue", "green", "unused", None], "size": [0, 1, 2, 3]}
+    others = {
+        "another transformer": {"transformer": encoder(epsilon=1.5)},
+        "another transformer, another seed": {"transformer": encoder(handle_unknown="uniform", random_state=None)},
+        "another seed": {"transformer": encoder(random_state=1)},
+        "another domain": {"transformer": encoder(categories=other)},
+        "another ledger": {"transformer": encoder(ledger=PrivacyLedger(tmp_path / "ledger", epsilon=1))},
+        "another list of kept columns": {"keep": ["number"]},
+    }
+    before = sorted(path.name for path in folder.iterdir())
+    for text, options in others.items():
+        with pytest.raises(ValueError, match=text):
+            privatize_file(source, target, **{"transformer": encoder()} | options, resume=True)
+    assert PrivacyLedger(tmp_path / "ledger").spent.epsilon == 0
+    state = source.stat()
+    changes = [
+        lambda: os.utime(source, ns=(state.st_atime_ns, state.st_mtime_ns + 1)),
+        lambda: write(people.slice(1), source),
+        lambda: write(people.rename_columns(["color", "size", "count"]), source),
+    ]
+    for change in changes:
+        change()
+        with pytest.raises(ValueError, match="another input file"):
+            privatize_file(source, target, encoder(), resume=True)
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_damaged_folder_is_no_release(source, target):
+    folder = stop(source, target, encoder(random_state=None))
+    (folder / "key").write_bytes(b"")
+    with pytest.raises(ValueError, match="lost its key"):
+        privatize_file(source, target, encoder(random_state=None), resume=True)
+    (folder / "settings.json").write_bytes(b"{")
+    with pytest.raises(ValueError, match="had another"):
+        privatize_file(source, target, encoder(random_state=None), resume=True)
+    assert not target.exists()
+
+
+def test_a_ledger_in_a_file_is_charged_once(source, target, tmp_path):
+    PrivacyLedger(tmp_path / "ledger", epsilon=1.5)
+    stop(source, target, encoder(random_state=None, ledger=PrivacyLedger(tmp_path / "ledger")))
+    privatize_file(source, target, encoder(random_state=None, ledger=PrivacyLedger(tmp_path / "ledger")), resume=True)
+    assert len(PrivacyLedger(tmp_path / "ledger").report()) == 1
+
+
+def test_a_ledger_in_memory_may_be_another_one_and_is_charged_again(source, target):
+    stop(source, target, encoder(ledger=PrivacyLedger(epsilon=3)))
+    with pytest.raises(BudgetExceeded):
+        privatize_file(source, target, encoder(ledger=PrivacyLedger(epsilon=0.5)), resume=True)
+    ledger = PrivacyLedger(epsilon=3)
+    privatize_file(source, target, encoder(ledger=ledger), resume=True)
+    assert len(ledger.report()) == 1
+
+
+def test_an_unseen_value_after_a_stop_leaves_nothing(tmp_path, target):
+    strange = pa.table({"color": ["red"] * 19_999 + ["SECRET"], "size": [0] * 20_000})
+    source = write(strange, tmp_path / "in.parquet")
+    # Parts are drawn ahead in threads, so the value may be met before the bar stops the run.
+    with pytest.raises((KeyboardInterrupt, ValueError)):
+        privatize_file(source, target, encoder(), progress=StoppedBar(1))
+    if list(tmp_path.glob("*.unfinished")):
+        with pytest.raises(ValueError, match="column 'color' holds a value"):
+            privatize_file(source, target, encoder(), resume=True)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+
+
+def test_the_bar_sees_all_rows(source, tmp_path, people):
+    bars = []
+
+    class Bar:
+        def __init__(self, total):
+            self.total, self.rows, self.closed = total, 0, False
+            bars.append(self)
+
+        def update(self, rows):
+            self.rows += rows
+
+        def close(self):
+            self.closed = True
+
+    reports = privatize_file(source, tmp_path / "out.csv", encoder(), progress=Bar)
+    estimate_file(reports, encoder(), progress=Bar)
+    stop(source, tmp_path / "two.csv", encoder())
+    privatize_file(source, tmp_path / "two.csv", encoder(), resume=True, progress=Bar)
+    assert [(bar.total, bar.rows, bar.closed) for bar in bars] == [
+        (n, people.num_rows, True) for n in (people.num_rows, None, people.num_rows)
+    ]
+
+
+def test_polars_reads_what_was_written(source, tmp_path):
+    for form, scan in {"csv": pl.read_csv, "parquet": pl.read_parquet, "arrow": pl.read_ipc}.items():
+        assert scan(privatize_file(source, tmp_path / f"out.{form}", encoder())).height == 20_000

@@ -1,0 +1,136 @@
+"""``skdp privatize`` and ``skdp estimate``."""
+
+import pandas as pd
+import pytest
+
+from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
+from skdp.cli import TRANSFORMERS, main
+from skdp.engines import _files_privatize, estimate_file
+
+TOML = """
+[columns.sex]
+values = ["F", "M"]
+
+[columns.age]
+low = 0
+high = 120
+bins = 12
+"""
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_files_privatize, "batch_rows", lambda width: 4096)
+    rows = pd.DataFrame({"id": range(10_000), "sex": ["F", "M"] * 5_000, "age": [row % 121 for row in range(10_000)]})
+    rows.assign(town="x").to_csv("in.csv", index=False)
+    (tmp_path / "domain.toml").write_text(TOML)
+    return tmp_path
+
+
+def run(command, *words):
+    return main([command, *map(str, words), "--domain", "domain.toml", "--epsilon", "1"])
+
+
+def refuse(capsys, *words):
+    with pytest.raises(SystemExit) as caught:
+        run(*words)
+    assert caught.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_from_rows_to_reports_to_counts(files, capsys):
+    assert run("privatize", "in.csv", "out.parquet", "--seed", 1, "--keep", "town") == 0
+    printed = capsys.readouterr()
+    assert "Released as they are: town" in printed.err
+    assert "Left out: id" in printed.err
+    assert "10.0k/" in printed.err or "10.0krows" in printed.err
+    assert printed.out.startswith("epsilon = 1, local model")
+    assert printed.out.endswith("Wrote out.parquet\n")
+    assert pd.read_parquet("out.parquet").columns.tolist() == ["sex", "age", "town"]
+    assert run("estimate", "out.parquet") == 0
+    text = capsys.readouterr().out
+    assert text.split()[:4] == ["count", "std_error", "lower", "upper"]
+    assert (
+        run("estimate", "out.parquet", "--out", "counts.csv", "--confidence", "0.99", "--postprocess", "simplex") == 0
+    )
+    encoder = RandomizedResponseEncoder(1.0, categories=Domain.from_toml(TOML))
+    expected = estimate_file("out.parquet", encoder, confidence_level=0.99, postprocess="simplex").reset_index()
+    pd.testing.assert_frame_equal(pd.read_csv("counts.csv"), expected, check_dtype=False)
+
+
+@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
+@pytest.mark.parametrize("transformer", TRANSFORMERS)
+def test_every_transformer(files, capsys, transformer, strategy):
+    options = ["--transformer", transformer, "--strategy", strategy, "--columns", "age", "sex"]
+    run("privatize", "in.csv", "out.csv", *options, "--seed", 0)
+    capsys.readouterr()
+    run("estimate", "out.csv", *options)
+    cells = {"split": 14, "joint": 24, "sample": 14}[strategy]
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if "." in line]) == cells
+
+
+def test_some_columns_only(files, capsys):
+    run("privatize", "in.csv", "out.csv", "--columns", "sex")
+    assert "Left out: id, age, town" in capsys.readouterr().err
+    assert pd.read_csv("out.csv").columns.tolist() == ["sex"]
+    run("privatize", "in.csv", "all.csv", "--columns", "sex", "--keep-all")
+    assert "Released as they are: id, age, town" in capsys.readouterr().err
+    assert pd.read_csv("all.csv").columns.tolist() == ["sex", "id", "age", "town"]
+
+
+def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
+    monkeypatch.setattr("skdp.cli._bar_of_rows", lambda total: Stop())
+    assert run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5) == 130
+    assert "--resume" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setattr(_files_privatize, "batch_rows", lambda width: 4096)
+    monkeypatch.chdir(files)
+    assert "take it up with resume (--resume)" in refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger")
+    assert "another ledger" in refuse(capsys, "privatize", "in.csv", "out.csv", "--resume")
+    run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--resume")
+    assert len(PrivacyLedger("ledger").report()) == 1
+    assert len(pd.read_csv("out.csv")) == 10_000
+    assert sorted(path.name for path in files.iterdir()) == ["domain.toml", "in.csv", "ledger", "out.csv"]
+
+
+class Stop:
+    def update(self, rows):
+        raise KeyboardInterrupt
+
+    def close(self):
+        pass
+
+
+def test_wrong_options(files, capsys):
+    wrong = {
+        "--columns must name distinct columns": ["in.csv", "out.csv", "--columns", "none"],
+        "must end in one of .csv": ["in.csv", "out.txt"],
+        "there is no file": ["none.csv", "out.csv"],
+        "nothing to resume": ["in.csv", "out.csv", "--resume"],
+        "--budget goes with --ledger": ["in.csv", "out.csv", "--budget", 1],
+        "not allowed with": ["in.csv", "out.csv", "--keep", "id", "--keep-all"],
+        "lacks the columns ['nothing']": ["in.csv", "out.csv", "--keep", "nothing"],
+        "invalid choice": ["in.csv", "out.csv", "--strategy", "apart"],
+        "exists already": ["in.csv", "in.csv"],
+    }
+    for text, words in wrong.items():
+        assert text in refuse(capsys, "privatize", *words)
+    assert "ledger has 0.5 of 0.5 left" in refuse(
+        capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 0.5
+    )
+    assert "lacks the columns" in refuse(capsys, "estimate", "in.csv", "--transformer", "unary")
+    (files / "headless.csv").write_text("1,SECRET,20,x\n")
+    assert "SECRET" not in refuse(capsys, "privatize", "headless.csv", "out.csv")
+    assert sorted(path.name for path in files.iterdir()) == ["domain.toml", "headless.csv", "in.csv", "ledger"]
+
+
+def test_synthetic_rows_from_and_to_arrow(files, capsys):
+    pd.read_csv("in.csv").to_feather("in.arrow")
+    for out in ("out.feather", "out.csv", "out.parquet"):
+        run("synthesize", "in.arrow", out, "--seed", 0, "--rows", 50)
+    expected = pd.read_csv("out.csv")
+    for found in (pd.read_feather("out.feather"), pd.read_parquet("out.parquet")):
+        pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    assert sorted(path.name for path in files.glob("*out*")) == ["out.csv", "out.feather", "out.parquet"]
