@@ -36,15 +36,23 @@ test-long: .venv/installed .venv/spark
 	$(BIN)/pytest -n 2 -m long
 
 # The peers pin old packages, so they live in an environment of their own.
-bench: .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
+bench: .venv/installed .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
 	.venv-bench/bin/python benchmarks/transform.py
 	.venv-bench/bin/python benchmarks/local_oracles.py
 	.venv-bench/bin/python benchmarks/noise.py
+	.venv-bench/bin/python benchmarks/audit.py
+	.venv-bench/bin/python benchmarks/posterior_features.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
 	.venv-bench/bin/python benchmarks/synthesis_adult.py
 	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting aim
 	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting growth
+	$(BIN)/python benchmarks/privacy_curve.py
+	$(BIN)/python benchmarks/adult_fairness.py
+	$(BIN)/python benchmarks/debiased_fairness.py
+	$(BIN)/python benchmarks/fair_learning.py
+	$(BIN)/python benchmarks/engines_local.py
+	$(BIN)/python benchmarks/engines_counts.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'

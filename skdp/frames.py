@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -68,6 +69,116 @@ def _alike(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
     """Make objects of all columns where text and numbers would meet in one array: NumPy would write numbers as text."""
     kinds = {"number" if column.dtype.kind in "biuf" else column.dtype.kind for column in columns}
     return columns if len(kinds) == 1 else [column.astype(object) for column in columns]
+
+
+class Summary(Protocol):
+    """Sums over rows: what may leave the place where the rows are. It can be pickled, and sent to workers."""
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        """Return the sums over no rows.
+
+        Returns
+        -------
+        list of ndarray of int64
+            New arrays.
+        """
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+        """Add the rows of a batch to the sums.
+
+        Parameters
+        ----------
+        sums : list of ndarray of int64
+            As `zeros` gave them; changed in place.
+        batch : pandas, polars or pyarrow table
+            Rows, perhaps none.
+        """
+
+
+class LargeTable(ABC):
+    """A table that stays where it is: on a cluster, in files, in a database. Sums over its rows come to Python.
+
+    Attributes
+    ----------
+    sample : pandas, polars or pyarrow table
+        No rows, but the names and dtypes of the table.
+    """
+
+    sample: Any
+
+    @abstractmethod
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        """Sum over all rows, in one pass.
+
+        Parameters
+        ----------
+        names : sequence
+            The columns that the summary reads; batches have them in this order.
+        summary : Summary
+            What is summed up.
+
+        Returns
+        -------
+        list of ndarray of int64
+            The sums.
+        """
+
+    @abstractmethod
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        """Leave out what a person contributes beyond a limit, where the rows are.
+
+        Parameters
+        ----------
+        person : str
+            The column that says whose each row is.
+        most : int
+            How many rows of a person are kept: those whose values have the least hashes. So they depend on nothing but
+            her own rows, and are the same each time that the table is read.
+        seed : int
+            Of the hashes.
+
+        Returns
+        -------
+        LargeTable
+            The rows that are kept.
+
+        Raises
+        ------
+        ValueError
+            If the engine cannot.
+        """
+
+
+_openers: list[Callable[[Any], LargeTable | None]] = []
+
+
+def register_large_tables(opener: Callable[[Any], LargeTable | None]) -> None:
+    """Say how to open tables that stay where they are; `skdp.engines` does.
+
+    Parameters
+    ----------
+    opener : callable
+        Takes anything; returns None for what it does not know.
+    """
+    if opener not in _openers:
+        _openers.append(opener)
+
+
+def open_large(data: Any) -> LargeTable | None:
+    """Open a table that stays where it is.
+
+    Parameters
+    ----------
+    data : object
+        Anything that a user may hand in.
+
+    Returns
+    -------
+    LargeTable or None
+        None for what is in memory, or unknown.
+    """
+    opened = (opener(data) for opener in _openers)
+    return next((table for table in opened if table is not None), None)
 
 
 def is_frame(data: Any) -> bool:

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from skdp.base import check_ledger, check_random_state, coins, read_bounds, read_input, read_numbers
 from skdp.central._sums import BoundedColumn
 from skdp.exact import round_up
-from skdp.frames import Table
+from skdp.frames import LargeTable, Table, open_large
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon
 from skdp.randomness import ByteSource
 
@@ -42,6 +42,11 @@ class CentralEstimator(BaseEstimator):
     def _read_table(self, X: Any) -> Table:
         """Read a private table; even a table without rows is answered, since how many rows there are is private."""
         return read_input(self, X, reset=True, least=0)
+
+    def _open_table(self, X: Any) -> tuple[Table, LargeTable | None]:
+        """Read a private table; of one that stays where it is, the names and dtypes."""
+        large = open_large(X)
+        return self._read_table(X if large is None else large.sample), large
 
     def _spend(
         self,

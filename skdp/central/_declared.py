@@ -45,6 +45,23 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
     return read_domain(table, declared, name=name)
 
 
+def check_policy(handle_unknown: Any) -> None:
+    """Check what is to be done with values that are not declared.
+
+    Parameters
+    ----------
+    handle_unknown : {"error", "ignore"}
+        What the user asked for.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    if not isinstance(handle_unknown, str) or handle_unknown not in ("error", "ignore"):
+        raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {handle_unknown!r}")
+
+
 def read_codes(
     table: Table, domain: Domain, handle_unknown: Any, name: str, *, missing: bool = False
 ) -> list[NDArray[np.unsignedinteger]]:
@@ -73,19 +90,65 @@ def read_codes(
     ValueError
         If a value is not declared and has to be; the error names the column and shows no value.
     """
-    if not isinstance(handle_unknown, str) or handle_unknown not in ("error", "ignore"):
-        raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {handle_unknown!r}")
+    check_policy(handle_unknown)
+    codes, undeclared = find_codes(table, domain, handle_unknown, missing=missing)
+    if undeclared:
+        raise undeclared_error(undeclared[0], name, missing=missing)
+    return codes
+
+
+def find_codes(
+    table: Table, domain: Domain, handle_unknown: str, *, missing: bool = False
+) -> tuple[list[NDArray[np.unsignedinteger]], list[Any]]:
+    """Code the columns of a table, and say which hold values that are not declared, but have to be.
+
+    Parameters
+    ----------
+    table : Table
+        The private table, or a part of it.
+    domain : Domain
+        Its domain.
+    handle_unknown : {"error", "ignore"}
+        What to do with a value that is not declared.
+    missing : bool, default=False
+        Whether a missing value is always legal.
+
+    Returns
+    -------
+    tuple of (list of ndarray of unsigned integers, list of column names)
+        The codes, as of `read_codes`, and the columns.
+    """
     codes = domain.encode(table.columns)
     if handle_unknown == "ignore":
-        return codes
+        return codes, []
+    undeclared = []
     for column, size, found, values in zip(domain.columns, domain.sizes, codes, table.columns, strict=True):
         outside = found == size
         if missing:
             outside &= ~find_missing(values)
         if outside.any():
-            what = "a value" if missing else "a value, or a NaN or inf,"
-            raise ValueError(
-                f"column {column!r} holds {what} outside the declared {name}. Declare it, or set "
-                "handle_unknown='ignore'."
-            )
-    return codes
+            undeclared.append(column)
+    return codes, undeclared
+
+
+def undeclared_error(column: Any, name: str, *, missing: bool = False) -> ValueError:
+    """Make the error of a value that is not declared; it shows no value.
+
+    Parameters
+    ----------
+    column : object
+        The name of the column.
+    name : str
+        The parameter that declares values.
+    missing : bool, default=False
+        Whether a missing value is always legal.
+
+    Returns
+    -------
+    ValueError
+        The error.
+    """
+    what = "a value" if missing else "a value, or a NaN or inf,"
+    return ValueError(
+        f"column {column!r} holds {what} outside the declared {name}. Declare it, or set handle_unknown='ignore'."
+    )

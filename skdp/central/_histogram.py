@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_confidence_level, declares_missing
 from skdp.central._base import CentralEstimator
+from skdp.central._cells import CellTally, count_large
 from skdp.central._count_estimate import LARGEST, CountEstimate, interval_reach
-from skdp.central._declared import declared_domain, read_codes
+from skdp.central._declared import check_policy, declared_domain, find_codes, read_codes, undeclared_error
 from skdp.central._hierarchy import Hierarchy, count_std, plan_hierarchy
 from skdp.central._ranges import find_range, is_ordered
 from skdp.domain import Codes, Domain
+from skdp.frames import LargeTable
 from skdp.oracles import check_size, project_to_simplex
 from skdp.privacy import PrivacyLedger, check_epsilon
 from skdp.randomness import discrete_laplace
@@ -150,7 +153,8 @@ class DPHistogram(CentralEstimator):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Declared values.
+            Declared values. Or, with `skdp.engines`, a large table, of which only counts are read: a Polars LazyFrame,
+            a DuckDB relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : None
             Ignored.
 
@@ -163,7 +167,7 @@ class DPHistogram(CentralEstimator):
         ------
         TypeError, ValueError
             If a parameter is out of range, the domain is not declared, does not fit the columns or has more than 2**26
-            cells, or X is 1-D, sparse or lazy, or holds undeclared values under ``handle_unknown="error"``.
+            cells, or X is 1-D or sparse, or holds undeclared values under ``handle_unknown="error"``.
         BudgetExceeded
             If the ledger does not cover it.
         """
@@ -171,12 +175,16 @@ class DPHistogram(CentralEstimator):
         if not isinstance(self.method, str) or self.method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
         branching = None if self.branching is None else check_size(self.branching, name="branching")
-        table = self._read_table(X)
+        check_policy(self.handle_unknown)
+        table, large = self._open_table(X)
         domain = declared_domain(table, self.domain, "domain")
         if domain.size > _MOST_CELLS:
             raise ValueError(f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are counted")
         tree = plan_hierarchy(domain.size, epsilon, _applicable(self.method, domain), branching)
-        counts = _count(domain, read_codes(table, domain, self.handle_unknown, "domain"))
+        if large is None:
+            counts = _count(domain, read_codes(table, domain, self.handle_unknown, "domain"))
+        else:
+            counts = _count_large(domain, large, self.handle_unknown)
         n_levels = len(tree.sizes)
         source = self._spend(table.names, f"discrete Laplace{f' on {n_levels} levels' if n_levels > 1 else ''}")
         # All sums are then integers of 64 bits, however large the noise.
@@ -308,6 +316,14 @@ def _count(domain: Domain, codes: list[Codes]) -> NDArray[np.int64]:
     if not declared.all():
         codes = [column[declared] for column in codes]
     return np.bincount(domain.join(codes), minlength=domain.size)
+
+
+def _count_large(domain: Domain, table: LargeTable, handle_unknown: str) -> NDArray[np.int64]:
+    """Count the records of each cell, where they are."""
+    code = partial(find_codes, handle_unknown=handle_unknown)
+    tally = CellTally(domain, code, [tuple(range(len(domain.columns)))])
+    (counts,) = count_large(table, tally, lambda column: undeclared_error(column, "domain"))
+    return counts
 
 
 def _round_all_ranges(estimates: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -12,7 +12,8 @@ from sklearn.utils import Tags
 
 from skdp.base import read_bounds, read_numbers
 from skdp.central._candidates import equal_steps, read_candidates
-from skdp.central._quantiles import quantiles
+from skdp.central._large_sums import rank_columns
+from skdp.central._quantiles import ranked_quantiles
 from skdp.central._transformer import CentralTransformer, Columns, keep_missing
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger
@@ -134,6 +135,8 @@ class DPKBinsDiscretizer(CentralTransformer):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             Numbers; values may be missing, or infinite, which is clipped.
+            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
+            a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : None
             Ignored.
 
@@ -145,8 +148,8 @@ class DPKBinsDiscretizer(CentralTransformer):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, bounds or candidates do not fit the columns, or X is 1-D, sparse, lazy or
-            not numeric.
+            If a parameter is out of range, bounds or candidates do not fit the columns, or X is 1-D, sparse or not
+            numeric.
         BudgetExceeded
             If the ledger does not cover it.
         """
@@ -154,16 +157,18 @@ class DPKBinsDiscretizer(CentralTransformer):
         n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
         _check_choice("strategy", self.strategy, STRATEGIES)
         _check_choice("encode", self.encode, ENCODINGS)
-        table = self._read_table(X)
+        table, large = self._open_table(X)
         bounds = read_bounds(self.bounds, table.names)
         candidates = read_candidates(self.candidates, table, bounds)
-        numbers = read_numbers(table, missing=True)
         if self.strategy == "uniform":
+            read_numbers(table, missing=True)
             self._spend_nothing(table.names, "uniform bins")
             edges = [equal_steps(low, high, n_bins) for low, high in bounds]
         else:
+            ranks = rank_columns(table, large, candidates)
             source = self._spend(table.names, "permute-and-flip")
-            inner = quantiles(numbers, [Fraction(i, n_bins) for i in range(1, n_bins)], candidates, epsilon, source)
+            probabilities = [Fraction(i, n_bins) for i in range(1, n_bins)]
+            inner = ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
             edges = list(np.column_stack([bounds[:, :1], inner, bounds[:, 1:]]))
         self.bin_edges_ = [np.unique(column) for column in edges]
         self.n_bins_ = np.array([column.size - 1 for column in self.bin_edges_])

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 
 from skdp.base import check_confidence_level
-from skdp.central._base import CentralEstimator, bounded_columns
+from skdp.central._base import CentralEstimator
 from skdp.central._framework_means import adaptive_mean, chunk_means, proposed_mean, smooth_beta, smooth_mean
+from skdp.central._large_sums import sum_columns
 from skdp.central._propose_test_release import TEST_SHARE, read_positive_delta
 from skdp.central._release import read_number
 from skdp.central._sample_and_aggregate import MOST_CHUNKS
 from skdp.central._smooth_sensitivity import SmoothNoise
-from skdp.central._sums import GRID, BoundedColumn
+from skdp.central._sums import GRID, BoundedColumn, SummedColumn
 from skdp.central._two_sums import Estimate, noisy_sum_count, two_sums
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
@@ -146,6 +147,8 @@ class DPMean(CentralEstimator):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             Numbers; values may be missing, or infinite, which is clipped.
+            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
+            a pyarrow Dataset, or a Dask or Spark DataFrame. Those are for the first two mechanisms.
         y : None
             Ignored.
 
@@ -157,7 +160,7 @@ class DPMean(CentralEstimator):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, the bounds do not fit the columns, or X is 1-D, sparse, lazy or not numeric.
+            If a parameter is out of range, the bounds do not fit the columns, or X is 1-D, sparse or not numeric.
         BudgetExceeded
             If the ledger does not cover it.
 
@@ -168,8 +171,13 @@ class DPMean(CentralEstimator):
         """
         epsilon = self._check_promise()
         level = check_confidence_level(self.confidence_level)
-        table = self._read_table(X)
-        columns = bounded_columns(table, self.bounds)
+        table, large = self._open_table(X)
+        if large is not None and self.mechanism in MECHANISMS[2:]:
+            raise TypeError(
+                f"mechanism={self.mechanism!r} needs the values, and skdp.engines only adds up: use one of "
+                f"{MECHANISMS[:2]}, or collect the frame first"
+            )
+        columns = sum_columns(table, large, self.bounds)
         draw, delta = self._prepare(columns, epsilon, level)
         source = self._spend(table.names, self.mechanism.replace("_", " "), delta=delta)
         estimates = draw(source)
@@ -196,7 +204,9 @@ class DPMean(CentralEstimator):
             )
         return self
 
-    def _prepare(self, columns: list[BoundedColumn], epsilon: Fraction, level: float) -> tuple[Draw, Fraction]:
+    def _prepare(
+        self, columns: Sequence[BoundedColumn | SummedColumn], epsilon: Fraction, level: float
+    ) -> tuple[Draw, Fraction]:
         """Check the parameters of the mechanism; return how it draws, and the delta that it spends."""
         delta = check_delta(self.delta)
         min_n = None if self.min_n is None else check_size(self.min_n, least=1, most=1 << 62, name="min_n")
@@ -206,20 +216,21 @@ class DPMean(CentralEstimator):
             return (lambda source: two_sums(columns, epsilon, level, source)), Fraction(0)
         if self.mechanism == "noisy_sum_count":
             return (lambda source: noisy_sum_count(columns, epsilon, level, source)), Fraction(0)
+        held = [column for column in columns if isinstance(column, BoundedColumn)]  # all: there is no large table here
         if self.mechanism == "sample_and_aggregate":
-            return (lambda source: chunk_means(columns, epsilon, chunks, level, source)), Fraction(0)
+            return (lambda source: chunk_means(held, epsilon, chunks, level, source)), Fraction(0)
         if self.mechanism == "propose_test_release":
             read_positive_delta(self.delta)
             parts = TEST_SHARE * share, (1 - TEST_SHARE) * share, share_delta
-            proposals = self._read_proposals(columns, min_n)
+            proposals = self._read_proposals(held, min_n)
             if proposals is None:
-                return (lambda source: [adaptive_mean(one, *parts, level, source) for one in columns]), delta
-            pairs = list(zip(columns, proposals, strict=True))
+                return (lambda source: [adaptive_mean(one, *parts, level, source) for one in held]), delta
+            pairs = list(zip(held, proposals, strict=True))
             return (lambda source: [proposed_mean(one, *parts, n, level, source) for one, n in pairs]), delta
         if self.mechanism == "smooth_sensitivity":
             beta = smooth_beta(share, share_delta, min_n)
             noise = SmoothNoise.calibrated(share, share_delta, beta)
-            return (lambda source: [smooth_mean(one, noise, beta, min_n, level, source) for one in columns]), delta
+            return (lambda source: [smooth_mean(one, noise, beta, min_n, level, source) for one in held]), delta
         raise ValueError(f"mechanism must be one of {MECHANISMS}, got {self.mechanism!r}")
 
     def _read_proposals(self, columns: list[BoundedColumn], min_n: int | None) -> list[int] | None:

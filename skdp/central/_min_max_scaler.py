@@ -11,7 +11,8 @@ import numpy as np
 
 from skdp.base import read_bounds, read_numbers
 from skdp.central._candidates import read_candidates
-from skdp.central._quantiles import quantiles, read_probability
+from skdp.central._large_sums import rank_columns
+from skdp.central._quantiles import ranked_quantiles, read_probability
 from skdp.central._transformer import CentralTransformer, Columns
 from skdp.privacy import PrivacyLedger
 
@@ -123,6 +124,8 @@ class DPMinMaxScaler(CentralTransformer):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             Numbers; values may be missing, or infinite, which is clipped.
+            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
+            a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : None
             Ignored.
 
@@ -134,8 +137,8 @@ class DPMinMaxScaler(CentralTransformer):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, bounds or candidates do not fit the columns, or X is 1-D, sparse, lazy or
-            not numeric.
+            If a parameter is out of range, bounds or candidates do not fit the columns, or X is 1-D, sparse or not
+            numeric.
         BudgetExceeded
             If the ledger does not cover it.
         """
@@ -144,15 +147,16 @@ class DPMinMaxScaler(CentralTransformer):
         probabilities = self._read_quantile_range()
         if not isinstance(self.clip, bool | np.bool_):
             raise TypeError(f"clip must be True or False, got {type(self.clip).__name__}")
-        table = self._read_table(X)
+        table, large = self._open_table(X)
         ends = read_bounds(self.bounds, table.names)
         candidates = read_candidates(self.candidates, table, ends)
-        numbers = read_numbers(table, missing=True)
         if probabilities is None:
+            read_numbers(table, missing=True)
             self._spend_nothing(table.names, "public bounds")
         else:
+            ranks = rank_columns(table, large, candidates)
             source = self._spend(table.names, "permute-and-flip")
-            ends = quantiles(numbers, probabilities, candidates, epsilon, source)
+            ends = ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
         self.data_min_, self.data_max_ = ends.T.copy()
         self.data_range_ = self.data_max_ - self.data_min_
         self.scale_ = (high - low) / np.where(self.data_range_ == 0, 1.0, self.data_range_)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from skdp.central._cube_law import cube_std
-from skdp.central._sums import GRID, BoundedColumn
+from skdp.central._sums import GRID, ColumnSums
 from skdp.randomness import ByteSource, cube_noise
 
 UNIFORM_VARIANCE = 1 / 3
@@ -34,7 +34,7 @@ class Moments(NamedTuple):
 
 
 def cube_moments(
-    columns: Sequence[BoundedColumn], epsilon: Fraction, source: ByteSource, *, squares: bool, shared_count: bool
+    columns: Sequence[ColumnSums], epsilon: Fraction, source: ByteSource, *, squares: bool, shared_count: bool
 ) -> list[Moments]:
     """Estimate the mean and the variance of each column by the cube mechanism.
 
@@ -44,7 +44,7 @@ def cube_moments(
 
     Parameters
     ----------
-    columns : sequence of BoundedColumn
+    columns : sequence of ColumnSums
         The private columns.
     epsilon : Fraction
         Privacy loss of all columns together.
@@ -80,12 +80,12 @@ def cube_moments(
     ]
 
 
-def query(columns: Sequence[BoundedColumn], *, squares: bool, shared_count: bool) -> list[int]:
+def query(columns: Sequence[ColumnSums], *, squares: bool, shared_count: bool) -> list[int]:
     """Return the private integers that get noise: counts and sums, of which one record changes each by at most `GRID`.
 
     Parameters
     ----------
-    columns : sequence of BoundedColumn
+    columns : sequence of ColumnSums
         The private columns.
     squares : bool
         Whether there is a second sum for each column.

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import Tags
 
-from skdp.base import read_numbers
 from skdp.central._candidates import read_candidates
-from skdp.central._quantiles import quantiles, read_probability
+from skdp.central._large_sums import rank_columns
+from skdp.central._quantiles import ranked_quantiles, read_probability
 from skdp.central._transformer import CentralTransformer, Columns, keep_missing
 from skdp.privacy import PrivacyLedger
 
@@ -123,6 +123,8 @@ class DPQuantileBinarizer(CentralTransformer):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             Numbers; values may be missing, or infinite, which is clipped.
+            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
+            a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : None
             Ignored.
 
@@ -134,18 +136,18 @@ class DPQuantileBinarizer(CentralTransformer):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, bounds or candidates do not fit the columns, or X is 1-D, sparse, lazy or
-            not numeric.
+            If a parameter is out of range, bounds or candidates do not fit the columns, or X is 1-D, sparse or not
+            numeric.
         BudgetExceeded
             If the ledger does not cover it.
         """
         epsilon = self._check_promise()
         probability = read_probability(self.quantile, "quantile")
-        table = self._read_table(X)
+        table, large = self._open_table(X)
         candidates = read_candidates(self.candidates, table, self.bounds)
-        numbers = read_numbers(table, missing=True)
+        ranks = rank_columns(table, large, candidates)
         source = self._spend(table.names, "permute-and-flip")
-        self.thresholds_ = quantiles(numbers, [probability], candidates, epsilon, source)[:, 0]
+        self.thresholds_ = ranked_quantiles(ranks, [probability], candidates, epsilon, source)[:, 0]
         return self
 
     def _transform_columns(self, columns: Columns) -> Columns:

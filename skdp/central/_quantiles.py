@@ -16,6 +16,10 @@ FINEST = 1_000_000
 """The largest denominator of a probability: scores are then integers of 64 bits for up to 9 * 10**12 values."""
 
 
+Ranks = tuple[NDArray[np.int64], NDArray[np.int64], int]
+"""How many values are less than each candidate, how many are not greater, and how many there are."""
+
+
 def quantiles(
     columns: Sequence[NDArray[np.float64]],
     probabilities: Sequence[Fraction],
@@ -60,10 +64,34 @@ def quantiles(
     >>> quantiles([ages], [Fraction(1, 4), Fraction(1, 2)], [grid], Fraction(1), SeededSource(0))
     array([[27., 31.]])
     """
-    share = epsilon / (len(columns) * len(probabilities))
-    released = np.empty((len(columns), len(probabilities)))
-    for row, column, values in zip(released, columns, candidates, strict=True):
-        counts = count_below(column, values)
+    ranks = [count_below(column, values) for column, values in zip(columns, candidates, strict=True)]
+    return ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
+
+
+def ranked_quantiles(
+    ranks: Sequence[Ranks],
+    probabilities: Sequence[Fraction],
+    candidates: Sequence[NDArray[np.float64]],
+    epsilon: Fraction,
+    source: ByteSource,
+) -> NDArray[np.float64]:
+    """Release quantiles of columns of which the numbers of values below each candidate are known.
+
+    Parameters
+    ----------
+    ranks : sequence of tuple
+        Private: what `count_below` gives for each column.
+    probabilities, candidates, epsilon, source : object
+        As for `quantiles`.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_probabilities)
+        The quantiles, ascending in each row.
+    """
+    share = epsilon / (len(ranks) * len(probabilities))
+    released = np.empty((len(ranks), len(probabilities)))
+    for row, counts, values in zip(released, ranks, candidates, strict=True):
         for index, q in enumerate(probabilities):
             # In parts of a record, 1 / q.denominator each: whole numbers.
             sensitivity = max(q.numerator, q.denominator - q.numerator)
@@ -72,9 +100,7 @@ def quantiles(
     return released
 
 
-def count_below(
-    column: NDArray[np.float64], candidates: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def count_below(column: NDArray[np.float64], candidates: NDArray[np.float64]) -> Ranks:
     """Count the values below each candidate.
 
     Parameters

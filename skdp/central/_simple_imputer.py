@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,16 +12,17 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import as_asked, check_names, read_input
-from skdp.central._base import bounded_columns
+from skdp.base import as_asked, check_names, read_bounds, read_input
 from skdp.central._candidates import STEPS, equal_steps
-from skdp.central._declared import declared_domain, read_codes
+from skdp.central._cells import CellTally, count_large
+from skdp.central._declared import declared_domain, find_codes, read_codes, undeclared_error
 from skdp.central._filling import fill_missing
-from skdp.central._quantiles import quantiles
+from skdp.central._large_sums import rank_columns, sum_columns
+from skdp.central._quantiles import ranked_quantiles
 from skdp.central._transformer import CentralTransformer, Columns
 from skdp.central._two_sums import two_sums
 from skdp.domain import Domain
-from skdp.frames import Table
+from skdp.frames import LargeTable, Table
 from skdp.privacy import PrivacyLedger
 from skdp.randomness import ByteSource, permute_and_flip
 
@@ -138,6 +140,8 @@ class DPSimpleImputer(CentralTransformer):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             Numbers, or for ``"most_frequent"`` declared values; values may be missing.
+            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
+            a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : None
             Ignored.
 
@@ -149,41 +153,45 @@ class DPSimpleImputer(CentralTransformer):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, the bounds or categories do not fit the columns, X is 1-D, sparse, lazy or
-            not numeric, or it holds undeclared values under ``handle_unknown="error"``.
+            If a parameter is out of range, the bounds or categories do not fit the columns, X is 1-D, sparse or not
+            numeric, or it holds undeclared values under ``handle_unknown="error"``.
         BudgetExceeded
             If the ledger does not cover it.
         """
         epsilon = self._check_promise()
         if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
             raise ValueError(f"strategy must be one of {STRATEGIES}, got {self.strategy!r}")
-        table = self._read_table(X)
-        draw = self._prepare(table, epsilon)
+        table, large = self._open_table(X)
+        draw = self._prepare(table, large, epsilon)
         source = self._spend(table.names, "cube" if self.strategy == "mean" else "permute-and-flip")
         self.statistics_ = draw(source)
         return self
 
-    def _prepare(self, table: Table, epsilon: Fraction) -> Callable[[ByteSource], NDArray[Any]]:
+    def _prepare(
+        self, table: Table, large: LargeTable | None, epsilon: Fraction
+    ) -> Callable[[ByteSource], NDArray[Any]]:
         """Check what the strategy needs; return how it draws."""
         if self.strategy == "most_frequent":
             domain = declared_domain(table, self.categories, "categories")
             codes = read_codes(table, domain, self.handle_unknown, "categories", missing=True)
             values, counts = _count(domain, codes)
+            if large is not None:
+                values, counts = _count_large(domain, large, self.handle_unknown)
             rate = epsilon / len(counts)
             return lambda source: _objects(
                 [known[permute_and_flip(source, of_each, rate)] for known, of_each in zip(values, counts, strict=True)]
             )
-        columns = bounded_columns(table, self.bounds)
         if self.strategy == "mean":
+            columns = sum_columns(table, large, self.bounds)
             return lambda source: np.array(
                 [
                     column.value(estimate.mean)
                     for column, estimate in zip(columns, two_sums(columns, epsilon, 0.95, source), strict=True)
                 ]
             )
-        numbers = [column.numbers for column in columns]
-        candidates = [_candidates(column.low, column.high) for column in columns]
-        return lambda source: quantiles(numbers, [Fraction(1, 2)], candidates, epsilon, source)[:, 0]
+        candidates = [_candidates(low, high) for low, high in read_bounds(self.bounds, table.names).tolist()]
+        ranks = rank_columns(table, large, candidates)
+        return lambda source: ranked_quantiles(ranks, [Fraction(1, 2)], candidates, epsilon, source)[:, 0]
 
     def transform(self, X: Any) -> Any:
         """Fill in the missing values of a table.
@@ -229,16 +237,36 @@ def _candidates(low: float, high: float) -> NDArray[np.float64]:
     return equal_steps(low, high, STEPS - STEPS % int(high - low) if whole else STEPS)
 
 
-def _count(domain: Domain, codes: list[NDArray[np.unsignedinteger]]) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
+Counted = tuple[list[list[Any]], list[NDArray[np.int64]]]
+
+
+def _count(domain: Domain, codes: list[NDArray[np.unsignedinteger]]) -> Counted:
     """Return the values of each column that may be filled in, and how many records have them."""
-    values, counts = [], []
-    for name, column in zip(domain.columns, codes, strict=True):
+    return _fillable(
+        domain, [np.bincount(column, minlength=size) for column, size in zip(codes, domain.sizes, strict=True)]
+    )
+
+
+def _count_large(domain: Domain, table: LargeTable, handle_unknown: str) -> Counted:
+    """Count the records where they are, column by column: one without a value in a column counts in the others."""
+    code = partial(find_codes, handle_unknown=handle_unknown, missing=True)
+    counts = []
+    for name in domain.columns:
+        tally = CellTally(domain.select([name]), code, [(0,)])
+        counts += count_large(table, tally, lambda column: undeclared_error(column, "categories", missing=True))
+    return _fillable(domain, counts)
+
+
+def _fillable(domain: Domain, counts: list[NDArray[np.int64]]) -> Counted:
+    """Leave out missing, and whatever is not declared."""
+    values, kept = [], []
+    for name, count in zip(domain.columns, counts, strict=True):
         known = [code for code, value in enumerate(domain[name].values) if value is not None]
         if not known:
             raise ValueError(f"categories: column {name!r} declares nothing that could be filled in")
         values.append([domain[name].values[code] for code in known])
-        counts.append(np.bincount(column, minlength=len(domain[name]))[known])
-    return values, counts
+        kept.append(count[known])
+    return values, kept
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:

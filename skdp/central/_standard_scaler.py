@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.base import read_numbers
-from skdp.central._base import bounded_columns
+from skdp.central._large_sums import sum_columns
 from skdp.central._moments import cube_moments
 from skdp.central._sums import GRID
 from skdp.central._transformer import CentralTransformer, Columns
@@ -145,6 +144,8 @@ class DPStandardScaler(CentralTransformer):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             Numbers.
+            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
+            a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : None
             Ignored.
 
@@ -156,7 +157,7 @@ class DPStandardScaler(CentralTransformer):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, the bounds do not fit the columns, X is 1-D, sparse, lazy or not numeric, or
+            If a parameter is out of range, the bounds do not fit the columns, X is 1-D, sparse or not numeric, or
             values are missing that may not.
         BudgetExceeded
             If the ledger does not cover it.
@@ -174,10 +175,8 @@ class DPStandardScaler(CentralTransformer):
                 raise TypeError(f"{name} must be True or False, got {type(getattr(self, name)).__name__}")
         if not (self.with_mean or self.with_std):
             raise ValueError("with_mean and with_std are both False: there is nothing to scale by")
-        table = self._read_table(X)
-        if self.missing == "error":
-            read_numbers(table)
-        columns = bounded_columns(table, self.bounds)
+        table, large = self._open_table(X)
+        columns = sum_columns(table, large, self.bounds, missing=self.missing == "ignore")
         source = self._spend(table.names, "cube")
         shared = self.missing == "error"
         moments = cube_moments(columns, epsilon, source, squares=bool(self.with_std), shared_count=shared)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,68 @@ class Sums(NamedTuple):
     n: int
     places: int
     squares: int
+
+
+class ColumnSums(Protocol):
+    """A private column between public bounds, of which the sums are known."""
+
+    @property
+    def low(self) -> float:  # numpydoc ignore=RT01
+        """The lower bound."""
+
+    @property
+    def high(self) -> float:  # numpydoc ignore=RT01
+        """The upper bound."""
+
+    @property
+    def sums(self) -> Sums:  # numpydoc ignore=RT01
+        """The exact sums."""
+
+    def value(self, place: float | Fraction) -> float:
+        """Turn a place on the grid into a value.
+
+        Parameters
+        ----------
+        place : float or Fraction
+            In steps from the middle.
+
+        Returns
+        -------
+        float
+            The value, as of `to_value`.
+        """
+
+
+@dataclass(frozen=True)
+class SummedColumn:  # numpydoc ignore=PR02
+    """A private column of which only the sums are here.
+
+    Parameters
+    ----------
+    sums : Sums
+        The exact sums.
+    low, high : float
+        The bounds.
+    """
+
+    sums: Sums
+    low: float
+    high: float
+
+    def value(self, place: float | Fraction) -> float:
+        """Turn a place on the grid into a value.
+
+        Parameters
+        ----------
+        place : float or Fraction
+            In steps from the middle.
+
+        Returns
+        -------
+        float
+            The value, as of `to_value`.
+        """
+        return to_value(place, self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from skdp.central._cube_law import cube_quantile, cube_std
-from skdp.central._sums import GRID, BoundedColumn
+from skdp.central._sums import GRID, ColumnSums
 from skdp.randomness import ByteSource, cube_noise, discrete_laplace
 
 
@@ -59,7 +59,7 @@ class Estimate(NamedTuple):
 REFUSED = Estimate(math.nan, math.nan, math.nan, math.nan)
 
 
-def two_sums(columns: Sequence[BoundedColumn], epsilon: Fraction, level: float, source: ByteSource) -> list[Estimate]:
+def two_sums(columns: Sequence[ColumnSums], epsilon: Fraction, level: float, source: ByteSource) -> list[Estimate]:
     """Estimate means from the sums A of ``x - low`` and B of ``high - x``, as ``low + (high - low) A / (A + B)``.
 
     One record adds two numbers to (A, B) that are at least 0 and together the width of the column, or nothing. So
@@ -71,7 +71,7 @@ def two_sums(columns: Sequence[BoundedColumn], epsilon: Fraction, level: float, 
 
     Parameters
     ----------
-    columns : sequence of BoundedColumn
+    columns : sequence of ColumnSums
         The private columns.
     epsilon : Fraction
         Privacy loss of all columns together.
@@ -105,13 +105,13 @@ def two_sums(columns: Sequence[BoundedColumn], epsilon: Fraction, level: float, 
 
 
 def noisy_sum_count(
-    columns: Sequence[BoundedColumn], epsilon: Fraction, level: float, source: ByteSource
+    columns: Sequence[ColumnSums], epsilon: Fraction, level: float, source: ByteSource
 ) -> list[Estimate]:
     """Estimate means from a noisy sum of the values and a noisy number of them, each with its half of epsilon.
 
     Parameters
     ----------
-    columns : sequence of BoundedColumn
+    columns : sequence of ColumnSums
         The private columns; each gets the same part of epsilon.
     epsilon : Fraction
         Privacy loss of all columns together.

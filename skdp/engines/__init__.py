@@ -20,6 +20,8 @@ LazyFrame, or a pyarrow Dataset
 is on several machines                `privatize` and `tally` on a Dask or Spark DataFrame. A worker that dies, or a
                                       task that is tried again, draws the same reports. On one machine they are slower
                                       than the others.
+is to be learnt from (synthetic       `fit` of `DPMarginalSynthesizer`, `DPHistogram`, the scalers and so on takes the
+rows, statistics)                     same tables: only sums over the declared domain leave the engine.
 arrives day by day                    `transform` each day's rows; `tally_batches`, or the sum of the days' tallies.
                                       If a person comes again, see ``memoize=`` of the transformer.
 ====================================  ==================================================================================

@@ -29,12 +29,12 @@ _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _NOISE = 0.52
 """What noise costs a cell, in standard deviations: less than its mean, .8, since negative counts are repaired."""
 
-_COLUMN_WEIGHTS = 0.2, 21.0
+_COLUMN_WEIGHTS = 0.2, 27.0
 """What an error of a column's own counts weighs, compared with one of a pair's: every pair of it inherits the error.
 
 Less than 1 where noise is small: there each pair tells of its columns anyway."""
 
-_LARGE_ERROR, _SMALL_ERROR = 0.0125, 0.003
+_LARGE_ERROR, _SMALL_ERROR = 0.013, 0.003
 _RARE = 4.0
 _CAUTION = 0.5
 _MOST_CANDIDATES = 1000
@@ -139,9 +139,10 @@ def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np
 
 
 def _column_weight(error: float) -> float:
-    """Weigh columns the more, the more noise there would be in them alone."""
+    """Weigh columns the more, the more noise there would be in them alone; less again where few pairs are measured."""
     least, most = _COLUMN_WEIGHTS
-    return min(most, max(least, most * (error / _LARGE_ERROR) ** 4))
+    ratio = error / _LARGE_ERROR
+    return max(least, most * min(ratio**4, ratio ** (-1 / 3)))
 
 
 def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]], share: Fraction) -> Groups:
@@ -193,6 +194,7 @@ def _measure(
     """Split a share among the columns, if they have weights, and cliques such that the expected error is least."""
     singles = [(column,) for column in range(len(columns))]
     costs = [*columns, *(float(_cells(clique, groups, plan)) for clique in cliques)]
+    table.prepare([*singles, *cliques])
     for clique, part in zip([*singles, *cliques], table.budget.best_shares(costs, share), strict=True):
         table.measure(clique, part, _of(groups, clique) if len(clique) > 1 else None)
 

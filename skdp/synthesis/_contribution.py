@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.frames import is_frame, read_table
+from skdp.central._filling import find_missing
+from skdp.frames import LargeTable, is_frame, read_table
 
 
 def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -63,3 +64,68 @@ def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Gener
     sizes = np.bincount(persons)
     rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.sort(order[rank < most])
+
+
+def limit_persons(table: LargeTable, groups: Any, most: int, seed: int) -> tuple[LargeTable, list[Any]]:
+    """Leave out what a person contributes beyond a limit, in a large table.
+
+    Parameters
+    ----------
+    table : LargeTable
+        The private table.
+    groups : str
+        The column that says who each row is about.
+    most : int
+        How many rows of a person are kept.
+    seed : int
+        Of the choice.
+
+    Returns
+    -------
+    tuple of (LargeTable, list of column names)
+        The kept rows, and the columns without that of the persons.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no column of the table, or a value of it is missing: rows without a person cannot be bounded.
+    """
+    names = list(read_table(table.sample).names)
+    if not isinstance(groups, str):
+        raise TypeError(f"groups must be the name of a column of X, as X is a large table; got {type(groups).__name__}")
+    if groups not in names:
+        raise ValueError(f"groups must be the name of a column of X, got {groups!r}; X has {names}")
+    names.remove(groups)
+    if not names:
+        raise ValueError("X has no column beside that of the persons")
+    (missing,) = table.add_up([groups], MissingTally())
+    if missing.any():
+        raise ValueError("groups holds a missing value: every row must be some person's")
+    return table.limit_persons(groups, most, seed), names
+
+
+class MissingTally:
+    """How many values of a column are missing: a `skdp.frames.Summary`."""
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        """Return the sum over no rows.
+
+        Returns
+        -------
+        list of ndarray of int64
+            One number.
+        """
+        return [np.zeros(1, np.int64)]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+        """Count the missing values of a batch.
+
+        Parameters
+        ----------
+        sums : list of ndarray of int64
+            As `zeros` gave them; changed in place.
+        batch : pandas, polars or pyarrow table
+            One column.
+        """
+        (column,) = read_table(batch).columns
+        sums[0] += int(np.count_nonzero(find_missing(column)))

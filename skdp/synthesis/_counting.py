@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,3 +35,48 @@ def count_cells(codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> N
         joint *= size
         joint += column
     return np.bincount(joint, minlength=math.prod(sizes)).reshape(sizes)
+
+
+def cover(cliques: Sequence[tuple[int, ...]], sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
+    """Find larger marginals, fewer of them, that hold some marginals: less work to count, and the sums are exact.
+
+    Parameters
+    ----------
+    cliques : sequence of tuple of int
+        The columns of each marginal, increasing.
+    sizes : sequence of int
+        The number of values of each column.
+    most : int
+        How many cells a larger marginal may have. One that is asked for may have more.
+
+    Returns
+    -------
+    list of tuple of int
+        The columns of each, increasing: each of the marginals is within one of them.
+
+    Examples
+    --------
+    >>> cover([(0,), (0, 1), (0, 2), (1, 2), (2, 3)], [2, 2, 2, 9], most=8)
+    [(2, 3), (0, 1, 2)]
+    """
+    waiting = {frozenset(clique): None for clique in sorted(cliques, key=lambda clique: -_cells(clique, sizes))}
+    found = []
+    while waiting:
+        held = set(next(iter(waiting)))
+        while True:
+            gains = Counter[int]()
+            for clique in waiting:
+                missing = clique - held
+                if len(missing) == 1:
+                    gains[next(iter(missing))] += 1
+            fitting = [column for column in gains if _cells((*held, column), sizes) <= most]
+            if not fitting:
+                break
+            held.add(max(fitting, key=lambda column: (gains[column], -sizes[column])))
+        waiting = {clique: None for clique in waiting if not clique <= held}
+        found.append(tuple(sorted(held)))
+    return found
+
+
+def _cells(columns: Iterable[int], sizes: Sequence[int]) -> int:
+    return math.prod(sizes[column] for column in columns)

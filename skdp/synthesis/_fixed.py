@@ -29,6 +29,7 @@ def measure_cliques(table: PrivateTable, plan: Plan, cliques: Sequence[Clique]) 
         The model.
     """
     share = table.budget.left * Fraction(1, len(cliques))
+    table.prepare(cliques)
     for clique in cliques:
         table.measure(clique, share)
     return fit_measured(table, plan)

@@ -135,6 +135,31 @@ def measure(table: PrivateTable, plan: Plan, marginals: Any, domain: Domain) -> 
     return measure_cliques(table, plan, _read_cliques("marginals", marginals, domain))
 
 
+def first_cliques(plan: Plan, marginals: Any, domain: Domain) -> list[Clique]:
+    """List what is counted at the start, so that a large table is read once for it.
+
+    Parameters
+    ----------
+    plan : Plan
+        Sizes and limits.
+    marginals : str or list of tuple
+        What the user asked for.
+    domain : Domain
+        The columns.
+
+    Returns
+    -------
+    list of tuple of int
+        All columns, and what may be measured, or scored in the first round.
+    """
+    columns: list[Clique] = [(column,) for column in range(len(plan.sizes))]
+    if not isinstance(marginals, str):
+        return [*columns, *_read_cliques("marginals", marginals, domain)]
+    if marginals == "full":
+        return [*columns, tuple(range(len(plan.sizes)))]
+    return columns if marginals == "independent" else [*columns, *plan.candidates(2)]
+
+
 def check_size_of_model(plan: Plan, marginals: Any, domain: Domain) -> None:
     """Refuse a model that is too large, before anything is spent.
 

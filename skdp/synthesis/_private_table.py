@@ -10,25 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.randomness import ByteSource
-from skdp.synthesis._counting import count_cells
 from skdp.synthesis._junction_tree import Clique
 from skdp.synthesis._marginal import Groups, Marginal, group
 from skdp.synthesis._noise import NoiseBudget
 from skdp.synthesis._progress import Progress
+from skdp.synthesis._records import Records
 
-_MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use
 _LARGEST_GUESS = 1 << 36  # more records than any table has; the sum of 2**26 such cells is below 2**63
 
 
 class PrivateTable:
-    """Integer codes of a table, a budget, and what was measured so far.
+    """The records of a table, a budget, and what was measured so far.
 
     Nothing but noisy counts, noisy scores and choices leave it; each takes its share of the budget first.
 
     Parameters
     ----------
-    codes : sequence of ndarray of int
-        The columns.
+    records : Records
+        What is counted.
     sizes : sequence of int
         The number of values of each.
     budget : NoiseBudget
@@ -48,19 +47,27 @@ class PrivateTable:
 
     def __init__(
         self,
-        codes: Sequence[NDArray[np.integer]],
+        records: Records,
         sizes: Sequence[int],
         budget: NoiseBudget,
         source: ByteSource,
         say: Callable[[str], Any] | None = None,
     ) -> None:
-        self._codes, self._source = codes, source
-        self._kept: dict[Clique, NDArray[np.int64]] = {}
-        self._n_kept = 0
+        self._records, self._source = records, source
         self.sizes, self.budget = tuple(sizes), budget
         self.say = say or (lambda message: None)
         self.progress = Progress(self.say)
         self.marginals: list[Marginal] = []
+
+    def prepare(self, cliques: Sequence[Clique]) -> None:
+        """Say what will be measured, so that large tables are read once for all of it.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The columns of each.
+        """
+        self._records.prepare(cliques)
 
     def measure(self, clique: Clique, share: Fraction, groups: Groups | None = None) -> Marginal:
         """Measure a marginal.
@@ -79,7 +86,8 @@ class PrivateTable:
         Marginal
             The noisy counts; they are in `marginals` too.
         """
-        true = group(self._count(clique), groups)
+        (counts,) = self._records.count([clique])
+        true = group(counts, groups)
         noisy = self.budget.counts(self._source, share, true)
         self.marginals.append(Marginal(clique, noisy, self.budget.std_error(share), groups))
         self.progress.measured(clique, share)
@@ -153,24 +161,14 @@ class PrivateTable:
     def _distances(
         self, cliques: Sequence[Clique], guesses: Sequence[NDArray[np.float64]], groups: Groups
     ) -> NDArray[np.int64]:
+        counted = zip(cliques, self._records.count(cliques), guesses, strict=True)
         return np.array(
             [
-                np.abs(group(self._count(clique), tuple(groups[column] for column in clique)) - _rounded(guess)).sum()
-                for clique, guess in zip(cliques, guesses, strict=True)
+                np.abs(group(counts, tuple(groups[column] for column in clique)) - _rounded(guess)).sum()
+                for clique, counts, guess in counted
             ],
             np.int64,
         )
-
-    def _count(self, clique: Clique) -> NDArray[np.int64]:
-        """Count the records of each cell."""
-        if clique in self._kept:
-            return self._kept[clique]
-        columns = [self._codes[column] for column in clique]
-        counts = count_cells(columns, [self.sizes[column] for column in clique])
-        self._n_kept += counts.size
-        if self._n_kept <= _MOST_KEPT:
-            self._kept[clique] = counts
-        return counts
 
 
 def _rounded(guess: NDArray[np.float64]) -> NDArray[np.int64]:

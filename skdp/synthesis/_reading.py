@@ -154,8 +154,39 @@ def read_codes(
         column or a value that there is not.
     """
     check_policy(handle_unknown)
+    codes, undeclared = find_codes(table, domain, handle_unknown, others)
+    if undeclared:
+        raise undeclared_error(undeclared[0])
+    return codes
+
+
+def find_codes(
+    table: Table, domain: Domain, handle_unknown: Any, others: Mapping[Any, Any] | None = None
+) -> tuple[list[NDArray[np.unsignedinteger]], list[Any]]:
+    """Code the columns of a table, and say which hold values that are not declared, but have to be.
+
+    Parameters
+    ----------
+    table : Table
+        The columns of the domain, in its order; of the private table, or a part of it.
+    domain : Domain
+        The declared values.
+    handle_unknown, others : object
+        As for `read_codes`.
+
+    Returns
+    -------
+    tuple of (list of ndarray of unsigned integers, list of column names)
+        The codes, as of `read_codes`, and the columns.
+
+    Raises
+    ------
+    ValueError
+        If a column cannot be coded, or a mapping names a column or a value that there is not.
+    """
     codes = domain.encode(table.columns)
     instead = _replacements(domain, others) | _replacements(domain, handle_unknown)
+    undeclared = []
     for place, name in enumerate(domain.columns):
         size = domain.sizes[place]
         outside = codes[place] == size
@@ -167,12 +198,28 @@ def read_codes(
             _clip(codes[place], domain[name], table.columns[place])
             outside = codes[place] == size
         if handle_unknown != "ignore" and name not in instead and outside.any():
-            raise ValueError(
-                f"column {name!r} holds a value, or a NaN or inf, outside the declared domain. Declare it (None among "
-                "the values is missing), or set handle_unknown: 'clip' for bins, {column: declared value} for the "
-                "unforeseen, or 'ignore' to leave such rows out."
-            )
-    return codes
+            undeclared.append(name)
+    return codes, undeclared
+
+
+def undeclared_error(name: Any) -> ValueError:
+    """Make the error of a value that is not declared; it shows no value.
+
+    Parameters
+    ----------
+    name : object
+        The name of the column.
+
+    Returns
+    -------
+    ValueError
+        The error.
+    """
+    return ValueError(
+        f"column {name!r} holds a value, or a NaN or inf, outside the declared domain. Declare it (None among the "
+        "values is missing), or set handle_unknown: 'clip' for bins, {column: declared value} for the unforeseen, or "
+        "'ignore' to leave such rows out."
+    )
 
 
 def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
@@ -15,17 +16,25 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import CallCounter, declares_missing
 from skdp.central._ranges import is_ordered
 from skdp.domain import Domain
-from skdp.frames import Table
+from skdp.frames import LargeTable, Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
 from skdp.synthesis._account import open_budget
-from skdp.synthesis._contribution import bound_contribution
+from skdp.synthesis._contribution import bound_contribution, limit_persons
 from skdp.synthesis._file import read_synthesizer, write_synthesizer
-from skdp.synthesis._methods import check_marginals, check_size_of_model, measure, read_workload, read_zeros
+from skdp.synthesis._methods import (
+    check_marginals,
+    check_size_of_model,
+    first_cliques,
+    measure,
+    read_workload,
+    read_zeros,
+)
 from skdp.synthesis._open_columns import check_share, count_open_columns, find_values, undeclared
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._reading import check_policy, read_codes, read_declared, with_target
+from skdp.synthesis._records import CodedRecords, LargeRecords, Records
 from skdp.synthesis._rows import ModelRows
 from skdp.synthesis._writing import check_decodable, empty_table
 
@@ -230,11 +239,13 @@ class DPMarginalSynthesizer(ModelRows):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Declared values.
+            Declared values. Or, with `skdp.engines`, a large table, of which only counts of declared cells are read: a
+            Polars LazyFrame, a DuckDB relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
         y : 1-D array-like of shape (n_samples,), optional
-            One more column, declared under its name, or as ``"target"``.
+            One more column, declared under its name, or as ``"target"``. Of a large table, the target is a column.
         groups : 1-D array-like of shape (n_samples,), optional
-            Who each row is about: of each person at most `max_rows_per_person` rows are kept, chosen at random.
+            Who each row is about: of each person at most `max_rows_per_person` rows are kept, chosen at random. Of a
+            large table, the name of a column, which is not modelled; those rows are kept whose hashes are least.
 
         Returns
         -------
@@ -245,7 +256,7 @@ class DPMarginalSynthesizer(ModelRows):
         ------
         TypeError, ValueError
             If a parameter is out of range, the domain is not declared or does not fit the columns, the model would have
-            too many cells, or X is 1-D, sparse or lazy, or holds undeclared values that are not handled.
+            too many cells, or X is 1-D or sparse, or holds undeclared values that are not handled.
         BudgetExceeded
             If the ledger does not cover it.
         """
@@ -254,6 +265,9 @@ class DPMarginalSynthesizer(ModelRows):
         reach = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
         check_policy(self.handle_unknown)
         check_marginals(self.marginals)
+        large = open_large(X)
+        if large is not None:
+            large, X = self._open(large, y, groups, reach)
         table = self._read_table(X)
         n_features = len(table.names)
         if y is not None:
@@ -266,7 +280,7 @@ class DPMarginalSynthesizer(ModelRows):
         share = check_share(self.discover, delta)
         names = table.names
         self._redrawn(names[:n_features])
-        keep = self._kept(table, groups, reach)
+        keep = self._kept(table, groups if large is None else None, reach)
         counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
         choices = isinstance(self.marginals, str) and self.marginals == "adaptive"
         share = share if counts else Fraction(0)
@@ -280,8 +294,14 @@ class DPMarginalSynthesizer(ModelRows):
             domain, plan, codes = self._code(table, keep, found)
         else:
             domain, plan, codes = self._code(table, keep, {})
+        records: Records = CodedRecords(codes, domain.sizes)
+        if large is not None:
+            records = LargeRecords(large, domain, self.handle_unknown)
+            # What is not declared shows in the first pass: before the charge, as in memory.
+            records.prepare(first_cliques(plan, self.marginals, domain))
+        if not counts:
             source = self._spend(names, mechanism, delta=delta, rho=rho)
-        private = PrivateTable(codes, domain.sizes, budget, source, self._say if self.verbose else None)
+        private = PrivateTable(records, domain.sizes, budget, source, self._say if self.verbose else None)
         fitted = measure(private, plan, self.marginals, domain)
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_ = domain
@@ -292,6 +312,20 @@ class DPMarginalSynthesizer(ModelRows):
         self._template = empty_table(table)
         self._calls = CallCounter()
         return self
+
+    def _open(self, large: LargeTable, y: Any, groups: Any, reach: int) -> tuple[LargeTable, Any]:
+        """Check what is to be done with a large table; return its rows within limits, and a table without rows."""
+        if y is not None:
+            raise TypeError("y must be None, as X is a large table: keep the target among its columns")
+        if self.discover is not None:
+            raise TypeError(
+                "discover needs the values of a column, and skdp.engines only counts declared ones: declare them, or "
+                "collect the frame first"
+            )
+        if groups is None:
+            return large, large.sample
+        large, names = limit_persons(large, groups, reach, int(self._generator("contribution").integers(1 << 31)))
+        return large, nw.from_native(large.sample, eager_only=True).select(*names).to_native()
 
     def _forget(self) -> None:
         """Leave nothing of an earlier fit beside what a failed one has set."""

@@ -542,7 +542,6 @@ class TestMistakes:
         [
             (np.zeros(3), ValueError, "Reshape your data"),
             (pd.DataFrame({"a": ["secret"]}), ValueError, "column 'a'"),
-            (pl.DataFrame({"a": [1.0]}).lazy(), TypeError, "skdp.engines"),
         ],
     )
     def test_data(self, X, error, message):

@@ -472,7 +472,6 @@ class TestMistakes:
             (pd.DataFrame({"a": [True], "b": [1.0]}), TypeError, "column 'a'"),
             (pd.DataFrame({"a": pd.to_datetime(["2020-02-02"]), "b": [1.0]}), TypeError, "column 'a'"),
             (pl.DataFrame({"a": ["secret"], "b": [1.0]}), TypeError, "column 'a'"),
-            (pl.DataFrame({"a": [1.0], "b": [2.0]}).lazy(), TypeError, "skdp.engines"),
             ([[1.0, "secret"]], TypeError, "column 'x1'"),
         ],
     )

@@ -390,7 +390,6 @@ class TestMistakes:
             (np.zeros(3), ValueError, "Reshape your data"),
             (np.array([["secret", None]], dtype=object), TypeError, "column 'x0'"),
             (pd.DataFrame({"a": ["secret"]}), TypeError, "column 'a'"),
-            (pl.DataFrame({"a": [1.0]}).lazy(), TypeError, "skdp.engines"),
         ],
     )
     def test_data(self, X, error, message, strategy):

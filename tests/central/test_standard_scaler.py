@@ -369,7 +369,6 @@ class TestMistakes:
             (np.zeros(3), ValueError, "Reshape your data"),
             (np.array([["secret", "b"]]), TypeError, "column 'x0'"),
             (pd.DataFrame({"a": ["secret"], "b": [1.0]}), TypeError, "column 'a'"),
-            (pl.DataFrame({"a": [1.0]}).lazy(), TypeError, "skdp.engines"),
             ([[1.0, "secret"]], TypeError, "column 'x1'"),
         ],
     )

@@ -160,7 +160,7 @@ class TestRefusals:
             pd.DataFrame({"x0": [True, False]}),
             pl.DataFrame({"x0": ["hush"]}),
             pl.DataFrame({"x0": [[73519]]}),
-            pl.LazyFrame({"x0": [73519]}),
+            pl.LazyFrame({"x0": ["hush"]}),
             pa.table({"x0": ["hush"]}),
             pd.DataFrame(),
         ],

@@ -9,6 +9,7 @@ import numpy as np
 from skdp.randomness import SeededSource
 from skdp.synthesis._noise import GaussianBudget, LaplaceBudget, NoiseBudget
 from skdp.synthesis._private_table import PrivateTable
+from skdp.synthesis._records import CodedRecords
 
 
 class OpenBudget(NoiseBudget):
@@ -51,7 +52,7 @@ class OpenBudget(NoiseBudget):
 def private_table(codes, sizes, budget=None, seed=0):
     """Make a table of rows of codes."""
     columns = np.asarray(codes, np.int64).reshape(-1, len(sizes)).T
-    return PrivateTable(list(columns), sizes, budget or OpenBudget(), SeededSource(seed))
+    return PrivateTable(CodedRecords(list(columns), sizes), sizes, budget or OpenBudget(), SeededSource(seed))
 
 
 def make_budget(kind, amount, rows=1):

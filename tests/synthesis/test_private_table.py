@@ -8,6 +8,7 @@ import pytest
 
 from skdp.synthesis._noise import NoiseBudget
 from skdp.synthesis._private_table import PrivateTable
+from skdp.synthesis._records import CodedRecords
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
 
 SHARE = Fraction(1, 1000)
@@ -123,7 +124,7 @@ def test_what_is_measured_is_the_count_of_every_cell():
 
 
 def test_counts_that_are_not_kept_are_counted_again(monkeypatch):
-    monkeypatch.setattr("skdp.synthesis._private_table._MOST_KEPT", 0)
+    monkeypatch.setattr("skdp.synthesis._records._MOST_KEPT", 0)
     table = private_table([[0, 1], [1, 1]], (2, 2))
     first, second = (table.measure((0, 1), SHARE).counts for _ in range(2))
     np.testing.assert_array_equal(first, second)
@@ -160,7 +161,7 @@ def test_only_what_is_noisy_leaves():
     assert table.score([(0,)], [np.zeros(2)], SHARE, (None, None)).tolist() == [1002]
     assert table.choose([(0,)], [np.zeros(2)], [1], [0], SHARE) == 0
     public = {name for name in dir(table) if not name.startswith("_")}
-    assert public == {"sizes", "budget", "say", "marginals", "progress", "measure", "score", "choose"}
+    assert public == {"sizes", "budget", "say", "marginals", "progress", "prepare", "measure", "score", "choose"}
     assert table.marginals == [marginal]
     assert marginal.std_error == table.budget.std_error(SHARE)
     assert "[" not in repr(table)
@@ -178,7 +179,7 @@ def test_each_release_takes_its_share():
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_what_costs_too_much_is_refused_before_a_draw(scripted_source, kind):
     source = scripted_source()
-    table = PrivateTable([np.array([0, 1])], (2,), make_budget(kind, 1), source)
+    table = PrivateTable(CodedRecords([np.array([0, 1])], (2,)), (2,), make_budget(kind, 1), source)
     guesses, share = [np.zeros(2)], Fraction(3, 2)
     with pytest.raises(RuntimeError):
         table.measure((0,), share)
@@ -209,7 +210,7 @@ def test_absurd_guesses_do_not_wrap_around(guess):
 
 def test_progress_is_told_to_whoever_listens():
     said = []
-    table = PrivateTable([np.array([0])], (2,), OpenBudget(), None, said.append)
+    table = PrivateTable(CodedRecords([np.array([0])], (2,)), (2,), OpenBudget(), None, said.append)
     table.say("round 1")
     assert said == ["round 1"]
     assert private_table([[0]], (2,)).say("nobody listens") is None

@@ -109,11 +109,6 @@ class TestKinds:
         with pytest.raises((TypeError, ValueError), match=r"(?i)reshape|sparse|masked"):
             fitted(bad, domain=[[0, 1]])
 
-    @pytest.mark.parametrize("lazy", [pl.DataFrame(SMALL.to_dict("list")).lazy()])
-    def test_lazy_frames_are_refused(self, lazy):
-        with pytest.raises(TypeError, match=r"skdp\.engines"):
-            fitted(lazy)
-
 
 class TestTarget:
     @pytest.mark.parametrize(

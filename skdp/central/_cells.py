@@ -1,0 +1,102 @@
+"""Counting cells batch by batch, wherever the rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.domain import Codes, Domain
+from skdp.frames import LargeTable, Table, read_table
+
+Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
+"""Returns codes, and the names of the columns that hold values that are not declared, but have to be."""
+
+
+@dataclass(frozen=True)
+class CellTally:  # numpydoc ignore=PR02
+    """The counts of some marginals: what a `LargeTable` adds up.
+
+    Parameters
+    ----------
+    domain : Domain
+        The columns that are read.
+    code : callable
+        A `Coder`, which can be pickled.
+    cliques : sequence of tuple of int
+        The columns of each marginal, by place.
+    """
+
+    domain: Domain
+    code: Coder
+    cliques: Sequence[tuple[int, ...]]
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        """Return the counts of no rows.
+
+        Returns
+        -------
+        list of ndarray of int64
+            For each column, in how many batches it holds values that are not declared, but have to be; then a flat
+            table for each marginal.
+        """
+        marginals = [self.domain.select(self._names(clique)) for clique in self.cliques]
+        return [np.zeros(len(self.domain.columns), np.int64), *(np.zeros(one.size, np.int64) for one in marginals)]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+        """Count the rows of a batch; those with an undeclared value are in no cell.
+
+        Parameters
+        ----------
+        sums : list of ndarray of int64
+            As `zeros` gave them; changed in place.
+        batch : pandas, polars or pyarrow table
+            The columns of the domain, in its order.
+        """
+        codes, undeclared = self.code(read_table(batch), self.domain)
+        outside, *tables = sums
+        outside += np.array([name in undeclared for name in self.domain.columns])
+        declared = np.logical_and.reduce([code < size for code, size in zip(codes, self.domain.sizes, strict=True)])
+        if not declared.all():
+            codes = [code[declared] for code in codes]
+        for clique, table in zip(self.cliques, tables, strict=True):
+            cells = self.domain.select(self._names(clique)).join([codes[column] for column in clique])
+            np.add.at(table, cells, 1)
+
+    def _names(self, clique: Sequence[int]) -> list[Any]:
+        return [self.domain.columns[column] for column in clique]
+
+
+def count_large(table: LargeTable, tally: CellTally, refuse: Callable[[Any], ValueError]) -> list[NDArray[np.int64]]:
+    """Count some marginals of a large table, in one pass.
+
+    Parameters
+    ----------
+    table : LargeTable
+        The private table.
+    tally : CellTally
+        What is counted.
+    refuse : callable
+        Makes the error of a column that holds a value that is not declared.
+
+    Returns
+    -------
+    list of ndarray of int64
+        A flat table a marginal.
+
+    Raises
+    ------
+    ValueError
+        If a column cannot be coded, or holds a value that is not declared, but has to be.
+    """
+    # What cannot be coded at all shows without a row, for the price of none.
+    sample = nw.from_native(table.sample, eager_only=True).select(*tally.domain.columns)
+    tally.add(tally.zeros(), sample.to_native())
+    outside, *tables = table.add_up(tally.domain.columns, tally)
+    if outside.any():
+        raise refuse(tally.domain.columns[int(np.flatnonzero(outside)[0])])
+    return tables

@@ -1,0 +1,190 @@
+"""Sums and ranks of the columns of a table, wherever its rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import read_bounds, read_numbers
+from skdp.central._quantiles import Ranks, count_below
+from skdp.central._sums import BoundedColumn, SummedColumn, Sums
+from skdp.frames import LargeTable, Table, read_table
+
+_LIMB = 32
+"""Bits. A sum is kept as two integers, of which the lower one is less than 2**32 a batch: no table is too long."""
+
+
+@dataclass(frozen=True)
+class SumTally:  # numpydoc ignore=PR02
+    """The sums of columns between bounds, as `BoundedColumn.sums`: what a `LargeTable` adds up.
+
+    Parameters
+    ----------
+    bounds : sequence of (float, float)
+        Of each column.
+    """
+
+    bounds: Sequence[tuple[float, float]]
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        """Return the sums over no rows.
+
+        Returns
+        -------
+        list of ndarray of int64
+            For each column: how many values are missing or infinite, the number of values, and their sum and that of
+            their squares, the upper part first.
+        """
+        return [np.zeros(6, np.int64) for _ in self.bounds]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+        """Add the rows of a batch.
+
+        Parameters
+        ----------
+        sums : list of ndarray of int64
+            As `zeros` gave them; changed in place.
+        batch : pandas, polars or pyarrow table
+            The columns.
+        """
+        columns = read_numbers(read_table(batch), missing=True)
+        for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
+            found = BoundedColumn(numbers, *ends).sums
+            odd = numbers.size - int(np.isfinite(numbers).sum())
+            total += np.array([odd, found.n, *_limbs(found.places), *_limbs(found.squares)], np.int64)
+
+    def read(self, sums: list[NDArray[np.int64]]) -> list[SummedColumn]:
+        """Turn the sums over all rows into columns.
+
+        Parameters
+        ----------
+        sums : list of ndarray of int64
+            What was added up.
+
+        Returns
+        -------
+        list of SummedColumn
+            A column each.
+        """
+        found = []
+        for total, ends in zip(sums, self.bounds, strict=True):
+            _, n, *limbs = total.tolist()
+            places, squares = ((upper << _LIMB) + lower for upper, lower in (limbs[:2], limbs[2:]))
+            found.append(SummedColumn(Sums(n, places, squares), *ends))
+        return found
+
+
+def _limbs(total: int) -> tuple[int, int]:
+    return total >> _LIMB, total & ((1 << _LIMB) - 1)
+
+
+@dataclass(frozen=True)
+class RankTally:  # numpydoc ignore=PR02
+    """How many values are below each candidate, as `count_below` says: what a `LargeTable` adds up.
+
+    Parameters
+    ----------
+    candidates : sequence of ndarray of float64
+        Of each column, ascending.
+    """
+
+    candidates: Sequence[NDArray[np.float64]]
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        """Return the numbers of no rows.
+
+        Returns
+        -------
+        list of ndarray of int64
+            For each column three arrays.
+        """
+        return [np.zeros(size, np.int64) for values in self.candidates for size in (values.size, values.size, 1)]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+        """Add the rows of a batch.
+
+        Parameters
+        ----------
+        sums : list of ndarray of int64
+            As `zeros` gave them; changed in place.
+        batch : pandas, polars or pyarrow table
+            The columns.
+        """
+        columns = read_numbers(read_table(batch), missing=True)
+        parts = [part for pair in zip(columns, self.candidates, strict=True) for part in count_below(*pair)]
+        for total, part in zip(sums, parts, strict=True):
+            total += part
+
+
+def sum_columns(
+    table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True
+) -> Sequence[BoundedColumn | SummedColumn]:
+    """Read the numbers of a table between declared bounds; of a large table, their sums.
+
+    Parameters
+    ----------
+    table : Table
+        The private table, or what has the names and dtypes of the large one.
+    large : LargeTable or None
+        The large table.
+    bounds : object
+        As for `skdp.base.read_bounds`.
+    missing : bool, default=True
+        Whether a value may be missing or infinite.
+
+    Returns
+    -------
+    list of BoundedColumn or SummedColumn
+        A column each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the bounds do not fit, a column is not numeric, or a value is missing or infinite and may not be.
+    """
+    ends = [(low, high) for low, high in read_bounds(bounds, table.names).tolist()]
+    numbers = read_numbers(table, missing=missing)
+    if large is None:
+        return [BoundedColumn(column, *pair) for column, pair in zip(numbers, ends, strict=True)]
+    tally = SumTally(ends)
+    sums = large.add_up(table.names, tally)
+    for name, total in zip(table.names, sums, strict=True):
+        if total[0] and not missing:
+            raise ValueError(
+                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public "
+                "rule."
+            )
+    return tally.read(sums)
+
+
+def rank_columns(table: Table, large: LargeTable | None, candidates: Sequence[NDArray[np.float64]]) -> list[Ranks]:
+    """Count the values of each column below its candidates.
+
+    Parameters
+    ----------
+    table : Table
+        The private table, or what has the names and dtypes of the large one.
+    large : LargeTable or None
+        The large table.
+    candidates : sequence of ndarray of float64
+        Of each column, ascending.
+
+    Returns
+    -------
+    list of tuple
+        As of `count_below`.
+
+    Raises
+    ------
+    TypeError
+        If a column is not numeric.
+    """
+    numbers = read_numbers(table, missing=True)
+    if large is None:
+        return [count_below(*pair) for pair in zip(numbers, candidates, strict=True)]
+    sums = large.add_up(table.names, RankTally(candidates))
+    return [(below, up_to, int(n[0])) for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True)]

@@ -1,0 +1,65 @@
+"""Tables that stay where they are, for the estimators that sum over their rows: `fit` takes them as they are."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.frames import LargeTable, Summary, register_large_tables
+
+_KINDS = {
+    ("polars", "LazyFrame"): "_large_polars",
+    ("duckdb", "DuckDBPyRelation"): "_large_duckdb",
+    ("_duckdb", "DuckDBPyRelation"): "_large_duckdb",
+    ("pyarrow", "Dataset"): "_large_arrow",
+    ("dask", "DataFrame"): "_large_dask",
+    ("pyspark", "DataFrame"): "_large_spark",
+}
+
+
+def open_table(frame: Any) -> LargeTable | None:
+    """Open a table of an engine, found by its own library: none is imported that is not there already.
+
+    Parameters
+    ----------
+    frame : object
+        What the user gave to `fit`.
+
+    Returns
+    -------
+    LargeTable or None
+        None for what is no Polars LazyFrame, DuckDB relation, pyarrow Dataset, or Dask or Spark DataFrame.
+    """
+    for kind in type(frame).__mro__:
+        module = _KINDS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if module is not None:
+            return importlib.import_module(f"skdp.engines.{module}").open_table(frame)
+    return None
+
+
+def add_up_batches(batches: Iterable[Any], summary: Summary) -> list[NDArray[np.int64]]:
+    """Sum over a stream of batches.
+
+    Parameters
+    ----------
+    batches : iterable of table
+        The rows.
+    summary : Summary
+        What is summed up.
+
+    Returns
+    -------
+    list of ndarray of int64
+        The sums.
+    """
+    sums = summary.zeros()
+    for batch in batches:
+        summary.add(sums, batch)
+    return sums
+
+
+register_large_tables(open_table)

@@ -1,0 +1,110 @@
+"""Sums over the rows of a Dask DataFrame: each partition by itself, then as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.engines._dask import _sample
+from skdp.engines._engine import import_extra
+from skdp.engines._large import add_up_batches
+from skdp.frames import LargeTable, Summary
+
+dask = import_extra("dask", "dask")
+
+_BRANCHES = 8  # of the tree that adds up sums
+_ROWS = 1 << 17
+
+
+class DaskTable(LargeTable):
+    """A Dask DataFrame.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+        The table.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.sample = _sample(frame)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        """Sum over all rows, partition by partition.
+
+        Parameters
+        ----------
+        names : sequence
+            The columns that the summary reads.
+        summary : Summary
+            What is summed up.
+
+        Returns
+        -------
+        list of ndarray of int64
+            The sums.
+        """
+        shared = dask.delayed(summary, pure=False, traverse=False)
+        count, add = dask.delayed(_add_up_partition, pure=False), dask.delayed(_add, pure=False)
+        sums = [count(shared, partition) for partition in self._frame[list(names)].to_delayed()]
+        while len(sums) > 1:
+            sums = [add(sums[start : start + _BRANCHES]) for start in range(0, len(sums), _BRANCHES)]
+        return sums[0].compute()
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        """Leave out what a person contributes beyond a limit, in Dask.
+
+        Parameters
+        ----------
+        person : str
+            The column that says whose each row is.
+        most : int
+            How many rows of a person are kept.
+        seed : int
+            Of the choice.
+
+        Returns
+        -------
+        DaskTable
+            The rows that are kept.
+        """
+        together = self._frame.shuffle(on=person)
+        meta = self._frame._meta
+        return type(self)(together.map_partitions(_limit_persons, person, most, seed, meta=meta))
+
+
+def open_table(frame: Any) -> DaskTable:
+    """Open a Dask DataFrame.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+        The table.
+
+    Returns
+    -------
+    DaskTable
+        For sums over its rows.
+    """
+    return DaskTable(frame)
+
+
+def _add_up_partition(summary: Summary, partition: Any) -> list[NDArray[np.int64]]:
+    blocks = range(0, len(partition), _ROWS)
+    return add_up_batches((partition.iloc[start : start + _ROWS] for start in blocks), summary)
+
+
+def _limit_persons(partition: pd.DataFrame, person: Any, most: int, seed: int) -> pd.DataFrame:
+    """Keep the rows of the least hashes of each person; all rows of a person are in this partition."""
+    values = partition.drop(columns=person)
+    hashes = pd.util.hash_pandas_object(values, index=False, hash_key=f"{seed:016x}", categorize=True)
+    order = np.argsort(hashes.to_numpy(), kind="stable")
+    return partition.iloc[order].groupby(person, sort=False, observed=True).head(most)
+
+
+def _add(parts: list[list[NDArray[np.int64]]]) -> list[NDArray[np.int64]]:
+    return [np.sum(sums, axis=0) for sums in zip(*parts, strict=True)]

@@ -1,0 +1,87 @@
+"""Sums over the rows of a DuckDB relation: read as a stream of Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.engines._duckdb import _name, _project
+from skdp.engines._engine import import_extra
+from skdp.engines._large import add_up_batches
+from skdp.frames import LargeTable, Summary
+
+pyarrow = import_extra("pyarrow", "duckdb")
+
+_ROWS = 1 << 17
+
+
+class DuckDBTable(LargeTable):
+    """A relation.
+
+    Parameters
+    ----------
+    frame : DuckDBPyRelation
+        The table.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.sample = pyarrow.Table.from_batches([], frame.limit(0).to_arrow_table().schema)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        """Sum over all rows, batch by batch.
+
+        Parameters
+        ----------
+        names : sequence
+            The columns that the summary reads.
+        summary : Summary
+            What is summed up.
+
+        Returns
+        -------
+        list of ndarray of int64
+            The sums.
+        """
+        reader = _project(self._frame, names).to_arrow_reader(_ROWS)
+        return add_up_batches((pyarrow.Table.from_batches([batch]) for batch in reader), summary)
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        """Leave out what a person contributes beyond a limit, in DuckDB.
+
+        Parameters
+        ----------
+        person : str
+            The column that says whose each row is.
+        most : int
+            How many rows of a person are kept.
+        seed : int
+            Of the choice.
+
+        Returns
+        -------
+        DuckDBTable
+            The rows that are kept.
+        """
+        values = ", ".join(_name(name) for name in self._frame.columns if name != person)
+        ranks = f"row_number() OVER (PARTITION BY {_name(person)} ORDER BY hash({values}, {seed}))"
+        return type(self)(self._frame.query("skdp_rows", f"SELECT * FROM skdp_rows QUALIFY {ranks} <= {most}"))
+
+
+def open_table(frame: Any) -> DuckDBTable:
+    """Open a relation.
+
+    Parameters
+    ----------
+    frame : DuckDBPyRelation
+        The table.
+
+    Returns
+    -------
+    DuckDBTable
+        For sums over its rows.
+    """
+    return DuckDBTable(frame)

@@ -1,0 +1,103 @@
+"""Sums over the rows of a Spark DataFrame: within each partition first, then by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.engines._engine import import_extra
+from skdp.engines._large import add_up_batches
+from skdp.engines._spark import _name
+from skdp.frames import LargeTable, Summary
+
+pyarrow = import_extra("pyarrow", "spark")
+functions = import_extra("pyspark.sql.functions", "spark")
+window = import_extra("pyspark.sql.window", "spark")
+
+
+class SparkTable(LargeTable):
+    """A Spark DataFrame.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        The table.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.sample = frame.limit(0).toArrow()
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        """Sum over all rows, partition by partition.
+
+        Parameters
+        ----------
+        names : sequence
+            The columns that the summary reads.
+        summary : Summary
+            What is summed up.
+
+        Returns
+        -------
+        list of ndarray of int64
+            The sums.
+        """
+        partial = self._frame.select(*map(_name, names)).mapInArrow(_adder(summary), "place long, value long")
+        table = partial.groupBy("place").sum("value").toArrow()
+        zeros = summary.zeros()
+        flat = np.zeros(sum(part.size for part in zeros), np.int64)
+        flat[table.column(0).to_numpy()] = table.column(1).to_numpy()
+        return np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        """Leave out what a person contributes beyond a limit, in Spark.
+
+        Parameters
+        ----------
+        person : str
+            The column that says whose each row is.
+        most : int
+            How many rows of a person are kept.
+        seed : int
+            Of the choice.
+
+        Returns
+        -------
+        SparkTable
+            The rows that are kept.
+        """
+        values = [_name(name) for name in self._frame.columns if name != person]
+        order = functions.xxhash64(functions.lit(seed), *values)
+        rank = functions.row_number().over(window.Window.partitionBy(_name(person)).orderBy(order))
+        ranked = self._frame.withColumn("skdp_rank", rank)
+        return type(self)(ranked.where(functions.col("skdp_rank") <= most).drop("skdp_rank"))
+
+
+def open_table(frame: Any) -> SparkTable:
+    """Open a Spark DataFrame.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        The table.
+
+    Returns
+    -------
+    SparkTable
+        For sums over its rows.
+    """
+    return SparkTable(frame)
+
+
+def _adder(summary: Summary) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def add_up_partition(batches: Iterable[Any]) -> Iterator[Any]:
+        sums = add_up_batches((pyarrow.Table.from_batches([batch]) for batch in batches), summary)
+        flat = np.concatenate([part.ravel() for part in sums])
+        places = np.flatnonzero(flat)
+        yield pyarrow.record_batch({"place": places, "value": flat[places]})
+
+    return add_up_partition

@@ -1,0 +1,199 @@
+"""Where exact counts come from: codes in memory, or a table that stays where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.central._cells import CellTally, count_large
+from skdp.domain import Domain
+from skdp.frames import LargeTable
+from skdp.synthesis._counting import count_cells, cover
+from skdp.synthesis._junction_tree import Clique
+from skdp.synthesis._reading import find_codes, undeclared_error
+
+_MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use
+_MOST_COUNTED = 1 << 23  # cells of counts of one pass: each worker holds them
+_CACHE = 1 << 15  # cells that are counted quickly, as they stay in the cache
+
+
+class Records(Protocol):
+    """Private records, which can be counted exactly; they live inside `fit` only."""
+
+    def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+        """Count marginals, one after the other.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The columns of each, increasing.
+
+        Returns
+        -------
+        iterator of ndarray of int64, an axis a column
+            The counts.
+        """
+
+    def prepare(self, cliques: Sequence[Clique]) -> None:
+        """Count in advance what will be asked for, where that saves reading the table again.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The columns of each, increasing.
+        """
+
+
+class CodedRecords:
+    """Records in memory, as integer codes.
+
+    Parameters
+    ----------
+    codes : sequence of ndarray of int
+        The columns.
+    sizes : sequence of int
+        The number of values of each.
+    """
+
+    def __init__(self, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> None:
+        self._codes, self._sizes = codes, sizes
+        self._kept: dict[Clique, NDArray[np.int64]] = {}
+        self._n_kept = 0
+
+    def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+        """Count marginals, one after the other.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The columns of each, increasing.
+
+        Returns
+        -------
+        iterator of ndarray of int64, an axis a column
+            The counts.
+        """
+        return map(self._count, cliques)
+
+    def _count(self, clique: Clique) -> NDArray[np.int64]:
+        if clique in self._kept:
+            return self._kept[clique]
+        counts = count_cells([self._codes[column] for column in clique], [self._sizes[column] for column in clique])
+        self._n_kept += counts.size
+        if self._n_kept <= _MOST_KEPT:
+            self._kept[clique] = counts
+        return counts
+
+    def prepare(self, cliques: Sequence[Clique]) -> None:
+        """Do nothing: codes in memory are counted when they are asked for.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The columns of each.
+        """
+
+
+class LargeRecords:
+    """Records of a table that stays where it is: it is read as few times as possible.
+
+    Parameters
+    ----------
+    table : LargeTable
+        The table.
+    domain : Domain
+        Of its columns.
+    handle_unknown : {"error", "clip", "ignore"}, or mapping of column name to value
+        What is done with values that are not declared.
+    """
+
+    def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
+        self._table, self._domain = table, domain
+        self._handle_unknown = handle_unknown
+        self._tables: dict[Clique, NDArray[np.int64]] = {}
+
+    def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+        """Count marginals; those that were not counted yet in as few passes as memory allows.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The columns of each, increasing.
+
+        Yields
+        ------
+        ndarray of int64, an axis a column
+            The counts.
+
+        Raises
+        ------
+        ValueError
+            If a column holds a value that is not declared, but has to be.
+        """
+        for place, clique in enumerate(cliques):
+            if self._holder(clique) is None:
+                self._pass(cliques[place:])
+            yield self._project(clique)
+
+    def prepare(self, cliques: Sequence[Clique]) -> None:
+        """Count as many marginals as one pass holds.
+
+        Parameters
+        ----------
+        cliques : sequence of tuple of int
+            The columns of each, increasing.
+
+        Raises
+        ------
+        ValueError
+            If a column holds a value that is not declared, but has to be.
+        """
+        if any(self._holder(clique) is None for clique in cliques):
+            self._pass(cliques)
+
+    def _pass(self, cliques: Sequence[Clique]) -> None:
+        """Read the table once, for the first of some marginals."""
+        sizes = self._domain.sizes
+        wanted: list[Clique] = []
+        n_cells = 0
+        for clique in cliques:
+            if self._holder(clique) is None:
+                n_cells += self._domain.select(self._names(clique)).size
+                if wanted and n_cells > _MOST_COUNTED:
+                    break
+                wanted.append(clique)
+        counted = cover(wanted, sizes, _CACHE)
+        # Which rows are left out depends on all columns.
+        needed = range(len(sizes)) if self._handle_unknown == "ignore" else sorted({*sum(counted, ())})
+        places = {column: place for place, column in enumerate(needed)}
+        domain = self._domain.select(self._names(needed))
+        tally = CellTally(domain, self._coder(domain), [tuple(places[c] for c in clique) for clique in counted])
+        for clique, table in zip(counted, count_large(self._table, tally, undeclared_error), strict=True):
+            self._tables[clique] = table.reshape([sizes[column] for column in clique])
+        while sum(table.size for table in self._tables.values()) > _MOST_KEPT and len(self._tables) > len(counted):
+            del self._tables[next(iter(self._tables))]
+
+    def _coder(self, domain: Domain) -> Any:
+        policy = self._handle_unknown
+        if isinstance(policy, Mapping):
+            policy = {name: value for name, value in policy.items() if name in domain.columns}
+        return partial(find_codes, handle_unknown=policy)
+
+    def _holder(self, clique: Clique) -> Clique | None:
+        """Find the smallest table that was counted and holds a marginal."""
+        wanted = set(clique)
+        holders = (counted for counted in self._tables if wanted.issubset(counted))
+        return min(holders, key=lambda counted: self._tables[counted].size, default=None)
+
+    def _project(self, clique: Clique) -> NDArray[np.int64]:
+        holder = self._holder(clique)
+        assert holder is not None  # it was just counted
+        dropped = tuple(axis for axis, column in enumerate(holder) if column not in clique)
+        return self._tables[holder].sum(axis=dropped)
+
+    def _names(self, columns: Any) -> list[Any]:
+        return [self._domain.columns[column] for column in columns]

@@ -1,0 +1,378 @@
+"""`fit` on tables that stay where they are: the same as in memory, and nothing but counts leaves."""
+
+import itertools
+import pickle
+from datetime import date, datetime
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyarrow.compute import field
+
+import skdp.engines._large  # noqa: F401 so that `fit` knows the engines
+from skdp import BudgetExceeded, Domain, DPHistogram, DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp.frames import open_large, read_table
+from skdp.synthesis import _records
+from skdp.synthesis._reading import read_codes
+from skdp.synthesis._records import CodedRecords, LargeRecords
+
+N = 3_000
+DOMAIN = Domain(
+    {
+        "color": ["red", "green", "unused", None],
+        "age": Interval(0, 100, bins=5),
+        "weight": Interval(edges=[0.0, 0.3, 0.7, 1.0], missing=True),
+        "born": Interval(date(2000, 1, 1), date(2004, 1, 1), bins=4),
+        "member": [True, False],
+        "number": [0, 1, 2],
+    }
+)
+
+
+def make_rows():
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 101, N)
+    weight = rng.integers(0, 11, N) / 10
+    return pa.table(
+        {
+            "color": pa.array(np.where(age > 50, "red", "green"), mask=rng.random(N) < 0.1),
+            "age": pa.array(age),
+            "weight": pa.array(weight, mask=rng.random(N) < 0.1),
+            "born": pa.array((np.datetime64("2000-01-01") + age * 14).astype("datetime64[us]")),
+            "member": pa.array(weight > 0.5),
+            "number": pa.array(age % 3, pa.uint8()),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_rows()
+
+
+def synthesizer(**params):
+    return DPMarginalSynthesizer(**{"epsilon": 50.0, "delta": 1e-9, "domain": DOMAIN, "random_state": 0} | params)
+
+
+def same_fit(one, other):
+    assert one.selected_cliques_ == other.selected_cliques_
+    for mine, theirs in zip(one.marginals_, other.marginals_, strict=True):
+        np.testing.assert_array_equal(mine.counts, theirs.counts)
+    for mine, theirs in zip(one._sample_codes(500)[0], other._sample_codes(500)[0], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    "marginals", ["auto", "tree", "independent", [("color", "age", "number"), ("member", "weight")]], ids=str
+)
+def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, rows, marginals):
+    params = {"marginals": marginals, "max_iter": 20}
+    same_fit(synthesizer(**params).fit(lazy_engine.frame(rows)), synthesizer(**params).fit(rows))
+
+
+def test_the_second_round_measures_triples(rows):
+    # What the test above compares has all that `auto` may ask for.
+    assert any(len(clique) == 3 for clique in synthesizer(max_iter=20).fit(rows).selected_cliques_)
+
+
+@pytest.mark.parametrize("marginals", ["adaptive", "full"])
+def test_all_methods_work(rows, marginals):
+    table = rows.select(["color", "age", "member"])
+    params = {"marginals": marginals, "max_iter": 20, "domain": DOMAIN.select(table.column_names)}
+    same_fit(synthesizer(**params).fit(duckdb.from_arrow(table)), synthesizer(**params).fit(table))
+
+
+def test_samples_are_of_the_library_of_the_engine(lazy_engine, rows):
+    made = synthesizer(marginals="independent").fit(lazy_engine.frame(rows)).sample(5)
+    assert type(made) is {"polars_lazy": pl.DataFrame, "dask": pd.DataFrame}.get(lazy_engine.name, pa.Table)
+    assert read_table(made).names == DOMAIN.columns
+
+
+def dirty(rows):
+    """Add rows with what is not declared: beyond the ends, without a bin, and another word."""
+    more = pa.table(
+        {
+            "color": ["red", "violet", "green", "red"],
+            "age": [-5, 50, 1_000, 30],
+            "weight": [0.5, 0.1, 7.0, 0.2],
+            "born": pa.array([datetime(1990, 1, 1), datetime(2001, 1, 1)] * 2, pa.timestamp("us")),
+            "member": [True, False, False, True],
+            "number": pa.array([0, 1, 2, 7], pa.uint8()),
+        }
+    )
+    return pa.concat_tables([rows, more])
+
+
+@pytest.mark.parametrize(
+    ("policy", "table"),
+    [
+        ("error", make_rows()),
+        ("ignore", dirty(make_rows())),
+        (
+            "clip",
+            dirty(make_rows()).filter(pa.compute.field("number") < 3).filter(pa.compute.field("color") != "violet"),
+        ),
+        ({"color": None, "age": 50, "weight": None, "born": date(2000, 7, 1), "number": 1}, dirty(make_rows())),
+    ],
+    ids=["error", "ignore", "clip", "mapping"],
+)
+def test_counts_are_those_of_the_codes(lazy_engine, table, policy):
+    if isinstance(policy, dict):
+        policy |= {"age": DOMAIN["age"].values[2], "born": DOMAIN["born"].values[0]}
+    cliques = [c for order in (1, 2, 3) for c in itertools.combinations(range(len(DOMAIN.columns)), order)]
+    codes = read_codes(read_table(table), DOMAIN, policy)
+    declared = np.logical_and.reduce([code < size for code, size in zip(codes, DOMAIN.sizes, strict=True)])
+    expected = CodedRecords([code[declared] for code in codes], DOMAIN.sizes).count(cliques)
+    found = LargeRecords(open_large(lazy_engine.frame(table)), DOMAIN, policy).count(cliques)
+    for clique, one, other in zip(cliques, found, expected, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=str(clique))
+
+
+class Passes:
+    """A large table that counts how often it is read."""
+
+    def __init__(self, table):
+        self._table, self.sample, self.read = table, table.sample, []
+
+    def add_up(self, names, summary):
+        self.read.append(tuple(names))
+        return self._table.add_up(names, summary)
+
+
+def test_pairs_are_counted_in_one_pass_and_kept(rows, monkeypatch):
+    monkeypatch.setattr(_records, "_CACHE", 16)
+    table = Passes(open_large(pl.from_arrow(rows).lazy()))
+    records = LargeRecords(table, DOMAIN, "error")
+    pairs = list(itertools.combinations(range(6), 2))
+    records.prepare(pairs)
+    list(records.count([*pairs, (0,), (5,)]))
+    records.prepare(pairs)
+    assert table.read == [DOMAIN.columns]
+    list(records.count([(0, 1, 5)]))  # reads what it needs
+    assert table.read[1:] == [("color", "age", "number")]
+
+
+@pytest.mark.parametrize("most_kept", [1, 1 << 24])
+@pytest.mark.parametrize("most_counted", [1, 30, 60])
+def test_memory_is_bounded_and_counts_are_the_same(rows, monkeypatch, most_counted, most_kept):
+    monkeypatch.setattr(_records, "_MOST_COUNTED", most_counted)
+    monkeypatch.setattr(_records, "_MOST_KEPT", most_kept)
+    monkeypatch.setattr(_records, "_CACHE", 16)
+    table = Passes(open_large(ds.dataset(rows)))
+    cliques = list(itertools.combinations(range(6), 2))
+    found = list(LargeRecords(table, DOMAIN, "error").count(cliques))
+    assert len(table.read) > 3
+    expected = CodedRecords(read_codes(read_table(rows), DOMAIN, "error"), DOMAIN.sizes).count(cliques)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_an_undeclared_value_is_one_clear_error_and_costs_nothing(lazy_engine, rows):
+    table = rows.set_column(0, "color", pa.array(["red"] * (N - 1) + ["violet"]))
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-6)
+    fit = synthesizer(ledger=ledger).fit
+    with pytest.raises(ValueError, match=r"column 'color' holds a value.*outside the declared domain") as caught:
+        fit(lazy_engine.frame(table))
+    assert "violet" not in str(caught.value)
+    assert ledger.spent.epsilon == 0
+    with pytest.raises(ValueError, match=r"column 'color' holds a value.*outside the declared domain"):
+        DPHistogram(domain={"color": ["red", "green"]}, ledger=ledger).fit(lazy_engine.frame(table.select(["color"])))
+    assert ledger.spent.epsilon == 0
+
+
+def test_a_column_that_cannot_be_coded_shows_before_a_row_is_read(lazy_engine, rows):
+    table = rows.set_column(1, "age", pa.array(["old"] * N))
+    with pytest.raises(ValueError, match="column 'age'"):
+        synthesizer().fit(lazy_engine.frame(table))
+
+
+def test_the_ledger_is_charged_once(lazy_engine, rows):
+    ledger = PrivacyLedger(epsilon=60.0, delta=1e-6)
+    fitted = synthesizer(ledger=ledger, marginals="tree").fit(lazy_engine.frame(rows))
+    assert ledger.spent.epsilon == fitted.guarantee_.epsilon
+    with pytest.raises(BudgetExceeded):
+        synthesizer(ledger=ledger).fit(lazy_engine.frame(rows))
+
+
+def test_nothing_of_the_table_stays(lazy_engine, rows):
+    word = "a-private-word"
+    table = rows.set_column(0, "color", pa.array(["red"] * (N - 1) + [word]))
+    fitted = synthesizer(handle_unknown={"color": None}, marginals="tree").fit(lazy_engine.frame(table))
+    assert word.encode() not in pickle.dumps(fitted)
+    reference = synthesizer(handle_unknown={"color": None}, marginals="tree").fit(table)
+    assert set(vars(fitted)) == set(vars(reference))
+
+
+def test_tables_without_rows_and_empty_partitions(dask_frame, rows):
+    none = rows.slice(0, 0)
+    for frame in (pl.from_arrow(none).lazy(), ds.dataset(none), duckdb.from_arrow(none), dask_frame(none, 1)):
+        same_fit(synthesizer(marginals="tree").fit(frame), synthesizer(marginals="tree").fit(none))
+    cut = dask_frame(rows, 4)
+    cut = cut[cut.age < 10].repartition(npartitions=2)
+    empty = dask_frame(rows, 4).map_partitions(
+        lambda part, partition_info=None: part if partition_info["number"] == 2 else part[:0], meta=cut._meta
+    )
+    kept = pa.Table.from_pandas(empty.compute(), preserve_index=False)
+    assert 0 < kept.num_rows < N
+    same_fit(synthesizer(marginals="tree").fit(empty), synthesizer(marginals="tree").fit(kept))
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (pa.array(["a", None, "b"] * 50).dictionary_encode(), ["b", "a", "unused", None]),
+        (pa.array(["a", None, "b"] * 50, pa.large_string()), ["b", "a", None]),
+        (pa.array([Decimal("1.50"), None, Decimal("2.25")] * 50), [Decimal("1.5"), Decimal("2.25"), None]),
+        (pa.array([2**64 - 1, 0, 5] * 50, pa.uint64()), [0, 2**64 - 1, 5]),
+        (pa.array([date(2020, 2, 29), None, date(2021, 1, 1)] * 50), [date(2020, 2, 29), date(2021, 1, 1), None]),
+    ],
+    ids=["dictionary", "large_string", "decimal", "unsigned", "date"],
+)
+def test_kinds_of_columns(lazy_engine, column, values):
+    if lazy_engine.name == "dask" and pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("us"))  # Dask makes text of dates
+        values = [value and datetime(value.year, value.month, value.day) for value in values]
+    table = pa.table({"it": column})
+    params = {"domain": {"it": values}, "random_state": 0}
+    found = DPHistogram(5.0, **params).fit(lazy_engine.frame(table))
+    np.testing.assert_array_equal(found.counts_, DPHistogram(5.0, **params).fit(table).counts_)
+
+
+def test_dtypes_declare(rows):
+    frame = pl.from_arrow(rows.select(["color"])).with_columns(pl.col("color").cast(pl.Enum(["red", "green"])))
+    frame = frame.drop_nulls()
+    found = DPHistogram(random_state=0).fit(frame.lazy())
+    np.testing.assert_array_equal(found.counts_, DPHistogram(random_state=0).fit(frame).counts_)
+    with pytest.raises(ValueError, match="declares nothing for the columns"):
+        DPHistogram().fit(pl.from_arrow(rows).lazy())
+
+
+@pytest.mark.parametrize("names", [["age"], ["color", "number"], list(DOMAIN.columns)], ids=len)
+@pytest.mark.parametrize("handle_unknown", ["error", "ignore"])
+def test_histograms(lazy_engine, rows, names, handle_unknown):
+    table = rows if handle_unknown == "error" else dirty(rows)
+    params = {"domain": DOMAIN.select(names), "random_state": 0, "handle_unknown": handle_unknown}
+    found = DPHistogram(**params).fit(lazy_engine.frame(table.select(names)))
+    expected = DPHistogram(**params).fit(table.select(names))
+    np.testing.assert_array_equal(found.counts_, expected.counts_)
+    assert found.feature_names_in_.tolist() == names
+
+
+PERSONS = 400
+
+
+@pytest.fixture(scope="module")
+def visits(rows):
+    """Rows of persons who have from 1 to 16 of them."""
+    draw = np.random.default_rng(1)
+    person = np.concatenate([np.arange(PERSONS), draw.integers(0, PERSONS, N - PERSONS)])
+    return rows.append_column("person", pa.array([f"p{number}" for number in person]))
+
+
+def kept_rows(engine, table, most, seed=3):
+    limited = open_large(engine.frame(table)).limit_persons("person", most, seed)
+    frame = engine.table(limited._frame).to_pandas()
+    return sorted("|".join(map(str, row)) for row in frame.itertuples(index=False)), frame
+
+
+@pytest.mark.parametrize("lazy_engine", ["polars_lazy", "duckdb", "dask"], indirect=True)
+class TestPersons:
+    @pytest.mark.parametrize("most", [1, 3])
+    def test_no_more_rows_are_kept(self, lazy_engine, visits, most):
+        _, frame = kept_rows(lazy_engine, visits, most)
+        had = pd.Series(visits["person"].to_pylist()).value_counts()
+        pd.testing.assert_series_equal(
+            frame["person"].value_counts().sort_index(), had.clip(upper=most).sort_index(), check_names=False,
+            check_dtype=False, check_index_type=False,
+        )  # fmt: skip
+
+    def test_what_is_kept_depends_on_the_persons_own_rows(self, lazy_engine, visits):
+        all_of_them, _ = kept_rows(lazy_engine, visits, 2)
+        without, _ = kept_rows(lazy_engine, visits.filter(field("person") != "p7").slice(1), 2)
+        own = [row for row in all_of_them if row.endswith("|p7")]
+        first = str(visits["person"][0])
+        assert len(own) in (1, 2)
+        others = [row for row in all_of_them if not row.endswith(("|p7", f"|{first}"))]
+        assert others == [row for row in without if not row.endswith(f"|{first}")]
+
+    def test_the_same_each_time_and_by_the_seed(self, lazy_engine, visits):
+        first, _ = kept_rows(lazy_engine, visits, 2)
+        assert first == kept_rows(lazy_engine, visits, 2)[0]
+        assert first != kept_rows(lazy_engine, visits, 2, seed=4)[0]
+
+    def test_a_fit_counts_the_kept_rows_only(self, lazy_engine, visits):
+        fitted = synthesizer(max_rows_per_person=2, marginals="independent").fit(
+            lazy_engine.frame(visits), groups="person"
+        )
+        had = pd.Series(visits["person"].to_pylist()).value_counts()
+        assert abs(fitted.n_rows_ - had.clip(upper=2).sum()) < 20  # the noise has a standard deviation below 1
+        assert fitted.domain_.columns == DOMAIN.columns
+        assert fitted.feature_names_in_.tolist() == list(DOMAIN.columns)
+
+    def test_rows_without_a_person_are_refused(self, lazy_engine, visits):
+        table = visits.set_column(6, "person", pa.array(["p1"] * (N - 1) + [None]))
+        with pytest.raises(ValueError, match="groups holds a missing value"):
+            synthesizer().fit(lazy_engine.frame(table), groups="person")
+
+
+def test_arrow_cannot_bring_persons_together(visits):
+    with pytest.raises(ValueError, match="scan_pyarrow_dataset"):
+        synthesizer().fit(ds.dataset(visits), groups="person")
+
+
+@pytest.mark.parametrize(
+    ("params", "given", "error", "match"),
+    [
+        ({}, {"y": [0] * N}, TypeError, "y must be None"),
+        ({"discover": 0.1}, {}, TypeError, "discover"),
+        ({}, {"groups": [1] * N}, TypeError, "groups must be the name of a column"),
+        ({}, {"groups": "nobody"}, ValueError, "groups must be the name of a column"),
+        ({"domain": None}, {}, ValueError, "declares nothing"),
+        ({"marginals": "some"}, {}, ValueError, "marginals"),
+    ],
+)
+def test_what_is_not_for_large_tables(lazy_engine, rows, params, given, error, match):
+    ledger = PrivacyLedger(epsilon=100.0, delta=1e-6)
+    with pytest.raises(error, match=match):
+        synthesizer(ledger=ledger, **params).fit(lazy_engine.frame(rows), **given)
+    assert ledger.spent.epsilon == 0
+
+
+def test_only_lazy_tables_are_opened(rows):
+    for table in (rows, rows.to_pandas(), pl.from_arrow(rows), np.zeros((2, 2)), [[1]], None, rows.to_reader()):
+        assert open_large(table) is None
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_dask_on_a_cluster(dask_frame, rows):
+    import distributed
+
+    cluster = distributed.LocalCluster(2, processes=True, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster):
+        same_fit(synthesizer(max_iter=20).fit(dask_frame(rows)), synthesizer(max_iter=20).fit(rows))
+
+
+def widened(table):
+    """Write the numbers in more bytes: Spark has none without a sign."""
+    return table.set_column(5, "number", table["number"].cast(pa.int64()))
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_spark(spark, rows, visits):
+    def frame(table):
+        made = spark.createDataFrame(widened(table)).repartition(5)
+        return made.withColumn("born", made.born.cast("timestamp_ntz"))
+
+    same_fit(synthesizer(max_iter=20).fit(frame(rows)), synthesizer(max_iter=20).fit(widened(rows)))
+    fitted = synthesizer(max_rows_per_person=2, marginals="independent").fit(frame(visits), groups="person")
+    had = pd.Series(visits["person"].to_pylist()).value_counts()
+    assert abs(fitted.n_rows_ - had.clip(upper=2).sum()) < 20
+    with pytest.raises(ValueError, match="column 'number' holds a value"):
+        synthesizer().fit(frame(dirty(rows)).where("number = 7"))
