@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
-from skdp.cli import TRANSFORMERS, main
+from skdp.cli import main
+from skdp.cli._privatize import TRANSFORMERS
 from skdp.engines import _files_privatize, estimate_file
 
 TOML = """
@@ -75,13 +76,16 @@ def test_some_columns_only(files, capsys):
     run("privatize", "in.csv", "out.csv", "--columns", "sex")
     assert "Left out: id, age, town" in capsys.readouterr().err
     assert pd.read_csv("out.csv").columns.tolist() == ["sex"]
+    run("privatize", "in.csv", "two.csv", "--columns", "sex,age")
+    assert pd.read_csv("two.csv").columns.tolist() == ["sex", "age"]
+    capsys.readouterr()
     run("privatize", "in.csv", "all.csv", "--columns", "sex", "--keep-all")
     assert "Released as they are: id, age, town" in capsys.readouterr().err
     assert pd.read_csv("all.csv").columns.tolist() == ["sex", "id", "age", "town"]
 
 
 def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
-    monkeypatch.setattr("skdp.cli._bar_of_rows", lambda total: Stop())
+    monkeypatch.setattr("skdp.cli._privatize.bar_of_rows", lambda total: Stop())
     assert run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5) == 130
     assert "--resume" in capsys.readouterr().err
     monkeypatch.undo()

@@ -1,0 +1,44 @@
+"""The command ``skdp``; thin: everything that it does is a function of the library."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from skdp.cli._audit import add_audit
+from skdp.cli._privatize import add_estimate, add_privatize
+from skdp.cli._report import add_report
+from skdp.cli._synthesize import add_draft_domain, add_synthesize
+from skdp.privacy import BudgetExceeded
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words after ``skdp``; by default those of the process.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    parser = argparse.ArgumentParser(prog="skdp", description="Differential privacy for scikit-learn work.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_report(commands)
+    add_draft_domain(commands)
+    add_synthesize(commands)
+    add_privatize(commands)
+    add_estimate(commands)
+    add_audit(commands)
+    options = parser.parse_args(arguments)
+    try:
+        done = options.run(options)
+    except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
+        options.parser.error(str(error))
+    if isinstance(done, int):
+        return done
+    print(f"Wrote {done}")
+    return 0

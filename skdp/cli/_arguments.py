@@ -1,0 +1,120 @@
+"""What the commands share: how words become numbers, ledgers, and progress bars."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from skdp.engines._files_privatize import NoBar
+from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
+
+
+def read_epsilon(text: str) -> float:
+    """Read a privacy loss."""
+    try:
+        value = float(text)
+        check_epsilon(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"an epsilon is a finite number > 0, not {text!r}") from None
+    return value
+
+
+def read_delta(text: str) -> float:
+    """Read a failure probability."""
+    try:
+        value = float(text)
+        check_delta(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a delta is a number in [0, 1), not {text!r}") from None
+    return value
+
+
+def read_count(text: str) -> int:
+    """Read a whole number, which may be 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
+    return int(text)
+
+
+def read_positive(text: str) -> int:
+    """Read a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def read_categories(text: str) -> int:
+    """Read a number of categories."""
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 2, not {text!r}")
+    return int(text)
+
+
+def read_share(text: str) -> float:
+    """Read a number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, not {text!r}")
+    return value
+
+
+def read_seed(text: str) -> int:
+    """Read a seed."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a seed is a whole number of at least 0, not {text!r}")
+    return int(text)
+
+
+def add_ledger(command: Any) -> None:
+    """Add the options of `open_ledger`."""
+    command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or --budget makes it")
+    command.add_argument("--budget", type=read_epsilon, help="make the ledger anew, with so much epsilon")
+    command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")
+
+
+def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
+    """Open the ledger that is to be charged, or make it."""
+    if options.ledger is None:
+        if options.budget is not None or options.budget_delta:
+            raise ValueError("--budget goes with --ledger")
+        return None
+    if options.budget is None:
+        if options.budget_delta:
+            raise ValueError("--budget-delta goes with --budget")
+        if not options.ledger.exists():
+            raise ValueError(f"there is no ledger {options.ledger}; --budget makes one")
+        return PrivacyLedger(options.ledger)
+    if options.ledger.exists():
+        raise ValueError(f"{options.ledger} exists already: leave out --budget, which is given once")
+    return PrivacyLedger(options.ledger, epsilon=options.budget, delta=options.budget_delta)
+
+
+def progress_bar(total: int) -> Callable[[], Any]:
+    """Show steps; what is returned is called after each."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        raise ImportError("this command needs further packages: pip install 'skdp[fairness,plot]'") from None
+    bar = tqdm(total=total, unit="step", file=sys.stderr, dynamic_ncols=True)
+
+    def advance() -> None:
+        bar.update()
+        if bar.n == total:
+            bar.close()
+
+    return advance
+
+
+def bar_of_rows(total: int | None) -> Any:
+    """Show rows, if there is something to show them with."""
+    try:
+        from tqdm import tqdm
+    except ImportError:  # it only shows
+        return NoBar(total)
+    return tqdm(total=total, unit="rows", unit_scale=True, file=sys.stderr, dynamic_ncols=True)

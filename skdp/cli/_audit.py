@@ -1,0 +1,41 @@
+"""``skdp audit``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from skdp.cli._arguments import progress_bar, read_categories, read_epsilon, read_positive, read_seed, read_share
+from skdp.evaluation import audit_table
+from skdp.evaluation._audit_table import audited_transformers, format_audit
+
+
+def add_audit(commands: Any) -> None:
+    audit = commands.add_parser(
+        "audit",
+        help="try to refute what the local transformers promise",
+        description="Draw from every local transformer for neighbouring records, and look for outputs "
+        "whose frequencies refute the epsilon that it promises. The exit status is 1 if one is refuted. "
+        "That none is proves nothing.",
+    )
+    audit.add_argument("--epsilon", type=read_epsilon, default=1.0, help="what they are to promise (default: 1)")
+    audit.add_argument("--k", type=read_categories, default=4, help="categories of a column (default: 4)")
+    audit.add_argument("--draws", type=read_positive, default=100_000, help="draws of each (default: 100000)")
+    audit.add_argument(
+        "--confidence", type=read_share, default=1 - 1e-6, help="of each refutation (default: 1 - 10**-6)", metavar="C"
+    )
+    audit.add_argument("--seed", type=read_seed, help="reproducible coins (default: secure coins, as in use)")
+    audit.set_defaults(parser=audit, run=_run_audit)
+
+
+def _run_audit(options: argparse.Namespace) -> int:
+    transformers = dict(audited_transformers(options.epsilon, options.k))
+    table = audit_table(
+        transformers=transformers,
+        n_draws=options.draws,
+        confidence=options.confidence,
+        random_state=options.seed,
+        advance=progress_bar(len(transformers)),
+    )
+    print(format_audit(table))
+    return int((table["verdict"] == "rejected").any())

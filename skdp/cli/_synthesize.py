@@ -1,0 +1,119 @@
+"""``skdp draft-domain`` and ``skdp synthesize``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from skdp.base import draft_domain_toml
+from skdp.cli._arguments import add_ledger, open_ledger, read_count, read_delta, read_epsilon, read_positive, read_seed
+from skdp.domain import Domain
+from skdp.synthesis import DPMarginalSynthesizer
+from skdp.synthesis._methods import METHODS
+from skdp.synthesis._table_file import read_frame, synthesize_file
+
+
+def add_draft_domain(commands: Any) -> None:
+    draft = commands.add_parser(
+        "draft-domain",
+        help="write a first draft of a domain file, to be edited",
+        description="Read a table and write a domain file (TOML) for you to edit. The draft shows values of the data: "
+        "it is not private until you have replaced them by what is publicly known.",
+    )
+    draft.add_argument("data", type=Path, help="your table: a CSV or Parquet file")
+    draft.add_argument("domain", type=Path, help="the file to write; one that exists is never overwritten")
+    draft.add_argument(
+        "--bins", type=read_positive, default=32, help="the most bins of a column of numbers (default: 32)"
+    )
+    draft.add_argument(
+        "--max-values", type=read_positive, default=100, help="the most values to list of another column (default: 100)"
+    )
+    draft.set_defaults(parser=draft, run=_run_draft_domain)
+
+
+def add_synthesize(commands: Any) -> None:
+    synthesize = commands.add_parser(
+        "synthesize",
+        help="write a synthetic table that may be shared",
+        description="Learn a table from counts with noise, and write synthetic rows (differential privacy in the "
+        "central model: whoever runs this is trusted with the table). Only the columns of the domain file are read.",
+    )
+    synthesize.add_argument("data", type=Path, help="the private table: a CSV, Parquet or Arrow file")
+    synthesize.add_argument("out", type=Path, help="the file to write; one that exists is never overwritten")
+    synthesize.add_argument("--domain", type=Path, required=True, help="the domain file; draft-domain writes a draft")
+    synthesize.add_argument(
+        "--epsilon", type=read_epsilon, required=True, help="the privacy loss of all that is written"
+    )
+    synthesize.add_argument(
+        "--delta",
+        type=read_delta,
+        default=0.0,
+        help="failure probability: 0 (the default) or far below 1 / number of rows",
+    )
+    synthesize.add_argument("--marginals", choices=sorted(METHODS), default="auto", help="what to measure")
+    synthesize.add_argument("--rows", type=read_count, help="rows to write (default: the estimated number of records)")
+    add_ledger(synthesize)
+    synthesize.add_argument(
+        "--max-rows-per-person", type=read_positive, default=1, help="rows that one person may have (default: 1)"
+    )
+    synthesize.add_argument(
+        "--person-column", help="the column that says who a row is about: surplus rows of a person are left out"
+    )
+    synthesize.add_argument(
+        "--handle-unknown",
+        choices=["error", "clip", "ignore"],
+        default="error",
+        help="what to do with what is not declared: stop (which shows that there is such a value), put numbers into "
+        "the outermost bins, or leave the row out (default: error)",
+    )
+    synthesize.add_argument(
+        "--real",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="columns of a CSV file with fractions; otherwise bins with whole edges are of whole numbers",
+    )
+    synthesize.add_argument("--seed", type=read_seed, help="reproducible coins, not secure (default: secure coins)")
+    synthesize.add_argument("--verbose", action="store_true", help="say what is done")
+    synthesize.set_defaults(parser=synthesize, run=_run_synthesize)
+
+
+def _run_draft_domain(options: argparse.Namespace) -> Path:
+    if options.domain.exists():
+        raise ValueError(f"{options.domain} exists already; choose another name, or remove it")
+    frame = read_frame(options.data, find_dates=True)
+    text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
+    with options.domain.open("x", encoding="utf-8") as file:
+        file.write(text)
+    # The remarks stand at the top of the file, before the first empty line.
+    print(*(line.removeprefix("# ") for line in text.partition("\n\n")[0].splitlines()), sep="\n", file=sys.stderr)
+    return options.domain
+
+
+def _run_synthesize(options: argparse.Namespace) -> Path:
+    domain = Domain.from_toml(options.domain.read_text(encoding="utf-8"))
+    synthesizer = DPMarginalSynthesizer(
+        options.epsilon,
+        delta=options.delta,
+        domain=domain,
+        marginals=options.marginals,
+        max_rows_per_person=options.max_rows_per_person,
+        handle_unknown=options.handle_unknown,
+        ledger=open_ledger(options),
+        random_state=options.seed,
+        verbose=options.verbose,
+    )
+    left_out = synthesize_file(
+        options.data,
+        options.out,
+        synthesizer,
+        n_samples=options.rows,
+        person_column=options.person_column,
+        real_columns=options.real,
+    )
+    if left_out:
+        print(f"Left out, as the domain does not have them: {', '.join(left_out)}", file=sys.stderr)
+    print(synthesizer.guarantee_)
+    return options.out
