@@ -13,7 +13,18 @@ from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 
 
 def read_epsilon(text: str) -> float:
-    """Read a privacy loss."""
+    """Read a privacy loss.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+
+    Returns
+    -------
+    float
+        Finite and > 0.
+    """
     try:
         value = float(text)
         check_epsilon(value)
@@ -23,7 +34,18 @@ def read_epsilon(text: str) -> float:
 
 
 def read_delta(text: str) -> float:
-    """Read a failure probability."""
+    """Read a failure probability.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+
+    Returns
+    -------
+    float
+        In [0, 1).
+    """
     try:
         value = float(text)
         check_delta(value)
@@ -33,28 +55,72 @@ def read_delta(text: str) -> float:
 
 
 def read_count(text: str) -> int:
-    """Read a whole number, which may be 0."""
+    """Read a whole number.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+
+    Returns
+    -------
+    int
+        At least 0.
+    """
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
     return int(text)
 
 
 def read_positive(text: str) -> int:
-    """Read a whole number of at least 1."""
+    """Read a whole number of at least 1.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+
+    Returns
+    -------
+    int
+        The number.
+    """
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, not {text!r}")
     return int(text)
 
 
 def read_categories(text: str) -> int:
-    """Read a number of categories."""
+    """Read a number of categories.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+
+    Returns
+    -------
+    int
+        At least 2.
+    """
     if not text.isdecimal() or int(text) < 2:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 2, not {text!r}")
     return int(text)
 
 
 def read_share(text: str) -> float:
-    """Read a number between 0 and 1."""
+    """Read a share.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -65,21 +131,49 @@ def read_share(text: str) -> float:
 
 
 def read_seed(text: str) -> int:
-    """Read a seed."""
+    """Read a seed.
+
+    Parameters
+    ----------
+    text : str
+        What was typed.
+
+    Returns
+    -------
+    int
+        At least 0.
+    """
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"a seed is a whole number of at least 0, not {text!r}")
     return int(text)
 
 
 def add_ledger(command: Any) -> None:
-    """Add the options of `open_ledger`."""
+    """Add the options of `open_ledger`.
+
+    Parameters
+    ----------
+    command : ArgumentParser
+        Of the command.
+    """
     command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or --budget makes it")
     command.add_argument("--budget", type=read_epsilon, help="make the ledger anew, with so much epsilon")
     command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")
 
 
 def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
-    """Open the ledger that is to be charged, or make it."""
+    """Open the ledger that is to be charged, or make it.
+
+    Parameters
+    ----------
+    options : Namespace
+        What was typed.
+
+    Returns
+    -------
+    PrivacyLedger or None
+        None if none was named.
+    """
     if options.ledger is None:
         if options.budget is not None or options.budget_delta:
             raise ValueError("--budget goes with --ledger")
@@ -96,14 +190,25 @@ def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
 
 
 def progress_bar(total: int) -> Callable[[], Any]:
-    """Show steps; what is returned is called after each."""
+    """Show the progress in steps.
+
+    Parameters
+    ----------
+    total : int
+        How many there are.
+
+    Returns
+    -------
+    callable
+        To be called after each.
+    """
     try:
         from tqdm import tqdm
     except ImportError:
         raise ImportError("this command needs further packages: pip install 'skdp[fairness,plot]'") from None
     bar = tqdm(total=total, unit="step", file=sys.stderr, dynamic_ncols=True)
 
-    def advance() -> None:
+    def advance() -> None:  # numpydoc ignore=GL08
         bar.update()
         if bar.n == total:
             bar.close()
@@ -112,7 +217,18 @@ def progress_bar(total: int) -> Callable[[], Any]:
 
 
 def bar_of_rows(total: int | None) -> Any:
-    """Show rows, if there is something to show them with."""
+    """Show the progress in rows, if there is something to show it with.
+
+    Parameters
+    ----------
+    total : int or None
+        How many there are, if that is known.
+
+    Returns
+    -------
+    object
+        With the methods `update` and `close`, as tqdm has them.
+    """
     try:
         from tqdm import tqdm
     except ImportError:  # it only shows

@@ -11,6 +11,13 @@ from skdp.evaluation._audit_table import audited_transformers, format_audit
 
 
 def add_audit(commands: Any) -> None:
+    """Add ``skdp audit``.
+
+    Parameters
+    ----------
+    commands : object
+        The subparsers.
+    """
     audit = commands.add_parser(
         "audit",
         help="try to refute what the local transformers promise",

@@ -32,6 +32,13 @@ TRANSFORMERS = {
 
 
 def add_privatize(commands: Any) -> None:
+    """Add ``skdp privatize``.
+
+    Parameters
+    ----------
+    commands : object
+        The subparsers.
+    """
     privatize = commands.add_parser(
         "privatize",
         help="randomise each row of a table, for whoever is not trusted with it",
@@ -63,6 +70,13 @@ def add_privatize(commands: Any) -> None:
 
 
 def add_estimate(commands: Any) -> None:
+    """Add ``skdp estimate``.
+
+    Parameters
+    ----------
+    commands : object
+        The subparsers.
+    """
     estimate = commands.add_parser(
         "estimate",
         help="estimate counts from privatised rows",

@@ -16,6 +16,13 @@ from skdp.synthesis._table_file import read_frame, synthesize_file
 
 
 def add_draft_domain(commands: Any) -> None:
+    """Add ``skdp draft-domain``.
+
+    Parameters
+    ----------
+    commands : object
+        The subparsers.
+    """
     draft = commands.add_parser(
         "draft-domain",
         help="write a first draft of a domain file, to be edited",
@@ -34,6 +41,13 @@ def add_draft_domain(commands: Any) -> None:
 
 
 def add_synthesize(commands: Any) -> None:
+    """Add ``skdp synthesize``.
+
+    Parameters
+    ----------
+    commands : object
+        The subparsers.
+    """
     synthesize = commands.add_parser(
         "synthesize",
         help="write a synthetic table that may be shared",
