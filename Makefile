@@ -26,7 +26,7 @@ pytest: .venv/installed
 	$(BIN)/pytest -n 2 --dist loadscope -m "not long"
 
 notebooks: .venv/installed
-	$(BIN)/pytest -q --nbmake notebooks/*.ipynb
+	$(BIN)/pytest -q -n 2 --nbmake notebooks/*.ipynb
 
 # The percent scripts are the source; this makes the notebooks that readers see, with their output.
 notebooks-write: .venv/installed

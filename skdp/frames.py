@@ -132,8 +132,9 @@ class LargeTable(ABC):
         person : str
             The column that says whose each row is.
         most : int
-            How many rows of a person are kept: those whose values have the least hashes. So they depend on nothing but
-            her own rows, and are the same each time that the table is read.
+            How many rows of a person are kept: those that have the least hashes, of the person and the values. So they
+            depend on nothing but her own rows, are the same each time that the table is read, and other values of
+            other persons.
         seed : int
             Of the hashes.
 

@@ -105,8 +105,9 @@ class KeyedCoins:
     """Secure coins: a keyed function of where a batch stands and of what it holds, under a fresh secret key.
 
     A batch that is computed again, since a worker died or a task was tried twice, draws the same reports, so it is not
-    released again. If the same place holds other rows then, its coins are others, and independent: the two reports
-    compose as those of two calls do, and never show in what the rows differ by having coins in common.
+    released again. If the same place holds other rows then, all its coins are others, and independent: what the rows
+    differ in does not show in coins that they have in common. But that they differ does show, to whoever sees both
+    reports, since those of the same rows are equal. The guarantee is for tables that stay as they are.
 
     The key is drawn once, where the release is asked for. It travels to the workers together with what they are to
     privatise, does not show when it is printed, and is not kept with the release.

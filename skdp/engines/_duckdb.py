@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from skdp.engines._batches import batch_rows, release_batches, write_tables
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra
-from skdp.engines._files import check_path, written_beside
+from skdp.engines._files import check_path, temporary_place, written_beside
 from skdp.engines._release import Release
 from skdp.local import ReportTally
 
@@ -68,12 +69,11 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
     release, trial = Release.plan(sample, transformer, keep)
     reader = _project(frame, release.columns).to_arrow_reader(batch_rows(trial.num_columns))
     tables = release_batches(reader, release, trial.num_columns)
-    if place is None:
-        stored = pyarrow.concat_tables([trial, *tables])  # noqa: F841 the query below finds it by this name
-        return frame.query("skdp_true_rows", "SELECT * FROM stored")
-    with written_beside(place) as beside:
+    # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
+    stored = temporary_place() if place is None else place
+    with written_beside(stored) as beside:
         write_tables(tables, trial.schema, beside)
-    return frame.query("skdp_true_rows", f"SELECT * FROM read_parquet({_text(place)})")
+    return frame.query(f"skdp_{token_hex(8)}", f"SELECT * FROM read_parquet({_text(stored)})")
 
 
 def _project(frame: Any, columns: Sequence[str]) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,3 +73,16 @@ def written_beside(path: Path) -> Iterator[Path]:
         else:
             beside.unlink(missing_ok=True)
         raise
+
+
+def temporary_place() -> Path:
+    """Name a file or directory that lives as long as Python does.
+
+    Returns
+    -------
+    Path
+        In a directory of its own; nothing is there yet.
+    """
+    folder = tempfile.mkdtemp(prefix="skdp-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder) / "reports"

@@ -72,8 +72,12 @@ class DaskTable(LargeTable):
         DaskTable
             The rows that are kept.
         """
-        together = self._frame.shuffle(on=person)
         meta = self._frame._meta
+        if meta[person].dtype == object:
+            raise ValueError(f"column {person!r} has objects; give persons a dtype, such as string or int64")
+        # One dtype in all partitions: 1 and 1.0 are one person, and go to one partition.
+        same = self._frame.assign(**{person: self._frame[person].astype(meta[person].dtype)})
+        together = same.shuffle(on=person)
         return type(self)(together.map_partitions(_limit_persons, person, most, seed, meta=meta))
 
 
@@ -100,9 +104,9 @@ def _add_up_partition(summary: Summary, partition: Any) -> list[NDArray[np.int64
 
 def _limit_persons(partition: pd.DataFrame, person: Any, most: int, seed: int) -> pd.DataFrame:
     """Keep the rows of the least hashes of each person; all rows of a person are in this partition."""
-    values = partition.drop(columns=person)
-    hashes = pd.util.hash_pandas_object(values, index=False, hash_key=f"{seed:016x}", categorize=True)
-    order = np.argsort(hashes.to_numpy(), kind="stable")
+    hashes = pd.util.hash_pandas_object(partition, index=False).to_numpy()
+    hashes = pd.util.hash_array(hashes ^ np.uint64(seed))  # of numbers too, the seed decides
+    order = np.argsort(hashes, kind="stable")
     return partition.iloc[order].groupby(person, sort=False, observed=True).head(most)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from secrets import token_hex
 from typing import Any, Self
 
 import numpy as np
@@ -66,9 +67,10 @@ class DuckDBTable(LargeTable):
         DuckDBTable
             The rows that are kept.
         """
-        values = ", ".join(_name(name) for name in self._frame.columns if name != person)
+        values = ", ".join(map(_name, self._frame.columns))
+        view = f"skdp_{token_hex(8)}"
         ranks = f"row_number() OVER (PARTITION BY {_name(person)} ORDER BY hash({values}, {seed}))"
-        return type(self)(self._frame.query("skdp_rows", f"SELECT * FROM skdp_rows QUALIFY {ranks} <= {most}"))
+        return type(self)(self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}"))
 
 
 def open_table(frame: Any) -> DuckDBTable:

@@ -65,8 +65,7 @@ class PolarsTable(LargeTable):
         PolarsTable
             The rows that are kept.
         """
-        values = polars.struct(polars.exclude(person))
-        rank = values.hash(seed).rank("ordinal").over(person)
+        rank = polars.struct(polars.all()).hash(seed).rank("ordinal").over(person)
         return type(self)(self._frame.filter(rank <= most))
 
 

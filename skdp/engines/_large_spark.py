@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from secrets import token_hex
 from typing import Any, Self
 
 import numpy as np
@@ -70,11 +71,13 @@ class SparkTable(LargeTable):
         SparkTable
             The rows that are kept.
         """
-        values = [_name(name) for name in self._frame.columns if name != person]
-        order = functions.xxhash64(functions.lit(seed), *values)
+        names = list(map(_name, self._frame.columns))
+        missing = [functions.col(name).isNull() for name in names]  # the hash leaves out what is missing
+        order = functions.xxhash64(functions.lit(seed), *names, *missing)
         rank = functions.row_number().over(window.Window.partitionBy(_name(person)).orderBy(order))
-        ranked = self._frame.withColumn("skdp_rank", rank)
-        return type(self)(ranked.where(functions.col("skdp_rank") <= most).drop("skdp_rank"))
+        column = f"skdp_{token_hex(8)}"
+        ranked = self._frame.withColumn(column, rank)
+        return type(self)(ranked.where(functions.col(column) <= most).drop(column))
 
 
 def open_table(frame: Any) -> SparkTable:

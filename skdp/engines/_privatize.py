@@ -29,8 +29,9 @@ def privatize(
         (a mapping, a Domain, or categorical dtypes); rows are not read for that.
     persist : bool, default=True
         Whether the reports are computed and stored before they are handed out: in memory, or in `path`. With False, a
-        frame that is evaluated at each use is returned: of the same rows in the same order it always gives the same
-        reports. If it may see others, such as those of a file that changes, each evaluation is a further release.
+        frame that is evaluated at each use is returned (Polars, Dask): of the same rows in the same order it always
+        gives the same reports. The guarantee does not cover a source that changes between evaluations: reports that
+        are not the same again show that it did.
     keep : sequence of str, optional
         Columns that are released **as they are**, after the reports. By default, nothing but reports is released.
     path : str or path-like, optional
@@ -71,7 +72,8 @@ def privatize(
     *Secure coins* (``random_state=None``): a fresh secret key of 32 bytes is drawn for each call, and each batch draws
     its reports from SHAKE-128 under a key that HMAC-SHA256 derives from this one, the place of the batch and the codes
     that it holds. So no two batches share coins, in whatever process they are drawn; and a batch that is computed
-    again has the same reports, unless it holds other rows: then its coins are independent, and both releases add up.
+    again has the same reports, unless it holds other rows: then all its coins are independent, and that it changed
+    shows. So the table must stay as it is as long as it is evaluated; what is persisted is evaluated once.
     The guarantee holds against whoever does not know the key and cannot break the hash functions. The key is never in
     the reports, nor in a log. On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can
     read the true rows as well; and a lazy frame that is not persisted holds it, together with the way to the true rows:
@@ -86,7 +88,7 @@ def privatize(
                may then come in another order. Files are committed once for each task, whichever attempt wins.
     Polars     A frame in memory, or a file. Unless it is persisted, each evaluation computes the reports anew from the
                same key, and they are the same as long as the rows are.
-    DuckDB     A table of Arrow in memory, or a file.
+    DuckDB     Always a file; without `path`, a temporary one that lives as long as Python does.
     pyarrow    A table in memory, or a file; or a reader that can be read once.
     =========  =========================================================================================================
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +12,7 @@ import numpy as np
 from skdp.engines._batches import release_batches
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra
+from skdp.engines._files import check_path, temporary_place
 from skdp.engines._release import Release
 from skdp.local import ReportTally
 
@@ -51,7 +49,7 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
     transformer : local transformer
         What privatises.
     persist : bool
-        Whether to write the reports to files before they are handed out.
+        Must be True.
     keep : sequence of str
         Columns that are released as they are.
     path : str, path-like or None
@@ -65,20 +63,24 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
 
     Raises
     ------
+    FileExistsError
+        If `path` exists on this machine.
     ValueError
-        If a cluster is to write to a temporary directory, or an undeclared value is found.
+        If it shall not be persisted, a cluster is to write to a temporary directory, or an undeclared value is found.
     """
     from pyspark.errors import PySparkException
 
-    session = frame.sparkSession
-    if persist and path is None and not session.conf.get("spark.master", "").startswith("local"):
-        raise ValueError("a cluster has no common temporary directory: give a path that all its machines can reach")
-    release, trial = Release.plan(frame.limit(0).toArrow(), transformer, keep)
-    schema = _spark_schema(trial.schema)
-    lazy = frame.select(*map(_name, release.columns)).mapInArrow(_Privatizer(release, trial.num_columns), schema)
     if not persist:
-        return lazy
-    place = _temporary() if path is None else os.fspath(path)
+        # Tasks of `coalesce` and `union` number batches anew: reports would share coins, or be drawn twice.
+        raise ValueError("Spark numbers no rows that a lazy frame could rely on: persist=True")
+    session = frame.sparkSession
+    if path is None and not session.conf.get("spark.master", "").startswith("local"):
+        raise ValueError("a cluster has no common temporary directory: give a path that all its machines can reach")
+    if path is not None and "://" not in os.fspath(path):
+        check_path(path)
+    release, trial = Release.plan(frame.limit(0).toArrow(), transformer, keep)
+    lazy = release_lazily(frame, release, trial)
+    place = os.fspath(temporary_place() if path is None else path)
     try:
         # Spark commits the files of one attempt of each task, and none before all tasks are done.
         lazy.write.mode("errorifexists").parquet(place)
@@ -87,13 +89,28 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
         if refusal is None:
             raise
         raise ValueError(refusal[1]) from None
-    return session.read.schema(schema).parquet(place)
+    return session.read.schema(lazy.schema).parquet(place)
 
 
-def _temporary() -> str:
-    folder = tempfile.mkdtemp(prefix="skdp-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return os.path.join(folder, "reports")
+def release_lazily(frame: Any, release: Release, trial: Any) -> Any:
+    """Privatise a frame each time that it is evaluated: by its own tasks, so it must be written at once.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        True rows.
+    release : Release
+        What privatises.
+    trial : pyarrow.Table
+        What it makes of no rows.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The reports.
+    """
+    columns = map(_name, release.columns)
+    return frame.select(*columns).mapInArrow(_Privatizer(release, trial.num_columns), _spark_schema(trial.schema))
 
 
 def _name(column: str) -> str:

@@ -305,6 +305,16 @@ class TestPersons:
         assert first == kept_rows(lazy_engine, visits, 2)[0]
         assert first != kept_rows(lazy_engine, visits, 2, seed=4)[0]
 
+    @pytest.mark.parametrize("answers", [["no", "yes"], [0, 1]], ids=["text", "numbers"])
+    def test_no_value_is_kept_more_often_than_another(self, lazy_engine, answers):
+        """Each of 1,000 persons gives both answers; which of them is kept is her own (false alarm: 1e-9 for a seed)."""
+        n = 1_000
+        table = pa.table({"answer": answers * n, "person": [f"p{i // 2}" for i in range(2 * n)]})
+        for seed in (1, 2):
+            kept = kept_rows(lazy_engine, table, 1, seed)[1]["answer"].astype(str)
+            assert len(kept) == n
+            assert abs((kept == str(answers[0])).sum() - n / 2) < 100
+
     def test_a_fit_counts_the_kept_rows_only(self, lazy_engine, visits):
         fitted = synthesizer(max_rows_per_person=2, marginals="independent").fit(
             lazy_engine.frame(visits), groups="person"

@@ -365,6 +365,18 @@ def test_what_cannot_be_lazy_says_so(people):
         privatize(duckdb.from_arrow(people), encoder(), persist=False)
 
 
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
+@pytest.mark.parametrize("name", ["stored", "beside", "tables", "skdp_true_rows", "skdp_rows"])
+def test_no_table_of_the_user_is_taken_for_the_reports(kind, name, tmp_path):
+    connection = duckdb.connect()
+    connection.execute(f"CREATE {kind} {name} AS SELECT 'yes' AS smokes, i AS number FROM range(1000) rows(i)")
+    fitted = RandomizedResponseEncoder(0.1, categories={"smokes": ["yes", "no"]})
+    for path in (None, tmp_path / "out.parquet"):
+        released = privatize(connection.sql(f"SELECT * FROM {name}"), fitted, path=path)
+        assert released.columns == ["smokes"]
+        assert 300 < released.filter("smokes = 'no'").count("*").fetchall()[0][0] < 700  # false alarm: 1e-20
+
+
 def test_a_dataset_that_is_not_persisted_is_read_once(people):
     reader = privatize(ds.dataset(people), encoder(), persist=False)
     assert reader.read_all().to_pydict() == privatize(people, encoder()).to_pydict()

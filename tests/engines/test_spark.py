@@ -5,6 +5,7 @@ import pytest
 
 from skdp import BudgetExceeded, Domain, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, tally
+from skdp.engines._release import Release
 from skdp.local import LocalHashingEncoder
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]  # Spark's own, of pandas and of sockets
@@ -85,9 +86,11 @@ def test_a_task_that_fails_on_purpose_is_tried_again_and_no_row_has_two_reports(
 
 
 def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_path):
-    """Not persisted: each attempt leaves what it drew, and all that was drawn agrees."""
+    """Before it is written: each attempt leaves what it drew, and all that was drawn agrees."""
     notes = str(tmp_path / "notes")
-    lazy = privatize(frame, encoder(), persist=False, keep=["number"])
+    from skdp.engines._spark import release_lazily
+
+    lazy = release_lazily(frame, *Release.plan(frame.limit(0).toArrow(), encoder(), ["number"]))
 
     def note_and_fail(batches):
         import os
@@ -112,6 +115,15 @@ def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_pa
         for line in file.read_text().splitlines():
             number, report = line.split(" ", 1)
             assert drawn.setdefault(number, report) == report
+
+
+def test_what_spark_would_number_anew_is_refused(frame, tmp_path):
+    ledger = PrivacyLedger(epsilon=10)
+    with pytest.raises(ValueError, match="persist=True"):
+        privatize(frame, encoder(ledger=ledger), persist=False)
+    with pytest.raises(FileExistsError):
+        privatize(frame, encoder(ledger=ledger), path=tmp_path)
+    assert ledger.spent.epsilon == 0
 
 
 def test_an_unseen_value_is_one_clear_error(spark, tmp_path):
