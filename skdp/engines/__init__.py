@@ -29,20 +29,20 @@ arrives day by day                    `transform` each day's rows; `tally_batche
 Reports are as large as the transformer makes them: one value a column for randomised response, a bit for each declared
 value for unary encoding. Estimating needs sums only, so it is cheap everywhere.
 
-**What it takes**, on two cores that were busy with other work (``benchmarks/results/engines_local.md``; the peak is
-that of the whole process, some 250 MB of imports included; more rows take more time, not more memory):
+**What it takes**, on two cores (``benchmarks/results/engines_local.md``; the peak is that of the whole process, some
+250 MB of imports included; more rows take more time, not more memory):
 
 ==========================================================  =======  =========  =======
-10,000,000 rows of Parquet                                  pyarrow  DuckDB     Polars
+50,000,000 rows of Parquet                                  pyarrow  DuckDB     Polars
 ==========================================================  =======  =========  =======
-three columns of text, to Parquet: seconds                  7.2      4.5        4.6
-the same, as a multiple of copying the file unchanged       1.4      1.3        2.5
-peak memory, MB                                             541      398        778
-tally of one column of four values: seconds                 0.87     0.20       0.36
+three columns of text, to Parquet: seconds                  5.8      5.7        4.0
+the same, as a multiple of copying the file unchanged       1.2      1.2        2.1
+peak memory, MB                                             706      434        826
+tally of one column of four values: seconds                 0.6      0.1        0.2
 ==========================================================  =======  =========  =======
 
-`privatize_file` also stores what it has drawn, to be resumed: 5,000,000 rows of three columns of text took 3.2 to 5.3
-seconds, of which a plain copy takes about a half, and 500 MB; `estimate_file` took 1.2 seconds for them. Text files
+`privatize_file` also stores what it has drawn, to be resumed: of 5,000,000 rows of three columns of text, a plain copy
+takes about a half of its time, on a busy machine; `estimate_file` took 1.2 seconds for them. Text files
 take longer, and more space.
 
 **What is held to be one release.** Coins are a function of a secret key, drawn for each call, of the place of a batch,
