@@ -54,58 +54,32 @@ def read_delta(text: str) -> float:
     return value
 
 
-def read_count(text: str) -> int:
-    """Read a whole number.
+def whole_number(least: int, what: str = "expected") -> Callable[[str], int]:
+    """Make what reads a whole number.
 
     Parameters
     ----------
-    text : str
-        What was typed.
+    least : int
+        The smallest that is accepted.
+    what : str, default="expected"
+        How the error begins.
 
     Returns
     -------
-    int
-        At least 0.
+    callable
+        From what was typed to the number.
     """
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
-    return int(text)
+
+    def read(text: str) -> int:  # numpydoc ignore=GL08
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{what} a whole number of at least {least}, not {text!r}")
+        return int(text)
+
+    return read
 
 
-def read_positive(text: str) -> int:
-    """Read a whole number of at least 1.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-
-    Returns
-    -------
-    int
-        The number.
-    """
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, not {text!r}")
-    return int(text)
-
-
-def read_categories(text: str) -> int:
-    """Read a number of categories.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-
-    Returns
-    -------
-    int
-        At least 2.
-    """
-    if not text.isdecimal() or int(text) < 2:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 2, not {text!r}")
-    return int(text)
+read_count, read_positive, read_categories = map(whole_number, (0, 1, 2))
+read_seed = whole_number(0, "a seed is")
 
 
 def read_share(text: str) -> float:
@@ -128,24 +102,6 @@ def read_share(text: str) -> float:
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, not {text!r}")
     return value
-
-
-def read_seed(text: str) -> int:
-    """Read a seed.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-
-    Returns
-    -------
-    int
-        At least 0.
-    """
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"a seed is a whole number of at least 0, not {text!r}")
-    return int(text)
 
 
 def add_ledger(command: Any) -> None:

@@ -52,6 +52,14 @@ def test_with_much_noise_no_pair_is_measured_and_columns_get_all(kind):
     assert_sound(fitted)
 
 
+@pytest.mark.parametrize(("error", "most"), [(0.99, 2), (1.01, 1)])
+def test_where_a_column_is_more_noise_than_counts_columns_get_all(error, most, monkeypatch):
+    monkeypatch.setattr(_auto, "_relative_error", lambda *_: error)
+    table, _ = run(HUGE)
+    assert max(len(marginal.clique) for marginal in table.marginals) == most
+    assert table.budget.left == 0
+
+
 def test_without_dependence_no_pair_is_measured():
     rows = np.array(list(itertools.product(*map(range, SIZES))))
     table = private_table(rows, SIZES)
