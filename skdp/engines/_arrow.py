@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from skdp.engines import _memory
 from skdp.engines._batches import release_batches, write_tables
-from skdp.engines._counts import Counter
+from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra
 from skdp.engines._files import check_path, written_beside
 from skdp.engines._release import Release
@@ -132,9 +135,28 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
         The sums.
     """
     counter = Counter(transformer)
+    by_column = bool(group_columns(transformer)) and transformer._strategy == "split"
     for batch in _report_batches(frame, transformer._own_names()):
-        counter.add(pyarrow.Table.from_batches([batch]))
+        if by_column and batch.num_rows and all(map(_is_coded, batch.select(counter.names).columns)):
+            for name in counter.names:
+                counter.add_groups(*_count_codes(name, batch.column(name)))
+        else:
+            counter.add(pyarrow.Table.from_batches([batch]))
     return counter.total()
+
+
+def _is_coded(column: Any) -> bool:
+    return pyarrow.types.is_dictionary(column.type)
+
+
+def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Count by the codes that a dictionary column holds: the values that occur, and how often."""
+    values, codes = column.dictionary, column.indices
+    counts = np.bincount(codes.drop_null().to_numpy(), minlength=len(values))
+    counts = np.append(counts, codes.null_count)
+    found = np.flatnonzero(counts)
+    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)]).take(pyarrow.array(found))
+    return pyarrow.table({name: values}), counts[found]
 
 
 def _report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
