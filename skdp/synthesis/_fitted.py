@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles import project_to_simplex
-from skdp.synthesis._estimation import fit_model, independent_start
+from skdp.synthesis._estimation import fit_model, independent_start, potentials_of
 from skdp.synthesis._graphical_model import GraphicalModel
 from skdp.synthesis._junction_tree import Clique, JunctionTree
 from skdp.synthesis._marginal import Marginal, estimate_total, merge
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
-
-_LEAST_LOG = -500.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +120,7 @@ def _carry_over(model: GraphicalModel, tree: JunctionTree) -> list[NDArray[np.fl
         carried = GraphicalModel(tree, [model.marginal(clique) for clique in tree.cliques])
     except ValueError:
         return None
-    # What was rounded to 0 may become likely again.
-    return [np.maximum(carried.log_conditional(place), _LEAST_LOG) for place in range(len(tree.cliques))]
+    return potentials_of(carried)
 
 
 def one_way_counts(column: int, size: int, marginals: Sequence[Marginal], total: float) -> NDArray[np.float64]:

@@ -115,7 +115,7 @@ class DPMarginalSynthesizer(ModelRows):
     n_rows_std_error_ : float
         Its standard deviation.
     n_iter_ : int
-        How many models the descent to the last one went through, the first one included.
+        How many models the last fit went through, by scaling and by descent, the first one included.
     n_features_in_ : int
         The number of columns of X.
     feature_names_in_ : ndarray of str
