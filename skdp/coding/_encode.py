@@ -14,6 +14,7 @@ from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, pla
 Codes = NDArray[np.unsignedinteger]
 
 _BLOCK = 1 << 16
+_FEW_VALUES, _SHORT_TEXT = 6, 12  # bytes, which Polars keeps in place: comparing with each is faster than hashing
 
 INFERRED_KINDS = {
     "string": "string",
@@ -121,6 +122,8 @@ class ValueCoder:
                     places = places.cast(polars.UInt32).fill_null(len(names))
                 return self._look_up(places.to_numpy(), names)
             levels = list(self.codes)
+            if len(levels) <= _FEW_VALUES and all(len(level.encode()) <= _SHORT_TEXT for level in levels):
+                return self._mark_missing(self._compare_polars(column.cast(polars.String)), mask)
             coded = column.cast(polars.String).cast(polars.Enum(levels), strict=False).to_physical()
             codes = self._look_up_known(coded.cast(polars.UInt32).fill_null(len(levels)).to_numpy())
             return self._mark_missing(codes, mask)
@@ -128,6 +131,14 @@ class ValueCoder:
             zero = False if column.dtype == polars.Boolean else 0
             return self._encode_array(column.fill_null(zero).to_numpy(), mask)
         return self._encode_one_by_one(column.to_list())
+
+    def _compare_polars(self, column: Any) -> Codes:
+        import polars
+
+        codes = polars.lit(self.outside, polars.UInt8)
+        for value, code in self.codes.items():
+            codes = polars.when(polars.col("") == value).then(polars.lit(code, polars.UInt8)).otherwise(codes)
+        return column.to_frame("").select(codes).to_series().to_numpy(writable=True)
 
     def _encode_arrow(self, column: Any) -> Codes:
         import pyarrow
