@@ -36,7 +36,7 @@ test-long: .venv/installed .venv/spark
 	$(BIN)/pytest -n 2 -m long
 
 # The peers pin old packages, so they live in an environment of their own.
-bench: .venv/installed .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
+bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
 	.venv-bench/bin/python benchmarks/transform.py
 	.venv-bench/bin/python benchmarks/local_oracles.py
@@ -53,6 +53,7 @@ bench: .venv/installed .venv-bench/installed .venv-bench-central/installed .venv
 	$(BIN)/python benchmarks/fair_learning.py
 	$(BIN)/python benchmarks/engines_local.py
 	$(BIN)/python benchmarks/engines_counts.py
+	$(BIN)/python benchmarks/engines_cost.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
