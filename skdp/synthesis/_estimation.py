@@ -26,8 +26,7 @@ _BLOCK = 20
 """Progress is judged over so many steps."""
 
 _INSIST = 100
-_INSIST_SCALED = 2
-"""Where more than the noise is unexplained, the descent goes on for a so much smaller gain."""
+"""Where more than the noise is unexplained, a descent from far goes on for a so much smaller gain."""
 
 _EXACT = 2000.0
 """Of the noise's variance: a marginal from which the start is so far away is fitted by scaling first."""
@@ -203,9 +202,9 @@ def fit_model(
     max_iter : int, default=300
         The largest number of steps.
     tol : float, default=0.5
-        The descent ends when 20 steps lower the loss by less than this share of it; if the loss is more than twice what
-        noise explains, by less than a hundredth of that, or a half of it after scaling. What is gained later is mostly
-        the noise of small cells.
+        The descent ends when 20 steps lower the loss by less than this share of it (by less than a hundredth of that,
+        if the loss is more than twice what noise explains, and nothing was scaled). What is gained later is mostly the
+        noise of small cells.
     start : sequence of ndarray, optional
         The potentials to start from; by default the uniform distribution. Minus infinity marks what cannot occur.
 
@@ -226,7 +225,6 @@ def fit_model(
     potentials = _zeros(tree) if start is None else [np.array(table, float) for table in start]
     scaled = descent.scale(descent.at(potentials), min(max_iter, _SWEEPS))
     state, losses = scaled[-1], [state.loss for state in scaled]
-    insist = _INSIST if len(scaled) == 1 else _INSIST_SCALED
     last, speed, failures = state.potentials, 0, 0
     length = descent.first_length(state)
     for _ in range(max_iter - len(scaled) + 1):
@@ -243,7 +241,7 @@ def fit_model(
             if failures == _PATIENCE:
                 descent.flatten()
                 length = descent.first_length(state)
-        least_gain = tol if state.loss <= descent.n_counts else tol / insist
+        least_gain = tol if state.loss <= descent.n_counts or len(scaled) > 1 else tol / _INSIST
         stalled = len(losses) >= len(scaled) + _BLOCK and losses[-1 - _BLOCK] - state.loss <= least_gain * state.loss
         if stalled or length < _LEAST_STEP * descent.least:
             break
