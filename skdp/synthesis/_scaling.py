@@ -27,7 +27,8 @@ class Scaling:
     tree : JunctionTree
         Cliques, some of which holds each marginal.
     marginals : sequence of Marginal
-        The measurements; those with the least noise are fitted last, so that they are met best.
+        The measurements. Those whose counts together have the least noise are fitted last, so that they are met best: of
+        equally noisy ones those with few cells, as their sums are known best.
     total : float
         The number of records.
 
@@ -52,7 +53,7 @@ class Scaling:
     def __init__(self, tree: JunctionTree, marginals: Sequence[Marginal], total: float) -> None:
         self._tree = tree
         self._targets: list[list[tuple[Marginal, Table]]] = [[] for _ in tree.cliques]
-        for marginal in sorted(marginals, key=lambda marginal: -marginal.std_error):
+        for marginal in sorted(marginals, key=lambda marginal: -marginal.total[1]):
             place = tree.holder(marginal.clique)
             assert place is not None  # the tree was made for it
             self._targets[place].append((marginal, _shares(marginal, total)))

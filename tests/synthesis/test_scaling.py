@@ -79,6 +79,14 @@ def test_what_has_the_least_noise_is_met_best():
         np.testing.assert_allclose(N * belief, exact.counts)
 
 
+def test_sums_are_those_of_the_marginal_with_few_cells():
+    sums = Marginal((0,), np.array([500.0, 500.0]), 1.0)
+    cells = Marginal((0, 1), np.array([[100.0, 200.0], [300.0, 400.0]]), 1.0)
+    for order in ([sums, cells], [cells, sums]):
+        (belief,) = scale(JunctionTree([2, 2], [(0, 1)]), order, 1)
+        np.testing.assert_allclose(N * belief.sum(axis=1), sums.counts)
+
+
 def test_groups_of_values_are_scaled_together():
     groups = (np.array([0, 1, 1]), None)
     marginal = Marginal((0, 1), np.array([[400.0, 100.0], [200.0, 300.0]]), 1e-9, groups)
