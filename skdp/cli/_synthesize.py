@@ -8,11 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from skdp.base import draft_domain_toml
-from skdp.cli._arguments import add_ledger, open_ledger, read_count, read_delta, read_epsilon, read_positive, read_seed
+from skdp.cli._arguments import (
+    add_ledger,
+    bar_of_rows,
+    open_ledger,
+    read_count,
+    read_delta,
+    read_epsilon,
+    read_positive,
+    read_seed,
+)
 from skdp.domain import Domain
+from skdp.engines import synthesize_file
+from skdp.engines._files_privatize import NoBar
+from skdp.engines._table_files import TableFile
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis._methods import METHODS
-from skdp.synthesis._table_file import read_frame, synthesize_file
+from skdp.synthesis._table_file import read_frame
 
 
 def add_draft_domain(commands: Any) -> None:
@@ -52,9 +64,10 @@ def add_synthesize(commands: Any) -> None:
         "synthesize",
         help="write a synthetic table that may be shared",
         description="Learn a table from counts with noise, and write synthetic rows (differential privacy in the "
-        "central model: whoever runs this is trusted with the table). Only the columns of the domain file are read.",
+        "central model: whoever runs this is trusted with the table). Only the columns of the domain file are read. "
+        "Files are CSV, Parquet or Arrow by their names, and of any size.",
     )
-    synthesize.add_argument("data", type=Path, help="the private table: a CSV, Parquet or Arrow file")
+    synthesize.add_argument("data", type=Path, help="the private table: .csv, .parquet, .arrow, .feather or .ipc")
     synthesize.add_argument("out", type=Path, help="the file to write; one that exists is never overwritten")
     synthesize.add_argument("--domain", type=Path, required=True, help="the domain file; draft-domain writes a draft")
     synthesize.add_argument(
@@ -90,7 +103,9 @@ def add_synthesize(commands: Any) -> None:
         help="columns of a CSV file with fractions; otherwise bins with whole edges are of whole numbers",
     )
     synthesize.add_argument("--seed", type=read_seed, help="reproducible coins, not secure (default: secure coins)")
-    synthesize.add_argument("--verbose", action="store_true", help="say what is done")
+    shown = synthesize.add_mutually_exclusive_group()
+    shown.add_argument("--verbose", action="store_true", help="say what is done")
+    shown.add_argument("--quiet", action="store_true", help="show no progress")
     synthesize.set_defaults(parser=synthesize, run=_run_synthesize)
 
 
@@ -106,8 +121,13 @@ def _run_draft_domain(options: argparse.Namespace) -> Path:
     return options.domain
 
 
-def _run_synthesize(options: argparse.Namespace) -> Path:
+def _run_synthesize(options: argparse.Namespace) -> Path | int:
     domain = Domain.from_toml(options.domain.read_text(encoding="utf-8"))
+    table = TableFile(options.data)
+    table.check_columns(domain.columns)
+    left_out = [name for name in table.names if name not in domain.columns and name != options.person_column]
+    if left_out:
+        print(f"Left out, as the domain does not have them: {', '.join(left_out)}", file=sys.stderr)
     synthesizer = DPMarginalSynthesizer(
         options.epsilon,
         delta=options.delta,
@@ -119,15 +139,18 @@ def _run_synthesize(options: argparse.Namespace) -> Path:
         random_state=options.seed,
         verbose=options.verbose,
     )
-    left_out = synthesize_file(
-        options.data,
-        options.out,
-        synthesizer,
-        n_samples=options.rows,
-        person_column=options.person_column,
-        real_columns=options.real,
-    )
-    if left_out:
-        print(f"Left out, as the domain does not have them: {', '.join(left_out)}", file=sys.stderr)
+    try:
+        synthesize_file(
+            options.data,
+            options.out,
+            synthesizer,
+            n_samples=options.rows,
+            person_column=options.person_column,
+            real_columns=options.real,
+            progress=NoBar if options.quiet else bar_of_rows,
+        )
+    except KeyboardInterrupt:
+        print("Stopped: no table was written. What was charged to a ledger stays charged.", file=sys.stderr)
+        return 130
     print(synthesizer.guarantee_)
     return options.out

@@ -13,7 +13,8 @@ fits into memory (ten million rows    `fit` and `transform` of the transformer; 
 of a few columns do)
 is a CSV, Parquet or Arrow file       `privatize_file` and `estimate_file`, or ``skdp privatize`` and ``skdp estimate``:
                                       a few batches in memory, and a run that was stopped can be resumed without a
-                                      second report of any row and without a second charge.
+                                      second report of any row and without a second charge. For synthetic rows,
+                                      `synthesize_file`, or ``skdp synthesize``.
 is a DuckDB relation, a Polars        `privatize` with ``path=``, and `tally` on the result. DuckDB tallies fastest.
 LazyFrame, or a pyarrow Dataset
 (many files, filters, joins)
@@ -23,7 +24,7 @@ is on several machines                `privatize` and `tally` on a Dask or Spark
 is to be learnt from (synthetic       `fit` of `DPMarginalSynthesizer`, `DPHistogram`, the scalers and so on takes the
 rows, statistics)                     same tables: only sums over the declared domain leave the engine.
 arrives day by day                    `transform` each day's rows; `tally_batches`, or the sum of the days' tallies.
-                                      If a person comes again, see ``memoize=`` of the transformer.
+                                      If a person comes again: ``memoize=True`` of the transformer, and ``record_id=``.
 ====================================  ==================================================================================
 
 Reports are as large as the transformer makes them: one value a column for randomised response, a bit for each declared
@@ -52,7 +53,8 @@ and of what it holds. So a batch that is computed again has the same reports, an
 
 from skdp.engines._files_estimate import estimate_file
 from skdp.engines._files_privatize import privatize_file
+from skdp.engines._files_synthesize import synthesize_file
 from skdp.engines._privatize import privatize
 from skdp.engines._tally import tally, tally_batches
 
-__all__ = ["estimate_file", "privatize", "privatize_file", "tally", "tally_batches"]
+__all__ = ["estimate_file", "privatize", "privatize_file", "synthesize_file", "tally", "tally_batches"]

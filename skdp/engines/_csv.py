@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from skdp.domain import Domain, Interval
 from skdp.engines._engine import import_extra
 from skdp.synthesis._table_file import _LARGEST, _MISSING, _date_type, _kind, _parse_dates
 
-_BLOCK_BYTES = 1 << 23
+_BLOCK_BYTES = 1 << 21  # Arrow reads up to 32 blocks ahead
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 
 
@@ -71,32 +72,75 @@ def text_batches(path: Path, columns: list[str]) -> Iterator[Any]:
         If it is no CSV file. No row is shown.
     """
     pyarrow, pyarrow_csv = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.csv", "duckdb")
+    read, parse, convert = _options()
+    convert.column_types = dict.fromkeys(columns, pyarrow.string())
+    convert.include_columns = columns
     try:
-        reader = pyarrow_csv.open_csv(
-            path,
-            read_options=pyarrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=pyarrow_csv.ParseOptions(newlines_in_values=True),
-            convert_options=pyarrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(columns, pyarrow.string()),
-                include_columns=columns,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        reader = pyarrow_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
         for batch in reader:
             yield pyarrow.Table.from_batches([batch])
     except pyarrow.ArrowInvalid:  # its text has a row
-        raise ValueError(f"{path.name} is no CSV file of UTF-8 text with a value a row for each column") from None
+        raise unreadable_error(path) from None
 
 
-def readers(domain: Domain) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
+def text_dataset(path: Path, columns: list[str]) -> Any:
+    """Open some columns as text, to be read as often as need be.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV file.
+    columns : list of str
+        Which columns.
+
+    Returns
+    -------
+    pyarrow.dataset.Dataset
+        Text; what is empty and not quoted is null. If it is no CSV file, whoever reads it raises an error of Arrow or
+        of an engine, which shows a row: see `unreadable_error`.
+    """
+    pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
+    read, parse, convert = _options()
+    scan = dataset.CsvFragmentScanOptions(convert_options=convert, read_options=read)
+    form = dataset.CsvFileFormat(parse_options=parse, default_fragment_scan_options=scan)
+    return dataset.dataset(path, format=form, schema=pyarrow.schema([(name, pyarrow.string()) for name in columns]))
+
+
+def unreadable_error(path: Path) -> ValueError:
+    """Make the error of a file that is no CSV file; it shows no row.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    ValueError
+        The error.
+    """
+    return ValueError(f"{path.name} is no CSV file of UTF-8 text with a value a row for each column")
+
+
+def _options() -> tuple[Any, Any, Any]:
+    """Say how text is read, cut into rows and columns, and when it is null."""
+    pyarrow_csv = import_extra("pyarrow.csv", "duckdb")
+    return (
+        pyarrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
+        pyarrow_csv.ParseOptions(newlines_in_values=True),
+        pyarrow_csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False),
+    )
+
+
+def readers(domain: Domain, *, strict: bool = False) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     """Say how to read the text of declared columns, value by value, so that no row changes how another one is read.
 
     Parameters
     ----------
     domain : Domain
         The declared values.
+    strict : bool, default=False
+        Whether text that is no number is an error too, where numbers are declared: it must not be clipped to a bin.
 
     Returns
     -------
@@ -109,14 +153,14 @@ def readers(domain: Domain) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     ValueError
         If a declared number is too large to be read exactly.
     """
-    return {name: _reader(name, domain[name]) for name in domain.columns}
+    return {name: _reader(name, domain[name], strict) for name in domain.columns}
 
 
-def _reader(name: str, values: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _reader(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[Any], Any]]:
     kind = _kind(values)
     labels = values.labels if kind is str else ()
     missing = {text for text in _MISSING if text not in labels}
-    unit, parse = _parser(name, values)
+    unit, parse = _parser(name, values, strict)
 
     def read(column: Any) -> Any:  # numpydoc ignore=GL08
         if "" in labels and None not in labels:
@@ -128,7 +172,7 @@ def _reader(name: str, values: Any) -> tuple[Any, Callable[[Any], Any]]:
     return unit, read
 
 
-def _parser(name: str, values: Any) -> tuple[Any, Callable[[list[str | None]], Any]]:
+def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[str | None]], Any]]:
     """Return the Arrow type of a declared column, and what makes an array of texts."""
     pyarrow = import_extra("pyarrow", "duckdb")
     kind, dates = _kind(values), _date_type(values)
@@ -142,7 +186,8 @@ def _parser(name: str, values: Any) -> tuple[Any, Callable[[list[str | None]], A
     known = values.edges if isinstance(values, Interval) else [value for value in values.values if value is not None]
     if max(map(abs, known)) >= _LARGEST:
         raise ValueError(f"column {name!r}: numbers of 2**53 or more are read from Parquet or Arrow files only")
-    return pyarrow.float64(), lambda texts: pyarrow.array(map(_number, texts), pyarrow.float64())
+    read = partial(_number_of, name) if strict else _number
+    return pyarrow.float64(), lambda texts: pyarrow.array(map(read, texts), pyarrow.float64())
 
 
 def _times(texts: list[str | None], name: str) -> NDArray[np.datetime64]:
@@ -158,6 +203,19 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return np.inf
     return number if number == number else np.inf
+
+
+def _number_of(name: str, text: str | None) -> float | None:
+    """Read a number; any other text is an error."""
+    if text is None:
+        return None
+    try:
+        number = float(text.replace("_", "?"))  # 1_000 is a number of Python's alone
+    except ValueError:
+        number = np.nan
+    if number != number:
+        raise ValueError(f"column {name!r} holds text that is no number")
+    return number
 
 
 def _truth(text: str | None, name: str) -> bool | None:

@@ -62,10 +62,17 @@ def written_beside(path: Path) -> Iterator[Path]:
     ------
     Path
         Where to write. It is removed if the writing fails.
+
+    Raises
+    ------
+    FileExistsError
+        If something is there by now.
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
         yield beside
+        if path.exists():
+            raise FileExistsError(f"path {str(path)!r} exists already; a release is never overwritten")
         beside.rename(path)
     except BaseException:
         if beside.is_dir():

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._arrow import _report_batches
+from skdp.engines._arrow import _coded, read_batches
+from skdp.engines._csv import text_batches
 from skdp.engines._engine import import_extra
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
 
 pyarrow = import_extra("pyarrow", "duckdb")
+
+_ROWS = 1 << 17
 
 
 class ArrowTable(LargeTable):
@@ -23,10 +30,12 @@ class ArrowTable(LargeTable):
     ----------
     frame : pyarrow.dataset.Dataset
         The table.
+    kept : LargeTable, optional
+        Those of its rows that are summed up, in an engine; by default all.
     """
 
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
+    def __init__(self, frame: Any, kept: LargeTable | None = None) -> None:
+        self._frame, self._kept = frame, kept
         self.sample = frame.schema.empty_table()
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
@@ -44,11 +53,17 @@ class ArrowTable(LargeTable):
         list of ndarray of int64
             The sums.
         """
-        batches = _report_batches(self._frame, list(names))
-        return add_up_batches((pyarrow.Table.from_batches([batch]) for batch in batches), summary)
+        if self._kept is not None:
+            return self._kept.add_up(names, summary)
+        return add_up_batches(self._tables(list(names)), summary)
+
+    def _tables(self, names: list[str]) -> Iterator[Any]:
+        """Read some columns in batches."""
+        for batch in _batches(self._frame, names):
+            yield pyarrow.Table.from_batches([batch]).select(names)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Leave out what a person contributes beyond a limit, which Arrow cannot.
+        """Leave out what a person contributes beyond a limit: Arrow brings no rows together, DuckDB and Polars do.
 
         Parameters
         ----------
@@ -62,17 +77,22 @@ class ArrowTable(LargeTable):
         Returns
         -------
         ArrowTable
-            Never.
+            The rows that are kept.
 
         Raises
         ------
-        ValueError
-            Always: Arrow brings no rows together.
+        ImportError
+            If neither is installed; the error names the extras.
         """
-        raise ValueError(
-            "a pyarrow Dataset cannot bring the rows of a person together: scan the files with Polars or DuckDB, such "
-            "as polars.scan_pyarrow_dataset(dataset), or bound the contribution before"
-        )
+        return type(self)(self._frame, _in_an_engine(self._frame).limit_persons(person, most, seed))
+
+
+class StreamedTable(ArrowTable):
+    """One CSV or Arrow file, which takes less memory as a stream than with Arrow's scanner; see `TableFile.scan`."""
+
+    def _tables(self, names: list[str]) -> Iterator[Any]:
+        (file,) = self._frame.files
+        return text_batches(Path(file), names) if file.endswith(".csv") else _ipc_tables(file, names)
 
 
 def open_table(frame: Any) -> ArrowTable:
@@ -89,3 +109,64 @@ def open_table(frame: Any) -> ArrowTable:
         For sums over its rows.
     """
     return ArrowTable(frame)
+
+
+def _batches(frame: Any, names: list[str]) -> Iterator[Any]:
+    """Read some columns; of Parquet files with their own reader: Arrow's scanner reads ahead of whoever is slower."""
+    files = _coded(frame, names)
+    if files is None:
+        yield from read_batches(frame, names)
+        return
+    parquet = import_extra("pyarrow.parquet", "duckdb")
+    for file in files:
+        text = file.format.read_options.dictionary_columns
+        with file.open() as opened:
+            reader = parquet.ParquetFile(opened, read_dictionary=list(text), pre_buffer=False)
+            groups = [group.id for group in file.row_groups]
+            yield from reader.iter_batches(_ROWS, row_groups=groups, columns=names)
+
+
+def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
+    """Read some columns of an Arrow file; what is mapped into memory needs none of its own, unless it is compressed."""
+    ipc = import_extra("pyarrow.ipc", "duckdb")
+    with pyarrow.memory_map(file) as mapped:
+        schema = ipc.open_file(mapped).schema
+        options = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
+        reader = ipc.open_file(mapped, options=options)
+        for place in range(reader.num_record_batches):
+            rows = pyarrow.Table.from_batches([reader.get_batch(place)]).select(names)
+            for start in range(0, len(rows), _ROWS):
+                yield rows.slice(start, _ROWS)
+
+
+def _in_an_engine(frame: Any) -> LargeTable:
+    """Hand a dataset to DuckDB, which can do with less memory than the rows take, or else to Polars."""
+    names = frame.schema.names
+    clash = len({name.casefold() for name in names}) < len(names)  # DuckDB takes a and A for one column
+    for open_it in (_in_polars,) if clash else (_in_duckdb, _in_polars):
+        try:
+            return open_it(frame)
+        except ImportError:
+            continue
+    raise ImportError(
+        "duckdb or polars is needed here, to bring the rows of a person together: pip install skdp[duckdb] or "
+        "skdp[polars]"
+    )
+
+
+def _in_duckdb(frame: Any) -> LargeTable:
+    """Open a dataset in a database of its own; what does not fit into memory goes to a folder for its owner only."""
+    duckdb = import_extra("duckdb", "duckdb")
+    from skdp.engines._large_duckdb import DuckDBTable
+
+    folder = tempfile.mkdtemp(prefix="skdp-")
+    connection = duckdb.connect(config={"temp_directory": folder})
+    weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
+    return DuckDBTable(connection.from_arrow(frame))
+
+
+def _in_polars(frame: Any) -> LargeTable:
+    polars = import_extra("polars", "polars")
+    from skdp.engines._large_polars import PolarsTable
+
+    return PolarsTable(polars.scan_pyarrow_dataset(frame))

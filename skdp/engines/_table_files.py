@@ -10,7 +10,7 @@ from typing import Any
 from skdp.domain import Domain
 from skdp.engines._batches import write_tables
 from skdp.engines._csv import column_names as csv_names
-from skdp.engines._csv import readers, text_batches, write_csv
+from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
 from skdp.engines._engine import import_extra
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
@@ -146,6 +146,25 @@ class TableFile:
             return pyarrow.schema([schema.field(name) for name in columns]).empty_table()
         types = {} if domain is None else {name: unit for name, (unit, _) in readers(domain).items()}
         return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in columns]).empty_table()
+
+    def scan(self, columns: list[str]) -> Any:
+        """Open some columns, to be read as often as need be.
+
+        Parameters
+        ----------
+        columns : list of str
+            Which columns.
+
+        Returns
+        -------
+        pyarrow.dataset.Dataset
+            Those of a CSV file as text, see `skdp.engines._csv.text_dataset`. What a file says of itself beside its
+            types is left out: it may be private.
+        """
+        if self.format == "csv":
+            return text_dataset(self.path, columns)
+        pyarrow, schema = import_extra("pyarrow", "duckdb"), self.dataset.schema
+        return self.dataset.replace_schema(pyarrow.schema([schema.field(name) for name in columns]))
 
     def tables(self, domain: Domain | None, columns: list[str]) -> Iterator[Any]:
         """Read the rows, in order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import CallCounter, as_asked, check_names, read_input
 from skdp.domain import Domain
 from skdp.frames import Table
+from skdp.oracles import check_size
 from skdp.synthesis._answers import ModelAnswers, of_columns
+from skdp.synthesis._graphical_model import GraphicalModel
 from skdp.synthesis._reading import read_codes
 from skdp.synthesis._redraw import redraw
 from skdp.synthesis._sampling import sample
@@ -55,18 +57,80 @@ class ModelRows(TransformerMixin, ModelAnswers):
             Before `fit`.
         TypeError, ValueError
             If the number is no integer of at least 0.
+
+        See Also
+        --------
+        sample_batches : The same for more rows than memory holds.
         """
         check_is_fitted(self)
         rows, rng = self._sample_codes(n_samples)
         columns = decode(self._template, self.domain_, rows, rng)
         return assemble(self._template, columns, self.domain_.columns)
 
+    def sample_batches(self, n_samples: int | None = None, *, batch_size: int = 1 << 18) -> Iterator[Any]:
+        """Draw synthetic rows, a batch at a time: as many as one likes, in the memory of one batch.
+
+        Parameters
+        ----------
+        n_samples : int, optional
+            How many in all, at least 0; by default the estimated number of records.
+        batch_size : int, default=262_144
+            How many rows a batch has, at least 1; the last one may have fewer.
+
+        Returns
+        -------
+        iterator of the same kind as X of `fit`
+            Tables, as `sample` returns them. Each call draws new rows, of the model as it is at the call. If they fit
+            into one batch, it is what `sample` would have returned.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`; at the call, as all errors.
+        TypeError, ValueError
+            If a number is no integer, or too small.
+
+        See Also
+        --------
+        sample : All rows at once.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of the model: free.
+
+        Each row has the law of the model, wherever it stands. Within a batch, counts are as even as `sample` makes
+        them; batches are independent of each other, so that the variances of their counts add up. Many small batches
+        are the more like independent rows, which batches of one row are: the count of a value with probability p has
+        variance ``n_samples * p * (1 - p)`` then. With larger batches, the count of a value of the column that is
+        drawn first has a variance of at most 1/2 a batch.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdp import DPMarginalSynthesizer
+        >>> people = pd.DataFrame({"smokes": ["yes", "no", "no", "no"] * 250})
+        >>> synthesizer = DPMarginalSynthesizer(domain={"smokes": ["yes", "no"]}, random_state=0).fit(people)
+        >>> for rows in synthesizer.sample_batches(1_000, batch_size=400):
+        ...     print(len(rows), (rows["smokes"] == "yes").sum())
+        400 100
+        400 100
+        200 50
+        """
+        check_is_fitted(self)
+        size = check_size(batch_size, name="batch_size", least=1)
+        n, rng = self._start_sample(n_samples)
+        return _batches(self.model_, self._template, self.domain_, n, size, rng)
+
     def _sample_codes(self, n_samples: int | None) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
         """Draw synthetic rows as codes; also return the coins for numbers within their bins."""
+        n, rng = self._start_sample(n_samples)
+        return list(sample(self.model_, n, rng)), rng
+
+    def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
+        """Return how many rows are to be drawn, and coins that no other call has."""
         check_n_samples(n_samples)
         rng = self._generator("sample", self._calls.advance())
-        n = round(self.n_rows_) if n_samples is None else int(n_samples)
-        return list(sample(self.model_, n, rng)), rng
+        return round(self.n_rows_) if n_samples is None else int(n_samples), rng
 
     def transform(self, X: Any) -> Any:
         """Replace rows by synthetic ones, or draw some of their columns anew.
@@ -170,6 +234,15 @@ class ModelRows(TransformerMixin, ModelAnswers):
         if len(given) != len(names):
             raise ValueError(f"input_features should have length equal to number of features ({len(names)})")
         return given
+
+
+def _batches(
+    model: GraphicalModel, template: Table, domain: Domain, n: int, size: int, rng: np.random.Generator
+) -> Iterator[Any]:
+    """Draw rows a batch at a time."""
+    for start in range(0, n, size):
+        codes = list(sample(model, min(size, n - start), rng))
+        yield assemble(template, decode(template, domain, codes, rng), domain.columns)
 
 
 def check_n_samples(n_samples: Any) -> None:

@@ -27,8 +27,8 @@ class Scaling:
     tree : JunctionTree
         Cliques, some of which holds each marginal.
     marginals : sequence of Marginal
-        The measurements. Those whose counts together have the least noise are fitted last, so that they are met best: of
-        equally noisy ones those with few cells, as their sums are known best.
+        The measurements. Those whose counts together have the least noise are fitted last, so that they are met best;
+        of equally noisy ones those with few cells, as their sums are known best.
     total : float
         The number of records.
 

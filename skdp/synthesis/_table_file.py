@@ -1,9 +1,7 @@
-"""From a file with a private table to a file with a synthetic one."""
+"""Tables in files, as pandas reads them into memory; and what declared values say of how text is read."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,116 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import dates_like, kind_of, to_dates
+from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
-from skdp.synthesis._rows import check_n_samples
-from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 
 # What pandas takes for missing, but for what is declared as a value.
 _MISSING = ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 _DATE_TYPES = {"date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
 _LARGEST = 1 << 53  # up to here, floats have all whole numbers
 _ARROW = (".arrow", ".feather", ".ipc")
-
-
-def synthesize_file(
-    source: Path,
-    target: Path,
-    synthesizer: DPMarginalSynthesizer,
-    *,
-    n_samples: int | None = None,
-    person_column: str | None = None,
-    real_columns: Collection[str] = (),
-) -> list[str]:
-    """Fit a synthesizer to the table in a file, and write a synthetic table to another one.
-
-    Of a CSV file, the dtypes are those of the domain, so that none depends on the data: where an `Interval` has whole
-    edges, its column has whole numbers; where dates or datetimes are declared, its column is ISO 8601 text, and is
-    written so to a CSV file. A Parquet or Arrow file keeps its own.
-
-    Parameters
-    ----------
-    source : Path
-        A CSV, Parquet or Arrow file.
-    target : Path
-        The file to write; it must not exist. It is there when it is whole, or not at all.
-    synthesizer : DPMarginalSynthesizer
-        Its ``domain`` is a `Domain`. It is fitted.
-    n_samples : int, optional
-        How many rows to write; by default the estimated number of records.
-    person_column : str, optional
-        The column that says who a row is about; it is not in the domain.
-    real_columns : collection of str, default=()
-        Columns of a CSV file with fractions, though their edges are whole.
-
-    Returns
-    -------
-    list of str
-        The columns of the table that were left out, as the domain does not have them.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be read or written.
-    TypeError, ValueError
-        If the target exists, or the table does not fit the domain. No error shows a value.
-    BudgetExceeded
-        If the ledger does not cover it.
-    """
-    check_n_samples(n_samples)
-    if target.exists():
-        raise ValueError(f"{target} exists already; choose another name, or remove it")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent}")
-    if target.suffix not in (".csv", ".parquet", *_ARROW):
-        raise ValueError(f"{target.name} must end in .csv or .parquet, or in .arrow, .feather or .ipc")
-    domain = synthesizer.domain
-    frame, is_csv = read_frame(source, domain), source.suffix not in (".parquet", *_ARROW)
-    declared = _declared_columns(frame, domain, person_column, source.name)
-    unknown = [name for name in real_columns if name not in domain.columns]
-    if unknown:
-        raise ValueError(f"the domain has no columns {unknown}; it has {list(domain.columns)}")
-    groups = None if person_column is None else frame[person_column]
-    table = frame[declared]
-    if is_csv:
-        table = table.assign(
-            **{name: _numbers(table[name], domain[name], whole=name not in real_columns) for name in declared}
-        )
-    rows = synthesizer.fit(table, groups=groups).sample(n_samples)
-    rows = _with_dtypes(rows, domain, from_csv=is_csv, to_csv=target.suffix == ".csv")
-    _write_frame(rows, target)
-    return [str(name) for name in frame.columns if name not in declared and name != person_column]
-
-
-def _write_frame(rows: pd.DataFrame, target: Path) -> None:
-    """Write a file beside its place, and move it there when it is whole; one that exists is not overwritten."""
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
-    try:
-        with beside.open("xb") as file:
-            if target.suffix == ".parquet":
-                rows.to_parquet(file, index=False)
-            elif target.suffix in _ARROW:
-                rows.to_feather(file)
-            else:
-                rows.to_csv(file, index=False)
-        if target.exists():
-            raise FileExistsError(f"{target} exists already; choose another name, or remove it")
-        beside.rename(target)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _with_dtypes(rows: pd.DataFrame, domain: Domain, *, from_csv: bool, to_csv: bool) -> pd.DataFrame:
-    """Give the synthetic columns dtypes that depend on the domain alone, and dates as text to a CSV file."""
-    if from_csv:
-        rows = rows.astype({name: dtype for name in rows if (dtype := _dtype(domain[name])) is not None})
-    dates = {name: dtype for name in rows if (dtype := _date_type(domain[name])) is not None}
-    for name, dtype in dates.items():
-        if to_csv:
-            rows[name] = _write_dates(to_dates(rows[name], dtype))
-        elif from_csv and dtype == _DATE_TYPES["date"]:
-            rows[name] = dates_like(to_dates(rows[name], dtype), pd.Series([], dtype="date32[pyarrow]"))
-    return rows
 
 
 def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = False) -> pd.DataFrame:
@@ -209,36 +105,6 @@ def _parse_dates(column: pd.Series) -> NDArray[np.datetime64]:
     return np.array(times, "datetime64[us]")
 
 
-def _write_dates(times: NDArray[np.datetime64]) -> list[str | None]:
-    """Write ISO 8601 text."""
-    return [None if time is None else time.isoformat() for time in times.astype(object)]
-
-
-def _declared_columns(frame: pd.DataFrame, domain: Domain, person_column: str | None, source: str) -> list[Any]:
-    """Check the columns, and return those of the domain in the order of the table."""
-    wanted = [*domain.columns, *([] if person_column is None else [person_column])]
-    absent = [name for name in wanted if name not in frame.columns]
-    if absent:
-        raise ValueError(f"{source} has no columns {absent}; it has {frame.columns.to_list()}")
-    if person_column in domain.columns:
-        raise ValueError(f"the domain declares {person_column!r}, which says who a row is about; remove it there")
-    return [name for name in frame.columns if name in domain.columns]
-
-
-def _numbers(column: pd.Series, values: Any, *, whole: bool) -> pd.Series:
-    """Give a column of numbers a dtype that depends on its bins alone; no number changes its bin."""
-    if not isinstance(values, Interval) or values.dtype.kind != "f":
-        return column
-    if not (pd.api.types.is_numeric_dtype(column.dtype) or column.empty):
-        return column
-    edges = np.array(values.edges)
-    if not whole or (edges % 1).any() or np.abs(edges).max() >= _LARGEST:
-        return column.astype(float)
-    numbers = column.to_numpy(float, na_value=np.nan)
-    numbers = np.clip(np.where(numbers > edges[-1], np.ceil(numbers), np.floor(numbers)), -_LARGEST, _LARGEST)
-    return pd.Series(pd.array(numbers, "Int64"), index=column.index, name=column.name)
-
-
 def _kind(values: Any) -> type | None:
     """Return the type of the declared values, None for an `Interval` and for values of other types."""
     if isinstance(values, Interval):
@@ -247,9 +113,3 @@ def _kind(values: Any) -> type | None:
     if kinds == {int, float}:
         return float
     return next(iter(kinds)) if len(kinds) == 1 else None
-
-
-def _dtype(values: Any) -> str | None:
-    """Return the dtype that can hold the declared values, whatever the data have."""
-    kind = _kind(values)
-    return None if kind is None else {bool: "boolean", int: "Int64", float: "float64", str: "str"}.get(kind)

@@ -1,0 +1,238 @@
+"""A file as a table that stays where it is: a synthesizer is fitted to it as to a table of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import Any, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.domain import Domain, Interval
+from skdp.engines._csv import readers, unreadable_error
+from skdp.engines._engine import import_extra
+from skdp.engines._files_privatize import Bar
+from skdp.engines._table_files import TableFile
+from skdp.frames import LargeTable, Summary, register_large_tables
+from skdp.synthesis._table_file import _LARGEST, _MISSING, _date_type, _kind
+
+Progress = Callable[[int | None], Bar]
+_ENGINES = ("pyarrow", "duckdb", "_duckdb", "polars")
+
+
+class FileTable(LargeTable):
+    """The rows of a file that a synthesizer is to be fitted to; it takes them as it takes a table of an engine.
+
+    Parameters
+    ----------
+    rows : LargeTable
+        The rows; those of a CSV file as text.
+    sample : pyarrow.Table
+        No row, of the types that the synthetic rows shall have.
+    read : callable
+        Takes a batch of the rows, and returns it typed.
+    shown : callable
+        Opens a bar, each time that the table is read.
+    file : Path
+        The file, to be named in errors.
+    """
+
+    def __init__(
+        self,
+        rows: LargeTable,
+        sample: Any,
+        read: Callable[[Any], Any],
+        shown: Callable[[], AbstractContextManager[Bar]],
+        file: Path,
+    ) -> None:
+        self._rows, self._read, self._shown, self._file = rows, read, shown, file
+        self.sample = sample
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        """Sum over all rows.
+
+        Parameters
+        ----------
+        names : sequence
+            The columns that the summary reads.
+        summary : Summary
+            What is summed up.
+
+        Returns
+        -------
+        list of ndarray of int64
+            The sums.
+
+        Raises
+        ------
+        ValueError
+            If the file cannot be read. No row is shown.
+        """
+        try:
+            with self._shown() as bar:
+                return self._rows.add_up(names, _ShownSummary(summary, self._read, bar))
+        except Exception as error:
+            # What an engine says of a CSV file that is none has a row of it.
+            if type(error).__module__.partition(".")[0] in _ENGINES and "CSV" in str(error):
+                raise unreadable_error(self._file) from None
+            raise
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        """Leave out what a person contributes beyond a limit, in DuckDB or Polars.
+
+        Parameters
+        ----------
+        person : str
+            The column that says whose each row is.
+        most : int
+            How many rows of a person are kept.
+        seed : int
+            Of the choice.
+
+        Returns
+        -------
+        FileTable
+            The rows that are kept.
+        """
+        return type(self)(
+            self._rows.limit_persons(person, most, seed), self.sample, self._read, self._shown, self._file
+        )
+
+
+class _ShownSummary:
+    """A `skdp.frames.Summary` of rows that are typed first, and shown by a bar."""
+
+    def __init__(self, summary: Summary, read: Callable[[Any], Any], bar: Bar) -> None:
+        self._summary, self._read, self._bar = summary, read, bar
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        return self._summary.zeros()
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+        self._summary.add(sums, self._read(batch))
+        self._bar.update(len(batch))
+
+
+def open_file(
+    table: TableFile, domain: Domain, person: str | None, real_columns: Collection[str], progress: Progress
+) -> FileTable:
+    """Open the columns of a domain in a file, in the order of the file, and that of the persons.
+
+    Parameters
+    ----------
+    table : TableFile
+        The file.
+    domain : Domain
+        The columns, and what a CSV file says in them.
+    person : str or None
+        The column of the persons.
+    real_columns : collection of str
+        Columns of a CSV file with fractions, though their edges are whole.
+    progress : callable
+        Opens what shows the progress, each time that the table is read.
+
+    Returns
+    -------
+    FileTable
+        For sums over its rows.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, not declared, or declared and that of the persons.
+    """
+    from skdp.engines._large_arrow import ArrowTable, StreamedTable
+
+    table.check_columns([*domain.columns, *([] if person is None else [person])])
+    if person in domain.columns:
+        raise ValueError(f"the domain declares {person!r}, which says who a row is about; remove it there")
+    unknown = [name for name in real_columns if name not in domain.columns]
+    if isinstance(real_columns, str) or unknown:
+        raise ValueError(f"the domain has no columns {unknown or real_columns!r}; it has {list(domain.columns)}")
+    names = [name for name in table.names if name in domain.columns or name == person]
+    rows = (ArrowTable if table.format == "parquet" else StreamedTable)(table.scan(names))
+    sample: Any = rows.sample
+    read: Callable[[Any], Any] = _as_it_is
+    if table.format == "csv":
+        sample, read = _typed_sample(domain, names, real_columns), _text_reader(domain)
+    total = None if person is not None else table.count_rows()
+    return FileTable(rows, sample, read, lambda: shown(progress, total, "reading"), table.path)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def _text_reader(domain: Domain) -> Callable[[Any], Any]:
+    """Say how a batch of text is typed; persons stay text."""
+    pyarrow, compute = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.compute", "duckdb")
+    known, missing = readers(domain, strict=True), pyarrow.array(_MISSING)
+
+    def read(batch: Any) -> Any:  # numpydoc ignore=GL08
+        texts = nw.from_native(batch, eager_only=True).to_arrow()
+        made = {}
+        for name in texts.column_names:
+            column = texts[name].cast(pyarrow.string())
+            if name in known:
+                made[name] = known[name][1](column)
+            else:
+                made[name] = compute.if_else(compute.is_in(column, missing), None, column)
+        return pyarrow.table(made)
+
+    return read
+
+
+def _typed_sample(domain: Domain, names: Sequence[str], real_columns: Collection[str]) -> Any:
+    """Make a table without rows of the types that the domain says; pandas will read what is written as those dtypes."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    types = {name: _types(domain[name], whole=name not in real_columns) for name in names if name in domain.columns}
+    frame = pd.DataFrame({name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()})
+    schema = pyarrow.schema([(name, pyarrow.type_for_alias(alias)) for name, (_, alias) in types.items()])
+    sample = pyarrow.Table.from_pandas(frame, schema, preserve_index=False)
+    for person in set(names) - set(types):
+        sample = sample.append_column(person, pyarrow.array([], pyarrow.string()))
+    return sample
+
+
+def _types(values: Any, *, whole: bool) -> tuple[str, str]:
+    """Name pandas' dtype and Arrow's type that can hold the declared values, whatever the data have."""
+    dates = _date_type(values)
+    if dates is not None:
+        is_day = dates == np.dtype("datetime64[D]")
+        return ("date32[day][pyarrow]", "date32") if is_day else ("datetime64[us]", "timestamp[us]")
+    if isinstance(values, Interval):
+        edges = np.array(values.edges)
+        is_real = not whole or (edges % 1).any() or np.abs(edges).max() >= _LARGEST
+        return ("float64", "double") if is_real else ("Int64", "int64")
+    known = {bool: ("boolean", "bool"), int: ("Int64", "int64"), float: ("float64", "double")}
+    return known.get(_kind(values) or str, ("str", "string"))
+
+
+def shown(progress: Progress, total: int | None, task: str) -> AbstractContextManager[Bar]:
+    """Open a bar, and let it say what is done, if it can.
+
+    Parameters
+    ----------
+    progress : callable
+        Takes the number of rows, and returns a bar.
+    total : int or None
+        The number of rows, if it is known.
+    task : str
+        What is done.
+
+    Returns
+    -------
+    context manager of Bar
+        Closes it.
+    """
+    bar = progress(total)
+    if hasattr(bar, "set_description"):
+        bar.set_description(task)
+    return closing(bar)
+
+
+register_large_tables(lambda data: data if isinstance(data, FileTable) else None)

@@ -1,0 +1,195 @@
+"""``skdp synthesize``."""
+
+import pandas as pd
+import pyarrow.feather as feather
+import pytest
+
+from skdp import Domain, Interval, PrivacyLedger
+from skdp.cli import main
+from skdp.engines import _files_synthesize
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Secrets: an age beyond the domain, a name, and an undeclared job in a column that may be left out."""
+    path = tmp_path / "people.csv"
+    people = {
+        "name": [f"secret {index}" for index in range(200)],
+        "sex": ["f", "m"] * 100,
+        "age": [*range(20, 80), *range(20, 80), *range(20, 80), *range(20, 39), 12345],
+        "code": ["007", "NA", "042", "007"] * 50,
+        "person": [index // 2 for index in range(200)],
+    }
+    pd.DataFrame(people).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def domain(tmp_path):
+    path = tmp_path / "domain.toml"
+    declared = {"sex": ["f", "m"], "code": ["007", "042", "NA"], "age": Interval(0, 100, bins=10)}
+    path.write_text(Domain(declared).to_toml(), encoding="utf-8")
+    return path
+
+
+def run(table, out, domain, *words):
+    words = ["synthesize", table, out, "--domain", domain, "--handle-unknown", "clip", *words]
+    return main([str(word) for word in words])
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet", "arrow"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
+def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, source, kind):
+    texts = pd.read_csv(table, dtype={"code": str}, keep_default_na=False)
+    if source == "parquet":
+        texts.to_parquet(table.with_suffix(".parquet"))
+    elif source == "arrow":
+        feather.write_feather(texts, table.with_suffix(".arrow"))
+    out = tmp_path / f"out.{kind}"
+    before = table.with_suffix(f".{source}").read_bytes()
+    words = ["--epsilon", 10, "--delta", 1e-6, "--rows", 500, "--seed", 0]
+    assert run(table.with_suffix(f".{source}"), out, domain, *words) == 0
+    made = (
+        {"parquet": pd.read_parquet, "feather": pd.read_feather}[kind](out)
+        if kind != "csv"
+        else (pd.read_csv(out, dtype={"code": str}, keep_default_na=False))
+    )
+    assert made.columns.tolist() == ["sex", "age", "code"]
+    assert len(made) == 500
+    assert set(made["sex"]) <= {"f", "m"}
+    assert set(made["code"]) <= {"007", "042", "NA"}
+    assert made["age"].between(0, 100).all()
+    assert pd.api.types.is_integer_dtype(made["age"])
+    assert ((made["sex"] == "f") & (made["code"] == "NA")).mean() < 0.1  # independent: an eighth
+    shown = capsys.readouterr()
+    assert shown.out.startswith("epsilon = 10, delta = 0.000001, ")
+    assert "central model, adding or removing one record's values of: sex, age, code" in shown.out
+    assert shown.out.endswith(f"\nWrote {out}\n")
+    assert shown.err.startswith("Left out, as the domain does not have them: name, person\n")
+    assert "reading: " in shown.err
+    assert "writing: 100%" in shown.err
+    assert "500/500" in shown.err
+    assert table.with_suffix(f".{source}").read_bytes() == before
+
+
+def test_the_number_of_rows_is_an_estimate(table, domain, tmp_path):
+    assert run(table, tmp_path / "out.csv", domain, "--epsilon", 5, "--seed", 0) == 0
+    assert 150 < len(pd.read_csv(tmp_path / "out.csv")) < 250
+
+
+def test_persons_are_bounded(table, domain, tmp_path):
+    words = ["--epsilon", 50, "--person-column", "person", "--max-rows-per-person", 1, "--seed", 0]
+    assert run(table, tmp_path / "out.csv", domain, *words) == 0
+    assert 50 < len(pd.read_csv(tmp_path / "out.csv")) < 150
+
+
+def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
+    ledger = tmp_path / "ledger.sqlite"
+    new = ["--ledger", ledger, "--budget", 3]
+    assert run(table, tmp_path / "one.csv", domain, "--epsilon", 2, *new) == 0
+    assert PrivacyLedger(ledger).spent.epsilon == 2
+    for words, message in [
+        (["--ledger", ledger], "asks for epsilon 2.0; the ledger has 1.0 of 3.0 left. Nothing was released."),
+        (new, "exists already: leave out --budget"),
+        (["--ledger", tmp_path / "other.sqlite"], "other.sqlite; --budget makes one"),
+        (["--budget", 3], "--budget goes with --ledger"),
+        (["--ledger", ledger, "--budget-delta", 0.1], "--budget-delta goes with --budget"),
+    ]:
+        with pytest.raises(SystemExit):
+            run(table, tmp_path / "two.csv", domain, "--epsilon", 2, *words)
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "two.csv").exists()
+    assert PrivacyLedger(ledger).spent.epsilon == 2
+
+
+def test_a_seed_repeats_and_says_so(table, domain, tmp_path, capsys):
+    for name in ("one.csv", "two.csv"):
+        run(table, tmp_path / name, domain, "--epsilon", 1, "--seed", 3, "--verbose")
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+    shown = capsys.readouterr()
+    assert "NOT SECURE" in shown.out
+    assert "measured 3 columns" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epsilon", "0"], "an epsilon is a finite number > 0"),
+        (["--delta", "1"], "a delta is a number in [0, 1)"),
+        (["--rows", "-1"], "a whole number of at least 0"),
+        (["--max-rows-per-person", "0"], "a whole number of at least 1"),
+        (["--marginals", "best"], "invalid choice: 'best'"),
+        (["--handle-unknown", "error"], "column 'age' holds a value, or a NaN or inf, outside the declared domain"),
+        (["--person-column", "who"], "people.csv lacks the columns ['who']"),
+        (["--person-column", "sex"], "the domain declares 'sex', which says who a row is about"),
+        (["--real", "height"], "the domain has no columns ['height']"),
+        (["--domain", "DATA"], "not a TOML file"),
+        (["--domain", "no such file.toml"], "no such file.toml"),
+    ],
+)
+def test_mistakes_are_explained_without_a_value(table, domain, tmp_path, capsys, words, message):
+    words = [table if word == "DATA" else word for word in words]
+    with pytest.raises(SystemExit) as caught:
+        run(table, tmp_path / "out.csv", domain, "--epsilon", "1", *words)
+    assert caught.value.code == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "12345" not in shown
+    assert "secret" not in shown
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_nothing_is_overwritten(table, domain, tmp_path, capsys):
+    ledger = tmp_path / "ledger.sqlite"
+    PrivacyLedger(ledger, epsilon=5)
+    for path in (table, domain, ledger):
+        before = path.read_bytes()
+        with pytest.raises(SystemExit):
+            run(table, path, domain, "--epsilon", 1, "--ledger", ledger)
+        assert "exists already" in capsys.readouterr().err
+        assert path.read_bytes() == before
+    with pytest.raises(SystemExit):
+        run(table, tmp_path / "no folder" / "out.csv", domain, "--epsilon", 1, "--ledger", ledger)
+    assert "is in a directory that does not exist" in capsys.readouterr().err
+    assert PrivacyLedger(ledger).spent.epsilon == 0
+
+
+def test_text_that_is_no_text_shows_no_byte(domain, tmp_path, capsys):
+    path = tmp_path / "latin.csv"
+    path.write_bytes("sex,age,code\nf,20,é\n".encode("latin-1"))
+    with pytest.raises(SystemExit):
+        run(path, tmp_path / "out.csv", domain, "--epsilon", 1)
+    shown = capsys.readouterr().err
+    assert "latin.csv has no header of UTF-8 text" in shown
+    assert "0xe9" not in shown
+
+
+def test_quiet_shows_no_progress(table, domain, tmp_path, capsys):
+    run(table, tmp_path / "out.csv", domain, "--epsilon", 1, "--quiet")
+    assert capsys.readouterr().err == "Left out, as the domain does not have them: name, person\n"
+    with pytest.raises(SystemExit):
+        run(table, tmp_path / "two.csv", domain, "--epsilon", 1, "--quiet", "--verbose")
+    assert "not allowed with" in capsys.readouterr().err
+
+
+def test_a_run_that_is_stopped_leaves_nothing(table, domain, tmp_path, capsys, monkeypatch):
+    def stop(tables, schema, path, form):
+        next(iter(tables), None)
+        path.write_text("half")
+        if tables:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_files_synthesize, "write_file", stop)
+    before = sorted(tmp_path.iterdir())
+    assert run(table, tmp_path / "out.csv", domain, "--epsilon", 1) == 130
+    assert "no table was written" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_other_files_are_refused(table, domain, tmp_path, capsys):
+    other = tmp_path / "people.txt"
+    other.write_bytes(table.read_bytes())
+    for source, out in ((table, "out.txt"), (other, "out.csv")):
+        with pytest.raises(SystemExit):
+            run(source, tmp_path / out, domain, "--epsilon", 1)
+        assert "must end in one of .csv, .parquet, .arrow" in capsys.readouterr().err

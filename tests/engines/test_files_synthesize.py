@@ -1,0 +1,622 @@
+"""From a private file to a synthetic one: the same fit as in memory, a batch at a time, and whole or not at all."""
+
+import csv
+import subprocess
+import sys
+from datetime import date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from skdp import BudgetExceeded, Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp.engines import _csv, _files_synthesize, _large_arrow, _large_files, synthesize_file
+from skdp.synthesis._records import CodedRecords
+
+FORMATS = ["csv", "parquet", "arrow"]
+N = 3_000
+DOMAIN = Domain(
+    {
+        "color": ["red", "green", "unused", None],
+        "age": Interval(0, 100, bins=5),
+        "weight": Interval(edges=[0.0, 0.3, 0.7, 1.0], missing=True),
+        "born": Interval(date(2000, 1, 1), date(2004, 1, 1), bins=4),
+        "member": [True, False],
+        "number": [0, 1, 2],
+    }
+)
+
+
+def write(table, path):
+    if path.suffix == ".csv":
+        table.to_pandas(date_as_object=True).to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=1_100)
+    else:
+        feather.write_feather(table, path, chunksize=1_700, compression="lz4")
+    return path
+
+
+def read(path):
+    if path.suffix == ".csv":
+        return pd.read_csv(path)
+    return (pq.read_table(path) if path.suffix == ".parquet" else feather.read_table(path)).to_pandas()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows of 400 persons, and of a column that nobody declares, in another order than the domain."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 101, N)
+    weight = rng.integers(0, 11, N) / 10
+    person = np.concatenate([np.arange(400), rng.integers(0, 400, N - 400)])
+    return pa.table(
+        {
+            "member": pa.array(weight > 0.5),
+            "more": pa.array([f"secret {row}" for row in range(N)]),
+            "age": pa.array(age),
+            "color": pa.array(np.where(age > 50, "red", "green"), mask=rng.random(N) < 0.1),
+            "weight": pa.array(weight, mask=rng.random(N) < 0.1),
+            "person": pa.array([f"p{number}" for number in person]),
+            "born": pa.array((np.datetime64("2000-01-01") + age * 14).astype("datetime64[D]")),
+            "number": pa.array(age % 3, pa.uint8()),
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch):
+    monkeypatch.setattr(_large_arrow, "_ROWS", 500)
+    monkeypatch.setattr(_csv, "_BLOCK_BYTES", 1 << 14)
+
+
+@pytest.fixture(params=FORMATS)
+def source(request, rows, tmp_path):
+    return write(rows, tmp_path / f"in.{request.param}")
+
+
+def made(**params):
+    return DPMarginalSynthesizer(**{"epsilon": 50.0, "delta": 1e-9, "domain": DOMAIN, "random_state": 0} | params)
+
+
+def only_the_source(source):
+    return [path.name for path in source.parent.iterdir()] == [source.name]
+
+
+class Bars:
+    """Takes note of what is shown."""
+
+    def __init__(self):
+        self.lines = []
+
+    def __call__(self, total):
+        self.lines.append([total, None, 0, "open"])
+        return self
+
+    def set_description(self, task):
+        self.lines[-1][1] = task
+
+    def update(self, rows):
+        self.lines[-1][2] += rows
+
+    def close(self):
+        self.lines[-1][3] = "closed"
+
+
+@pytest.mark.parametrize("marginals", ["auto", "tree", "independent", [("age", "color")]], ids=str)
+def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
+    """The same counts, with the same noise, of the columns in the order of the file."""
+    params = {"marginals": marginals, "max_iter": 20}
+    found, target = made(**params), tmp_path / "out.parquet"
+    assert synthesize_file(source, target, found, n_samples=1_000) == target
+    expected = made(**params).fit(rows.select([name for name in rows.column_names if name in DOMAIN.columns]))
+    assert found.selected_cliques_ == expected.selected_cliques_
+    for mine, theirs in zip(found.marginals_, expected.marginals_, strict=True):
+        np.testing.assert_array_equal(mine.counts, theirs.counts)
+    assert found.domain_.columns == ("member", "age", "color", "weight", "born", "number")
+    synthetic = read(target)
+    assert tuple(synthetic) == found.domain_.columns
+    again = expected.sample(1_000).to_pandas()
+    for name in synthetic:
+        assert synthetic[name].astype(str).tolist() == again[name].astype(str).tolist()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_are_of_the_model(source, tmp_path, form, monkeypatch):
+    found, target = made(), tmp_path / f"out.{form}"
+    synthesize_file(source, target, found)
+    frame = read(target)
+    assert len(frame) == round(found.n_rows_)
+    shares = frame["color"].fillna("missing").value_counts(normalize=True)
+    counts = found.marginal(["color"])
+    for value, count in zip(counts["color"].fillna("missing"), counts["count"], strict=True):
+        assert abs(shares.get(value, 0) - max(0, count) / N) < 0.02
+    assert frame["age"].between(0, 100).all()
+    assert frame["weight"].isna().mean() == pytest.approx(0.1, abs=0.03)
+    assert set(frame["member"]) == {True, False}
+    assert set(frame["born"].astype(str)) <= {str(day) for day in pd.date_range("2000-01-01", "2004-01-01").date}
+
+
+def test_no_more_than_a_batch_is_in_memory(source, tmp_path, monkeypatch):
+    read_rows, written = [], []
+    add = _large_files._ShownSummary.add
+
+    def spy(self, sums, batch):
+        read_rows.append(len(batch))
+        add(self, sums, batch)
+
+    batches = DPMarginalSynthesizer.sample_batches
+    monkeypatch.setattr(_large_files._ShownSummary, "add", spy)
+    monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", lambda self, n: batches(self, n, batch_size=700))
+    write_file = _files_synthesize.write_file
+
+    def write_spy(tables, schema, path, form):
+        write_file((written.append(len(table)) or table for table in tables), schema, path, form)
+
+    monkeypatch.setattr(_files_synthesize, "write_file", write_spy)
+    synthesize_file(source, tmp_path / "out.parquet", made(marginals="independent"), n_samples=2_000)
+    assert sum(read_rows) == N
+    assert max(read_rows) <= 500
+    assert written == [700, 700, 600]
+
+
+def test_one_large_batch_of_an_arrow_file_is_cut(rows, tmp_path, monkeypatch):
+    path = tmp_path / "in.arrow"
+    feather.write_feather(rows, path, chunksize=N, compression="uncompressed")
+    bars = Bars()
+    sizes = []
+    monkeypatch.setattr(Bars, "update", lambda self, rows: sizes.append(rows))
+    synthesize_file(path, tmp_path / "out.csv", made(marginals="independent"), n_samples=0, progress=bars)
+    assert sizes == [500] * 6
+
+
+def test_progress_is_shown_for_each_pass(source, tmp_path):
+    bars = Bars()
+    synthesize_file(source, tmp_path / "out.parquet", made(marginals="tree"), n_samples=10, progress=bars)
+    total = None if source.suffix == ".csv" else N
+    assert bars.lines == [[total, "reading", N, "closed"], [10, "writing", 10, "closed"]]
+
+
+def test_a_seed_repeats(source, tmp_path):
+    for name in ("one.parquet", "two.parquet"):
+        synthesize_file(source, tmp_path / name, made(), n_samples=1_000)
+    assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (pa.array(["a", None, "b"] * 50).dictionary_encode(), ["b", "a", "unused", None]),
+        (pa.array(["a", None, "b"] * 50, pa.large_string()), ["b", "a", None]),
+        (pa.array([Decimal("1.50"), None, Decimal("2.25")] * 50), [Decimal("1.5"), Decimal("2.25"), None]),
+        (pa.array([2**64 - 1, 0, 5] * 50, pa.uint64()), [0, 2**64 - 1, 5]),
+        (pa.array([date(2020, 2, 29), None, date(2021, 1, 1)] * 50), [date(2020, 2, 29), date(2021, 1, 1), None]),
+        (pa.array([1, None, 7] * 50, pa.int16()), Interval(0, 10, bins=2, missing=True)),
+        (pa.array([1.5, None, 7] * 50, pa.float32()), Interval(0, 10, bins=2, missing=True)),
+        (pa.array([True, None, False] * 50), [True, False, None]),
+    ],
+    ids=["dictionary", "large_string", "decimal", "unsigned", "date", "int16", "float32", "bool"],
+)
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_types_are_kept(tmp_path, column, values, kind, form):
+    table = pa.table({"it": column, "other": ["x"] * 150})
+    path, target = write(table, tmp_path / f"in.{kind}"), tmp_path / f"out.{form}"
+    domain = Domain({"it": values, "other": ["x", "y"]})
+    synthesize_file(path, target, made(domain=domain), n_samples=200)
+    if form == "csv":
+        assert len(pd.read_csv(target)) == 200
+    else:
+        found = pq.read_table(target) if form == "parquet" else feather.read_table(target)
+        assert found["it"].type == column.type
+        assert found["it"].null_count == pytest.approx(200 * column.null_count / 150, abs=20)
+
+
+def test_nothing_else_of_the_source_is_written(rows, tmp_path):
+    table = rows.replace_schema_metadata({"note": "a private note"})
+    source, target = write(table, tmp_path / "in.parquet"), tmp_path / "out.parquet"
+    synthesize_file(source, target, made())
+    assert b"a private note" in source.read_bytes()
+    assert b"a private note" not in target.read_bytes()
+    assert b"secret" not in target.read_bytes()
+
+
+class TestText:
+    """What a CSV file holds is decided by the domain, value by value."""
+
+    DOMAIN = Domain(
+        {
+            "age": Interval(0, 100, bins=10),
+            "height": Interval(edges=[0, 1.5, 2.5]),
+            "grade": [1, 2, None],
+            "score": [1, 2.5],
+            "left": [True, False, None],
+            "word": ["None", "007", "x"],
+        }
+    )
+    ROW = {"age": "40", "height": "1", "grade": "1", "score": "1", "left": "True", "word": "007"}  # noqa: RUF012
+    ODD = {"age": "40.5", "height": "1.75", "grade": "", "score": "2.5", "left": "", "word": "None"}  # noqa: RUF012
+
+    def write(self, path, rows):
+        lines = [",".join(self.ROW), *(",".join(row.values()) for row in rows)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    def run(self, source, target, handle_unknown="ignore", **options):
+        synthesizer = DPMarginalSynthesizer(
+            50.0, domain=self.DOMAIN, handle_unknown=handle_unknown, random_state=0, marginals="independent"
+        )
+        synthesize_file(source, target, synthesizer, **options)
+        return synthesizer
+
+    @pytest.mark.parametrize("form", ["parquet", "feather"])
+    def test_no_dtype_depends_on_the_data(self, tmp_path, form):
+        """One odd row changes what pandas takes each column for."""
+        dtypes = []
+        kinds = {"plain": [self.ROW] * 40, "odd": [*[self.ROW] * 39, self.ODD], "all odd": [self.ODD] * 40, "none": []}
+        for name, rows in kinds.items():
+            for n_samples in (0, 5):
+                target = tmp_path / f"{name} {n_samples}.{form}"
+                self.run(self.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
+                frame = {"parquet": pd.read_parquet, "feather": pd.read_feather}[form](target)
+                dtypes.append(frame.dtypes.astype(str).to_dict())
+        expected = {"age": "Int64", "height": "float64", "grade": "Int64", "score": "float64", "left": "boolean"}
+        assert dtypes == [expected | {"word": str(pd.Series(["a"]).dtype)}] * 8
+
+    def test_real_columns_keep_their_fractions(self, tmp_path):
+        source = self.write(tmp_path / "in.csv", [self.ROW] * 40)
+        self.run(source, tmp_path / "whole.csv", n_samples=50)
+        assert (pd.read_csv(tmp_path / "whole.csv")["age"] % 1 == 0).all()
+        self.run(source, tmp_path / "out.csv", n_samples=50, real_columns=["age"])
+        assert (pd.read_csv(tmp_path / "out.csv")["age"] % 1 > 0).any()
+        for wrong in (["size"], "age"):
+            with pytest.raises(ValueError, match="the domain has no columns"):
+                self.run(source, tmp_path / "two.csv", real_columns=wrong)
+
+    def test_no_number_changes_its_bin(self, tmp_path):
+        """A number of 99.5 stays in its bin, 100.5 and -0.5 outside, and infinite ones too."""
+        ages = {"99.5": 1, "100": 1, "100.5": 0, "-0.5": 0, "inf": 0, "-inf": 0, "1e300": 0, "39.999": 1, "": 0}
+        for age, inside in ages.items():
+            source = self.write(tmp_path / "in.csv", [self.ROW | {"age": age}] * 100)
+            synthesizer = self.run(source, tmp_path / f"out {age}.csv")
+            assert (synthesizer.n_rows_ > 50) == inside
+            if inside:
+                assert synthesizer.count({"age": (float(age) // 10 * 10 if age != "100" else 90, None)}) > 50
+
+    def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
+        source = self.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)
+        assert self.run(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
+        for text in ("secret", "1_000", "nAn", "0x10"):
+            source = self.write(tmp_path / "in.csv", [self.ROW] * 50 + [self.ROW | {"age": text}])
+            for policy in ("clip", "ignore", "error"):
+                with pytest.raises(ValueError, match="column 'age' holds text that is no number") as caught:
+                    self.run(source, tmp_path / "two.csv", handle_unknown=policy)
+                assert text not in str(caught.value)
+
+    def test_a_null_and_declared_text(self, tmp_path):
+        source = self.write(tmp_path / "in.csv", [self.ROW, self.ODD] * 50)
+        synthesizer = self.run(source, tmp_path / "out.csv", handle_unknown="error", n_samples=200)
+        assert synthesizer.marginal(["word"]).set_index("word")["count"].round(-1).to_dict() == {
+            "None": 50, "007": 50, "x": 0
+        }  # fmt: skip
+        frame = pd.read_csv(tmp_path / "out.csv", dtype={"word": str}, keep_default_na=False)
+        assert set(frame["word"]) <= {"None", "007", "x"}
+        assert set(frame["grade"]) <= {"1", "2", ""}
+
+
+class TestDates:
+    DOMAIN = Domain.from_toml(
+        """
+        [columns.day]
+        low = 2000-01-01
+        high = 2004-01-01
+        bins = 4
+        missing = true
+
+        [columns.at]
+        edges = [2000-01-01T00:00:00, 2000-01-01T12:00:00, 2000-01-02T00:00:00]
+
+        [columns.term]
+        values = [2000-04-01, 2000-10-01]
+
+        [columns.start]
+        values = [2000-04-01T08:30:00]
+        missing = true
+        """
+    )
+    ROWS = (
+        "2001-12-31,2000-01-01 11:59:59.999999,2000-04-01,2000-04-01T08:30",
+        "2002-01-01T23:59,2000-01-01T12:00:00,2000-10-01,",
+        "NA,2000-01-02,2000-10-01,",
+        "20040101,20000101T000000,2000-10-01,2000-04-01 08:30:00",
+    )
+    CODES = ([1, 2, 4, 3], [0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 0])
+
+    def write(self, path, rows=ROWS):
+        path.write_text("\n".join(["day,at,term,start", *rows]) + "\n", encoding="utf-8")
+        return path
+
+    def run(self, source, target, **options):
+        synthesizer = DPMarginalSynthesizer(50.0, domain=self.DOMAIN, random_state=0, marginals="independent")
+        synthesize_file(source, target, synthesizer, **options)
+        return synthesizer
+
+    def test_iso_text_is_read(self, tmp_path):
+        found = self.run(self.write(tmp_path / "in.csv", self.ROWS * 25), tmp_path / "out.csv")
+        records = CodedRecords([np.repeat(code, 25) for code in self.CODES], self.DOMAIN.sizes)
+        for marginal in found.marginals_:
+            (counts,) = records.count([marginal.clique])
+            assert np.abs(marginal.counts - counts).max() <= 5  # the noise has a scale of .08
+
+    def test_iso_text_is_written_again_and_again(self, tmp_path):
+        """From CSV to CSV, to Parquet, and back to CSV: the same coins give the same text."""
+        source, first = self.write(tmp_path / "in.csv", self.ROWS * 25), tmp_path / "one.csv"
+        self.run(source, first, n_samples=100)
+        with first.open(newline="") as file:
+            lines = list(csv.reader(file))[1:]
+        for day, at, term, start in lines:
+            assert not day or date(2000, 1, 1) <= date.fromisoformat(day) <= date(2004, 1, 1)
+            assert datetime(2000, 1, 1) <= datetime.strptime(at, "%Y-%m-%dT%H:%M:%S") <= datetime(2000, 1, 2)
+            assert term in ("2000-04-01", "2000-10-01")
+            assert start in ("", "2000-04-01T08:30:00")
+        assert {not day for day, *_ in lines} == {True, False}
+        parquet = tmp_path / "one.parquet"
+        self.run(source, parquet, n_samples=100)
+        frame = pd.read_parquet(parquet)
+        assert frame.dtypes.astype(str).to_dict() == {
+            "day": "date32[day][pyarrow]", "at": "datetime64[us]", "term": "date32[day][pyarrow]",
+            "start": "datetime64[us]",
+        }  # fmt: skip
+        assert [str(day) if day is not pd.NA else "" for day in frame["day"]] == [day for day, *_ in lines]
+        assert frame["at"].map(datetime.isoformat).tolist() == [row[1] for row in lines]
+        self.run(parquet, tmp_path / "two.csv", n_samples=100)
+        self.run(tmp_path / "two.csv", tmp_path / "three.csv", n_samples=100)
+
+    def test_no_dtype_depends_on_the_data(self, tmp_path):
+        schemas = []
+        for name, rows in {"none": (), "one": self.ROWS[:1], "missing": self.ROWS[2:3], "all": self.ROWS}.items():
+            for n_samples in (0, 3):
+                target = tmp_path / f"{name}{n_samples}.parquet"
+                self.run(self.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
+                schemas.append((pq.read_schema(target), pd.read_parquet(target).dtypes.astype(str).to_dict()))
+        assert all(found == schemas[0] for found in schemas)
+
+    @pytest.mark.parametrize("text", ["secret", "31.12.2000", "2000-02-30", "2000"])
+    def test_other_text_is_refused_and_not_shown(self, tmp_path, text):
+        source = self.write(tmp_path / "in.csv", [self.ROWS[0], f"{text}," + self.ROWS[0].split(",", 1)[1]])
+        with pytest.raises(ValueError, match="column 'day' holds text that is no ISO 8601 date or datetime") as caught:
+            self.run(source, tmp_path / "out.csv")
+        assert text not in str(caught.value)
+        assert only_the_source(source)
+
+    def test_times_with_a_zone_are_refused(self, tmp_path):
+        source = self.write(tmp_path / "in.csv", [self.ROWS[0].replace(".999999", "Z")])
+        with pytest.raises(ValueError, match="column 'at' holds times with a time zone, but is declared without"):
+            self.run(source, tmp_path / "out.csv")
+
+
+class TestRefusals:
+    """One clear error; nothing is written, charged, or shown."""
+
+    @pytest.fixture
+    def ledger(self):
+        return PrivacyLedger(epsilon=100.0, delta=1e-6)
+
+    def refuse(self, source, ledger, match, error=ValueError, person_column=None, target="out.csv", **options):
+        before = sorted(source.parent.iterdir())
+        with pytest.raises(error, match=match) as caught:
+            synthesize_file(source, source.parent / target, made(ledger=ledger), person_column=person_column, **options)
+        assert ledger.spent.epsilon == 0
+        assert sorted(source.parent.iterdir()) == before
+        for word in ("violet", "secret"):
+            assert word not in str(caught.value)
+        return caught.value
+
+    @pytest.mark.parametrize("form", FORMATS)
+    @pytest.mark.parametrize("person", [None, "person"])
+    def test_an_undeclared_value(self, rows, tmp_path, ledger, form, person):
+        # In a row that is kept, in the last batch.
+        table = pa.concat_tables([rows, rows.slice(0, 1).set_column(3, "color", pa.array(["violet"]))])
+        table = table.set_column(5, "person", pa.array([*rows["person"].to_pylist(), "somebody"]))
+        source = write(table, tmp_path / f"in.{form}")
+        self.refuse(source, ledger, r"column 'color' holds a value.*outside the declared domain", person_column=person)
+
+    @pytest.mark.parametrize("engine", [None, "duckdb", "polars"])
+    @pytest.mark.parametrize(
+        ("text", "why"), [(b"secret,1,2,3\n", "no CSV file"), ("\xe9,1\n".encode("latin-1"), "no CSV file")]
+    )
+    def test_a_file_that_is_no_csv(self, tmp_path, ledger, engine, text, why, monkeypatch):
+        source = tmp_path / "in.csv"
+        source.write_bytes(b"color,person\n" + b"red,1\n" * 10_000 + text)
+        leave_only(monkeypatch, engine)
+        synthesizer = made(domain={"color": ["red"]}, ledger=ledger)
+        with pytest.raises(ValueError, match=f"in.csv is {why}") as caught:
+            synthesize_file(
+                source, tmp_path / "out.csv", synthesizer, person_column=None if engine is None else "person"
+            )
+        assert "secret" not in str(caught.value)
+        assert ledger.spent.epsilon == 0
+        assert only_the_source(source)
+
+    def test_what_cannot_be_written(self, source, ledger, monkeypatch):
+        def no_space(tables, schema, path, form):
+            raise OSError("no space")
+
+        monkeypatch.setattr(_files_synthesize, "write_file", no_space)
+        self.refuse(source, ledger, "no space", OSError)
+
+    @pytest.mark.parametrize(
+        ("options", "error", "match"),
+        [
+            ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
+            ({"n_samples": 1.5}, TypeError, "n_samples must be an int"),
+            ({"target": "out.txt"}, ValueError, "must end in one of"),
+            ({"target": "in.parquet"}, FileExistsError, "exists already"),
+            ({"target": "none/out.csv"}, FileNotFoundError, "directory that does not exist"),
+            ({"person_column": "nobody"}, ValueError, r"in.parquet lacks the columns \['nobody'\]"),
+            ({"person_column": "age"}, ValueError, "the domain declares 'age', which says who"),
+            ({"real_columns": ["nothing"]}, ValueError, "the domain has no columns"),
+        ],
+    )
+    def test_parameters(self, rows, tmp_path, ledger, options, error, match):
+        self.refuse(write(rows, tmp_path / "in.parquet"), ledger, match, error, **options)
+
+    def test_kinds(self, rows, tmp_path):
+        source, target = write(rows, tmp_path / "in.parquet"), tmp_path / "out.csv"
+        for synthesizer, match in (
+            (object(), "synthesizer must be a DPMarginalSynthesizer"),
+            (made(domain=None), "domain must be a Domain or a mapping"),
+            (made(discover=0.1), "discover"),
+        ):
+            with pytest.raises(TypeError, match=match):
+                synthesize_file(source, target, synthesizer)
+        with pytest.raises(TypeError, match="target must be a str or a path"):
+            synthesize_file(source, None, made())
+        assert only_the_source(source)
+
+    def test_a_budget_that_does_not_suffice(self, source, tmp_path):
+        with pytest.raises(BudgetExceeded):
+            synthesize_file(source, tmp_path / "out.csv", made(ledger=PrivacyLedger(epsilon=1.0)))
+        assert only_the_source(source)
+
+    def test_what_appears_meanwhile_is_not_overwritten(self, source, tmp_path):
+        target = tmp_path / "out.csv"
+
+        class Late(Bars):
+            def close(self):
+                target.write_text("of somebody else")
+
+        with pytest.raises(FileExistsError, match="never overwritten"):
+            synthesize_file(source, target, made(marginals="independent"), progress=Late())
+        assert target.read_text() == "of somebody else"
+        assert sorted(path.name for path in tmp_path.iterdir()) == [source.name, "out.csv"]
+
+
+def leave_only(monkeypatch, engine):
+    """Pretend that the other engine is not installed."""
+
+    def absent(frame):
+        raise ImportError
+
+    for name in ("duckdb", "polars"):
+        if engine is not None and name != engine:
+            monkeypatch.setattr(_large_arrow, f"_in_{name}", absent)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+class TestPersons:
+    @pytest.mark.parametrize("most", [1, 3])
+    def test_no_more_rows_are_counted(self, source, rows, tmp_path, monkeypatch, engine, most):
+        leave_only(monkeypatch, engine)
+        found, bars = made(max_rows_per_person=most), Bars()
+        synthesize_file(source, tmp_path / "out.parquet", found, person_column="person", progress=bars, n_samples=9)
+        kept = int(pd.Series(rows["person"].to_pylist()).value_counts().clip(upper=most).sum())
+        reads = [line[2] for line in bars.lines if line[1] == "reading"]
+        assert reads[0] == N  # whether somebody is missing
+        assert set(reads[1:]) == {kept}
+        assert abs(found.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
+        assert pq.read_schema(tmp_path / "out.parquet").names == list(found.domain_.columns)
+        assert "person" not in found.domain_.columns
+
+    @pytest.mark.parametrize("person", ["", "NA", '""'])
+    def test_rows_without_a_person_are_refused(self, tmp_path, monkeypatch, engine, person):
+        leave_only(monkeypatch, engine)
+        source, ledger = tmp_path / "in.csv", PrivacyLedger(epsilon=100.0)
+        source.write_text("color,person\n" + "red,7\n" * 3_000 + f"red,{person}\n")
+        synthesizer = made(delta=0.0, domain={"color": ["red"]}, ledger=ledger)
+        with pytest.raises(ValueError, match="groups holds a missing value"):
+            synthesize_file(source, tmp_path / "out.csv", synthesizer, person_column="person")
+        assert ledger.spent.epsilon == 0
+        assert only_the_source(source)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_names_that_duckdb_takes_for_one(tmp_path, form):
+    table = pa.table({"a": ["x", "y"] * 50, "A": ["x"] * 100, "person": range(100)})
+    found = made(domain={"a": ["x", "y"], "A": ["x", "y"]})
+    synthesize_file(write(table, tmp_path / f"in.{form}"), tmp_path / "out.csv", found, person_column="person")
+    assert found.marginal(["a"])["count"].round(-1).tolist() == [50, 50]
+    assert found.marginal(["A"])["count"].round(-1).tolist() == [100, 0]
+
+
+def test_no_private_row_is_left_on_the_disk(source, tmp_path, monkeypatch):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    modes = []
+    fit = DPMarginalSynthesizer.fit
+
+    def spy(self, rows, groups):
+        done = fit(self, rows, groups=groups)
+        modes.extend(path.stat().st_mode & 0o777 for path in folder.iterdir())
+        return done
+
+    monkeypatch.setattr(DPMarginalSynthesizer, "fit", spy)
+    synthesize_file(source, tmp_path / "out.csv", made(), person_column="person", n_samples=3)
+    assert set(modes) <= {0o700}
+    assert not list(folder.iterdir())
+
+
+SCRIPT = r"""
+import os, signal, sys
+from pathlib import Path
+import pyarrow.csv, pyarrow.dataset, pyarrow.parquet  # once, not in each child
+from skdp import DPMarginalSynthesizer
+from skdp.engines import _large_arrow, synthesize_file
+
+home = Path(sys.argv[1])
+source = home / "in.parquet"
+batches = DPMarginalSynthesizer.sample_batches
+DPMarginalSynthesizer.sample_batches = lambda self, n: batches(self, n, batch_size=1_000)
+
+
+class Bar:
+    def __init__(self, total): reach()
+    def update(self, rows): reach()
+    def close(self): reach()
+
+
+def reach():
+    if left[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left[0] -= 1
+
+
+rename, left = Path.rename, []
+Path.rename = lambda *args: (reach(), rename(*args), reach())
+for form in ("csv", "parquet"):
+    point, whole = 0, False
+    while not whole:
+        target = home / f"{point}.{form}"
+        process = os.fork()
+        if process == 0:
+            left[:] = [point]
+            synthesizer = DPMarginalSynthesizer(5.0, domain={"answer": ["yes", "no"]})
+            synthesize_file(source, target, synthesizer, n_samples=3_500, progress=Bar)
+            os._exit(0)
+        status = os.waitpid(process, 0)[1]
+        assert status in (0, signal.SIGKILL), status
+        whole, point = status == 0, point + 1
+        print(form, point, target.exists(), whole)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
+def test_a_run_that_is_killed_leaves_no_half_file(tmp_path):
+    """Killed at each point at which it says that it goes on, and before and after the file is moved to its place."""
+    write(pa.table({"answer": ["yes", "no"] * 2_000}), tmp_path / "in.parquet")
+    done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    for form in ("csv", "parquet"):
+        states = [(there, whole) for kind, _, there, whole in lines if kind == form]
+        assert len(states) > 8
+        # There only after the last step but one: when it was moved, killed or not.
+        assert states[-2:] == [("True", "False"), ("True", "True")]
+        assert set(states[:-2]) == {("False", "False")}
+    for target in tmp_path.glob("[0-9]*"):
+        assert len(read(target)) == 3_500
