@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -89,8 +90,12 @@ def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
     raise TypeError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {type(categories).__name__}")
 
 
+DECLARED = b"skdp.values"
+"""The metadata of an Arrow field that declares its values, as JSON: an Arrow dictionary has what occurs in the data."""
+
+
 def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
-    """Take the domains that dtypes carry: pandas categories and polars Enum.
+    """Take the domains that dtypes carry: pandas categories, polars Enum, and the ENUM of DuckDB.
 
     Parameters
     ----------
@@ -111,7 +116,15 @@ def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
                 found[name] = column.dtype.categories.tolist()
         elif nw.from_native(column, series_only=True).dtype == nw.Enum:
             found[name] = nw.from_native(column, series_only=True).cat.get_categories().to_list()
+        elif DECLARED in (metadata := _field_metadata(table.native, name)):
+            found[name] = json.loads(metadata[DECLARED])
     return found
+
+
+def _field_metadata(native: Any, name: Any) -> Mapping[bytes, bytes]:
+    if not type(native).__module__.startswith("pyarrow") or name not in native.schema.names:
+        return {}
+    return native.schema.field(name).metadata or {}
 
 
 def _observed(name: Any, column: Any) -> Categories:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from skdp.engines._batches import release_batches, write_tables
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra
 from skdp.engines._files import check_path, written_beside
-from skdp.engines._release import Release
-from skdp.local import ReportTally
+from skdp.engines._release import Plan
 
 pyarrow = import_extra("pyarrow", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")
@@ -39,19 +38,17 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, pyarrow.Table | dataset.Dataset | pyarrow.RecordBatchReader)
 
 
-def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str], path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     """Privatise a dataset, a reader, or a table.
 
     Parameters
     ----------
     frame : pyarrow Dataset, RecordBatchReader or Table
         True rows.
-    transformer : local transformer
-        What privatises.
+    plan : Plan
+        Checks, charges, and says what privatises.
     persist : bool
         Whether to store the reports before they are handed out; else a reader is returned, which reads once.
-    keep : sequence of str
-        Columns that are released as they are.
     path : path-like or None
         Where to write the reports.
 
@@ -61,9 +58,9 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
         The reports.
     """
     if isinstance(frame, pyarrow.Table):
-        return _memory.privatize(frame, transformer, persist=persist, keep=keep, path=path)
+        return _memory.privatize(frame, plan, persist=persist, path=path)
     place = check_path(path)
-    release, trial = Release.plan(frame.schema.empty_table(), transformer, keep)
+    release, trial = plan(frame.schema.empty_table())
     tables = release_batches(read_batches(frame, release.columns), release, trial.num_columns)
     if not persist:
         return pyarrow.RecordBatchReader.from_batches(trial.schema, _record_batches(tables))
@@ -119,7 +116,7 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.schema.names)
 
 
-def tally(frame: Any, transformer: Any) -> ReportTally:
+def tally(frame: Any, transformer: Any) -> Any:
     """Sum up the reports of a dataset, a reader, or a table.
 
     Parameters
@@ -131,7 +128,7 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
 
     Returns
     -------
-    ReportTally
+    same kind as what the transformer's `tally` returns
         The sums.
     """
     counter = Counter(transformer)

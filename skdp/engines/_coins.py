@@ -12,16 +12,13 @@ from numpy.typing import NDArray
 
 from skdp.base import coins
 from skdp.coding import plain
-from skdp.domain import Codes
 from skdp.local import SecretKey
-from skdp.local._base import LocalTransformer
 from skdp.local._permanent import framed
+from skdp.local._row_reports import Drawn, RowReports
 from skdp.randomness import ByteSource
 
 BLOCK_ROWS = 1 << 12
 """Seeded coins come in blocks of so many rows, counted from the start of the table."""
-
-Reports = tuple[list[NDArray[Any]], NDArray[Any] | None]
 
 
 @dataclass(frozen=True)
@@ -81,17 +78,19 @@ class KeyedSource:
 class BatchCoins(Protocol):
     """What draws the reports of a batch."""
 
-    def draw(self, transformer: LocalTransformer, codes: list[Codes], place: Place) -> Reports:
+    def draw(self, transformer: RowReports, codes: list[NDArray[Any]], place: Place, records: list[bytes]) -> Drawn:
         """Draw the reports of a batch of codes.
 
         Parameters
         ----------
-        transformer : LocalTransformer
+        transformer : RowReports
             Fitted.
         codes : list of ndarray
             The true codes of each column.
         place : Place
             Where the batch stands.
+        records : list of bytes
+            The record ids, if reports are permanent.
 
         Returns
         -------
@@ -121,17 +120,19 @@ class KeyedCoins:
     def __init__(self, key: SecretKey | None = None) -> None:
         self._key = SecretKey.generate() if key is None else key
 
-    def draw(self, transformer: LocalTransformer, codes: list[Codes], place: Place) -> Reports:
+    def draw(self, transformer: RowReports, codes: list[NDArray[Any]], place: Place, records: list[bytes]) -> Drawn:
         """Draw the reports of a batch of codes.
 
         Parameters
         ----------
-        transformer : LocalTransformer
+        transformer : RowReports
             Fitted.
         codes : list of ndarray
             The true codes of each column.
         place : Place
             Where the batch stands.
+        records : list of bytes
+            The record ids, if reports are permanent.
 
         Returns
         -------
@@ -139,20 +140,26 @@ class KeyedCoins:
             The reports of each attribute, and which attribute each row reports.
         """
         where = repr((place.partition, place.first)).encode()
-        key = _derive(self._key, b"batch", where, *map(_digest, codes))
+        key = _derive(self._key, b"batch", where, *map(_digest, codes), _digest_bytes(records))
 
         def source(purpose: str, *columns: Any) -> ByteSource:  # numpydoc ignore=GL08
             return KeyedSource(_derive(key, b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
 
-        return transformer._draw(codes, [], source)
+        return transformer._draw(codes, records, source)
 
 
 def _derive(key: bytes, *parts: bytes) -> bytes:
     return hmac.digest(key, framed(*parts), "sha256")
 
 
-def _digest(codes: Codes) -> bytes:
+def _digest(codes: NDArray[Any]) -> bytes:
+    if codes.dtype == object:
+        return _digest_bytes(codes.tolist())
     return hashlib.sha256(np.ascontiguousarray(codes).data).digest()
+
+
+def _digest_bytes(values: list[bytes]) -> bytes:
+    return hashlib.sha256(framed(*values)).digest()
 
 
 class SeededCoins:
@@ -170,17 +177,19 @@ class SeededCoins:
         self._seed = seed
         self._call = call
 
-    def draw(self, transformer: LocalTransformer, codes: list[Codes], place: Place) -> Reports:
+    def draw(self, transformer: RowReports, codes: list[NDArray[Any]], place: Place, records: list[bytes]) -> Drawn:
         """Draw the reports of a batch of codes.
 
         Parameters
         ----------
-        transformer : LocalTransformer
+        transformer : RowReports
             Fitted.
         codes : list of ndarray
             The true codes of each column.
         place : Place
             Where the batch stands.
+        records : list of bytes
+            The record ids, if reports are permanent.
 
         Returns
         -------
@@ -188,17 +197,18 @@ class SeededCoins:
             The reports of each attribute, and which attribute each row reports.
         """
         rows, skipped = len(codes[0]), place.first % BLOCK_ROWS
-        drawn = []
+        permanent = transformer._permanent_key is not None
+        whose, drawn = np.array(records, object), []
         for start in range(-skipped, max(rows, 1), BLOCK_ROWS):
-            block = [_cut(column, start) for column in codes]
-            reports, chosen = transformer._draw(block, [], self._source(transformer, place, place.first + start))
+            block, ids = [_cut(column, start) for column in codes], _cut(whose, start).tolist() if permanent else []
+            reports, chosen = transformer._draw(block, ids, self._source(transformer, place, place.first + start))
             mine = slice(max(0, -start), rows - start)
             drawn.append(([report[mine] for report in reports], None if chosen is None else chosen[mine]))
         parts, choices = zip(*drawn, strict=True)
         chosen = None if choices[0] is None else np.concatenate(choices)
         return [np.concatenate(report) for report in zip(*parts, strict=True)], chosen
 
-    def _source(self, transformer: LocalTransformer, place: Place, row: int) -> Any:
+    def _source(self, transformer: RowReports, place: Place, row: int) -> Any:
         partition = "all" if place.partition is None else place.partition
         name = type(transformer).__name__
 
@@ -208,20 +218,20 @@ class SeededCoins:
         return source
 
 
-def _cut(codes: Codes, start: int) -> Codes:
+def _cut(codes: NDArray[Any], start: int) -> NDArray[Any]:
     """Take a whole block of codes; what the batch does not hold of it is filled up, for coins go by position."""
-    block = np.zeros(BLOCK_ROWS, codes.dtype)
+    block = np.full(BLOCK_ROWS, b"" if codes.dtype == object else 0, codes.dtype)
     part = codes[max(0, start) : start + BLOCK_ROWS]
     block[max(0, -start) : max(0, -start) + len(part)] = part
     return block
 
 
-def batch_coins(transformer: LocalTransformer) -> BatchCoins:
+def batch_coins(transformer: RowReports) -> BatchCoins:
     """Start the coins of one release.
 
     Parameters
     ----------
-    transformer : LocalTransformer
+    transformer : RowReports
         Fitted; its `random_state` at `fit` decides.
 
     Returns

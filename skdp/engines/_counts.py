@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.frames import read_table
-from skdp.local import RandomizedResponseEncoder, ReportTally
-from skdp.local._base import LocalTransformer
+from skdp.local import RandomizedResponseEncoder
+from skdp.local._row_reports import RowReports
+from skdp.local._stored_tally import StoredTally
 from skdp.oracles import RandomizedResponse
 
 _GROUPS = 1 << 16
 
 
-def group_columns(transformer: LocalTransformer) -> list[list[str]]:
+def group_columns(transformer: RowReports) -> list[list[str]]:
     """Say by which columns an engine may count reports: those that are values, as many counts as there are values.
 
     Parameters
     ----------
-    transformer : LocalTransformer
+    transformer : RowReports
         Fitted.
 
     Returns
@@ -43,17 +44,14 @@ class Counter:
 
     Parameters
     ----------
-    transformer : LocalTransformer
+    transformer : RowReports
         Fitted.
     """
 
-    def __init__(self, transformer: LocalTransformer) -> None:
+    def __init__(self, transformer: RowReports) -> None:
         self._transformer = transformer
         self.names = transformer._own_names()
-        self._attributes = [list(columns) for columns in transformer._attributes]
-        self._support = [np.zeros(oracle.k, np.int64) for oracle in transformer.oracles_]
-        self._sizes = [0] * len(self._support)
-        self._n_reports = 0
+        self._sums = transformer._empty_tally()._numbers()
 
     def add(self, reports: Any) -> None:
         """Add the reports of a batch.
@@ -67,21 +65,19 @@ class Counter:
             frame = nw.from_native(reports, eager_only=True).select(*self.names)
             self.add_tally(self._transformer.tally(frame.to_native()))
 
-    def add_tally(self, tally: ReportTally) -> None:
+    def add_tally(self, tally: StoredTally) -> None:
         """Add a tally of the same transformer.
 
         Parameters
         ----------
-        tally : ReportTally
+        tally : StoredTally
             Sums.
         """
-        for total, part in zip(self._support, tally.support, strict=True):
+        for total, part in zip(self._sums, tally._numbers(), strict=True):
             total += part
-        self._sizes = [mine + more for mine, more in zip(self._sizes, tally.sizes, strict=True)]
-        self._n_reports += tally.n_reports
 
     def add_groups(self, values: Any, counts: NDArray[np.int64], *, n_rows: int | None = None) -> None:
-        """Add reports that were counted by value.
+        """Add reports of randomised response that were counted by value.
 
         Parameters
         ----------
@@ -97,8 +93,9 @@ class Counter:
         ValueError
             If there are other values than reports have.
         """
-        table = read_table(values)
-        domain = self._transformer.domain_.select(table.names)
+        table, transformer = read_table(values), self._transformer
+        assert isinstance(transformer, RandomizedResponseEncoder)
+        domain = transformer.domain_.select(table.names)
         codes = domain.encode(table.columns)
         total = int(counts.sum())
         for name, column in zip(domain.columns, codes, strict=True):
@@ -107,12 +104,13 @@ class Counter:
                     f"column {name!r} holds a value, or a NaN or inf, outside the declared categories. These are not "
                     "reports of this encoder."
                 )
-        for index, columns in enumerate(self._attributes):
+        *support, sizes, n_reports = self._sums
+        for index, columns in enumerate(transformer._attributes):
             if set(columns) <= set(table.names):
                 cells = domain.join(codes) if len(columns) > 1 else codes[table.names.index(columns[0])]
-                np.add.at(self._support[index], cells.astype(np.intp), counts)
-                self._sizes[index] += total
-        self._n_reports = self._sizes[0]
+                np.add.at(support[index], cells.astype(np.intp), counts)
+                sizes[index] += total
+        n_reports[:] = sizes[0]
 
     def __add__(self, other: Counter) -> Counter:
         both = Counter(self._transformer)
@@ -128,7 +126,7 @@ class Counter:
         tuple of two ndarray of int64
             The places of the sums that are not 0, and the sums.
         """
-        flat = np.concatenate([*self._support, self._sizes, [self._n_reports]]).astype(np.int64)
+        flat = self._flat()
         places = np.flatnonzero(flat)
         return places, flat[places]
 
@@ -140,17 +138,20 @@ class Counter:
         places, sums : ndarray of int64
             Places, each once, and sums.
         """
-        flat = np.concatenate([*self._support, self._sizes, [self._n_reports]]).astype(np.int64)
+        flat = self._flat()
         flat[places] += sums
-        *support, sizes, n_reports = np.split(flat, np.cumsum([*map(len, self._support), len(self._sizes)]))
-        self._support, self._sizes, self._n_reports = support, sizes.tolist(), int(n_reports[0])
+        parts = np.split(flat, np.cumsum([part.size for part in self._sums])[:-1])
+        self._sums = [part.reshape(old.shape) for part, old in zip(parts, self._sums, strict=True)]
 
-    def total(self) -> ReportTally:
+    def _flat(self) -> NDArray[np.int64]:
+        return np.concatenate([part.ravel() for part in self._sums])
+
+    def total(self) -> Any:
         """Return the tally of all that was added.
 
         Returns
         -------
-        ReportTally
+        same kind as what the transformer's `tally` returns
             The sums.
 
         Raises
@@ -158,7 +159,6 @@ class Counter:
         ValueError
             If there was no report.
         """
-        if self._n_reports == 0:
+        if not any(part.any() for part in self._sums):
             raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
-        transformer, support, sizes = self._transformer, tuple(self._support), tuple(self._sizes)
-        return ReportTally(support, sizes, self._n_reports, transformer.domain_, transformer._protocol())
+        return self._transformer._empty_tally()._of_numbers(self._sums)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -13,8 +12,7 @@ from skdp.engines._coins import Place
 from skdp.engines._counts import Counter
 from skdp.engines._engine import import_extra
 from skdp.engines._files import check_path, written_beside
-from skdp.engines._release import Release
-from skdp.local import ReportTally
+from skdp.engines._release import Plan, Release
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
@@ -38,19 +36,17 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, dataframe.DataFrame)
 
 
-def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str], path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     """Privatise a Dask DataFrame.
 
     Parameters
     ----------
     frame : dask.dataframe.DataFrame
         True rows.
-    transformer : local transformer
-        What privatises.
+    plan : Plan
+        Checks, charges, and says what privatises.
     persist : bool
         Whether to compute the reports, and keep them with the workers, before they are handed out.
-    keep : sequence of str
-        Columns that are released as they are.
     path : path-like or None
         Where to write the reports: a directory.
 
@@ -60,7 +56,7 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
         The reports, in the partitions of the frame.
     """
     place = check_path(path)
-    release, trial = Release.plan(_sample(frame), transformer, keep)
+    release, trial = plan(_sample(frame))
     lazy = _release(frame[release.columns], release, trial)
     if not persist:
         return lazy
@@ -127,7 +123,7 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def tally(frame: Any, transformer: Any) -> ReportTally:
+def tally(frame: Any, transformer: Any) -> Any:
     """Sum up the reports of a Dask DataFrame: each partition by itself, then as a tree.
 
     Parameters
@@ -139,7 +135,7 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
 
     Returns
     -------
-    ReportTally
+    same kind as what the transformer's `tally` returns
         The sums.
     """
     shared = dask.delayed(transformer, pure=False, traverse=False)

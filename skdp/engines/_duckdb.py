@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -9,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from skdp.base import DECLARED
 from skdp.engines._batches import batch_rows, release_batches, write_tables
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra
 from skdp.engines._files import check_path, temporary_place, written_beside
-from skdp.engines._release import Release
-from skdp.local import ReportTally
+from skdp.engines._release import Plan
 
 pyarrow = import_extra("pyarrow", "duckdb")
-duckdb = import_extra("duckdb", "duckdb")
+duckdb = import_extra("duckdb", "duckdb", least="1.5")
 
 
 def accepts(frame: Any) -> bool:
@@ -36,19 +37,17 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, duckdb.DuckDBPyRelation)
 
 
-def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str], path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     """Privatise a relation.
 
     Parameters
     ----------
     frame : DuckDBPyRelation
         True rows.
-    transformer : local transformer
-        What privatises.
+    plan : Plan
+        Checks, charges, and says what privatises.
     persist : bool
         Must be True.
-    keep : sequence of str
-        Columns that are released as they are.
     path : path-like or None
         Where to write the reports.
 
@@ -65,8 +64,7 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
     if not persist:
         raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
     place = check_path(path)
-    sample = pyarrow.Table.from_batches([], frame.limit(0).to_arrow_table().schema)
-    release, trial = Release.plan(sample, transformer, keep)
+    release, trial = plan(sample_of(frame))
     reader = _project(frame, release.columns).to_arrow_reader(batch_rows(trial.num_columns))
     tables = release_batches(reader, release, trial.num_columns)
     # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
@@ -74,6 +72,27 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
     with written_beside(stored) as beside:
         write_tables(tables, trial.schema, beside)
     return frame.query(f"skdp_{token_hex(8)}", f"SELECT * FROM read_parquet({_text(stored)})")
+
+
+def sample_of(frame: Any) -> Any:
+    """Return no rows; the values of an ENUM are declared beside its column, whose type does not have them.
+
+    Parameters
+    ----------
+    frame : DuckDBPyRelation
+        The table.
+
+    Returns
+    -------
+    pyarrow.Table
+        The names and types.
+    """
+    schema = frame.limit(0).to_arrow_table().schema
+    for place, kind in enumerate(frame.types):
+        if kind.id == "enum":
+            ((_, values),) = kind.children
+            schema = schema.set(place, schema.field(place).with_metadata({DECLARED: json.dumps(values)}))
+    return pyarrow.Table.from_batches([], schema)
 
 
 def _project(frame: Any, columns: Sequence[str]) -> Any:
@@ -104,7 +123,7 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def tally(frame: Any, transformer: Any) -> ReportTally:
+def tally(frame: Any, transformer: Any) -> Any:
     """Sum up the reports of a relation.
 
     Parameters
@@ -116,7 +135,7 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
 
     Returns
     -------
-    ReportTally
+    same kind as what the transformer's `tally` returns
         The sums.
     """
     counter = Counter(transformer)

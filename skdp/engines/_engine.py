@@ -51,7 +51,7 @@ def engine_of(frame: Any) -> Any:
     raise TypeError(f"frame must be {_KINDS}, got {type(frame).__name__}")
 
 
-def import_extra(module: str, extra: str) -> Any:
+def import_extra(module: str, extra: str, *, least: str | None = None) -> Any:
     """Import a module that an engine needs.
 
     Parameters
@@ -60,6 +60,8 @@ def import_extra(module: str, extra: str) -> Any:
         Its name.
     extra : str
         The extra of skdp that installs it.
+    least : str, optional
+        The earliest version that works: major and minor.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def import_extra(module: str, extra: str) -> Any:
     Raises
     ------
     ImportError
-        If it is missing.
+        If it is missing or too old.
 
     Examples
     --------
@@ -79,6 +81,15 @@ def import_extra(module: str, extra: str) -> Any:
     ImportError: no_such_module is needed here: pip install skdp[spark]
     """
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
     except ImportError as error:
         raise ImportError(f"{module} is needed here: pip install skdp[{extra}]") from error
+    if least is not None and _major_minor(found.__version__) < _major_minor(least):
+        raise ImportError(
+            f"{module} {least} or later is needed here, got {found.__version__}: pip install skdp[{extra}]"
+        )
+    return found
+
+
+def _major_minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])

@@ -72,6 +72,11 @@ def estimate_file(
     **Privacy.** Post-processing of reports: free.
     """
     check_transformer(transformer)
+    if not isinstance(transformer, LocalTransformer):
+        raise TypeError(
+            f"estimate_file counts declared values, got {type(transformer).__name__}; give its own estimates what "
+            "`tally` makes of the reports, such as of a pyarrow Dataset of the file"
+        )
     if not hasattr(transformer, "domain_"):
         fit_on_schema(transformer, pd.DataFrame(), ())
     table, place = TableFile(Path(source)), check_path(target)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
-from skdp.domain import Domain, Interval
 from skdp.engines._batches import batch_rows, even, in_turn, placed
+from skdp.engines._csv import unreadable_error
 from skdp.engines._engine import import_extra
 from skdp.engines._files import check_path
+from skdp.engines._record_ids import check_distinct
 from skdp.engines._release import Release, check_transformer
+from skdp.engines._schema import text_domain
 from skdp.engines._table_files import TableFile, format_of, write_file
 from skdp.engines._working_folder import WorkingFolder
 from skdp.local import RandomizedResponseEncoder
-from skdp.local._base import LocalTransformer
+from skdp.local._permanent import keyed_digests
+from skdp.local._row_reports import RowReports
 from skdp.synthesis._table_file import _kind
 
 
@@ -69,6 +72,7 @@ def privatize_file(
     transformer: Any,
     *,
     keep: Sequence[str] = (),
+    record_id: str | None = None,
     resume: bool = False,
     progress: Callable[[int | None], Bar] = NoBar,
 ) -> Path:
@@ -77,8 +81,8 @@ def privatize_file(
     The names say the formats: ``.csv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not streams).
     Of a CSV file, the types are those of the domain, and each value is read by itself, so that none depends on other
     rows: declared numbers and bins of numbers are numbers, true and false are booleans, dates and datetimes are ISO
-    8601, all else is text; what pandas takes for missing is missing, unless it is declared. Kept columns of a CSV file
-    are text.
+    8601, all else is text; what pandas takes for missing is missing, unless it is declared. The columns of a
+    `NumericPerturber` are numbers; those of a `RapporEncoder`, and kept columns, are text, or missing where empty.
 
     Parameters
     ----------
@@ -90,9 +94,11 @@ def privatize_file(
         As for `privatize`.
     keep : sequence of str, optional
         Columns that are released **as they are**, after the reports. By default, nothing but reports is released.
+    record_id : str, optional
+        As for `privatize`. The ids of a CSV file are text: the permanent reports of 7 there are those of "7" elsewhere.
     resume : bool, default=False
         Whether to take up a run to the same target that was stopped. All else must be as it was: the file, the
-        transformer and its ledger, the kept columns.
+        transformer with its key and its ledger, the kept columns, the column of the record ids.
     progress : callable, optional
         Takes the number of rows (None if it is not known), and returns what shows the progress, such as a bar of tqdm.
 
@@ -158,18 +164,20 @@ def privatize_file(
     check_transformer(transformer)
     if resume and WorkingFolder.tidy(target):
         return Path(target).absolute()
-    table = TableFile(Path(source))
+    pyarrow, table = import_extra("pyarrow", "duckdb"), TableFile(Path(source))
     place = check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     form = format_of(place)
-    declared = _declared(transformer) if table.format == "csv" else None
+    declared = text_domain(transformer) if table.format == "csv" else None
     table.check_columns([*([] if declared is None else declared.columns), *_check_names(keep)])
     sample = table.sample(declared, table.names)
-    trial = Release.rehearse(sample, transformer, keep)
+    trial = Release.rehearse(sample, transformer, keep, record_id)
+    if record_id is not None:
+        _check_ids(table, record_id)
     schema = _output_schema(trial.schema, transformer, keep, table.format, form)
     rows = batch_rows(trial.num_columns)
-    settings = _settings(table, transformer, keep, rows)
+    settings = _settings(table, transformer, keep, record_id, rows)
     if resume:
         folder = WorkingFolder.resume(place, settings)
         folder.charge(transformer)
@@ -181,10 +189,11 @@ def privatize_file(
             folder.remove()
             raise
     if not folder.whole.exists():
-        release = Release(transformer, keep, folder.coins(transformer))
+        release = Release(transformer, keep, folder.coins(transformer), record_id)
+        batches = even(table.tables(declared, release.columns), rows, pyarrow.concat_tables)
         try:
             with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
-                write_file(_reports(table, release, schema, rows, folder, bar), schema, path, form)
+                write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
         except (TypeError, ValueError):  # it would fail again: only what stops a run from outside leaves the folder
             folder.remove()
             raise
@@ -192,11 +201,8 @@ def privatize_file(
     return place
 
 
-def _reports(
-    table: TableFile, release: Release, schema: Any, rows: int, folder: WorkingFolder, bar: Bar
-) -> Iterator[Any]:
+def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: WorkingFolder, bar: Bar) -> Iterator[Any]:
     """Draw and store the reports of all parts, in order; those of parts that are stored are read."""
-    pyarrow = import_extra("pyarrow", "duckdb")
 
     def report(item: Any) -> Any:
         part, (batch, place) = item
@@ -209,7 +215,6 @@ def _reports(
         folder.write(part, reports)
         return reports
 
-    batches = even(table.tables(release.domain, release.columns), rows, pyarrow.concat_tables)
     for reports in in_turn(report, enumerate(placed(batches))):
         bar.update(len(reports))
         yield reports
@@ -221,19 +226,17 @@ def _check_names(keep: Any) -> Sequence[str]:
     return keep
 
 
-def _declared(transformer: LocalTransformer) -> Domain:
-    """Return what is declared by name: a CSV file has no types that declare anything."""
-    if hasattr(transformer, "domain_"):
-        return transformer.domain_
-    declared = transformer.categories
-    if isinstance(declared, Domain):
-        return declared
-    if not isinstance(declared, Mapping):
-        raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
-    return Domain(declared)
+def _check_ids(table: TableFile, record_id: str) -> None:
+    pyarrow, duckdb = import_extra("pyarrow", "duckdb"), import_extra("duckdb", "duckdb")
+    try:
+        check_distinct(table.scan([record_id]), record_id)
+    except (pyarrow.ArrowException, duckdb.Error):  # their text has a row
+        if table.format != "csv":
+            raise
+        raise unreadable_error(table.path) from None
 
 
-def _output_schema(trial: Any, transformer: LocalTransformer, keep: Sequence[str], source: str, form: str) -> Any:
+def _output_schema(trial: Any, transformer: RowReports, keep: Sequence[str], source: str, form: str) -> Any:
     """Say what is written: whole numbers where such are declared for a CSV file, and dictionaries to Parquet only."""
     pyarrow = import_extra("pyarrow", "duckdb")
     fields = []
@@ -250,25 +253,23 @@ def _output_schema(trial: Any, transformer: LocalTransformer, keep: Sequence[str
     return pyarrow.schema(fields)
 
 
-def _settings(table: TableFile, transformer: LocalTransformer, keep: Sequence[str], rows: int) -> dict[str, Any]:
+def _settings(
+    table: TableFile, transformer: RowReports, keep: Sequence[str], record_id: str | None, rows: int
+) -> dict[str, Any]:
     """Describe a release by what decides its reports, and the size of its parts."""
-    domain, ledger = transformer.domain_, transformer._ledger
-    columns = [(name, _values(domain[name])) for name in domain.columns]
-    encoder = (transformer._protocol(), transformer._unknown, getattr(transformer, "_output", None))
+    ledger, key = transformer._ledger, transformer._permanent_key
     path = ledger.path if ledger is not None else None
     return {
         "input file": table.fingerprint(),
-        "domain": _digest(columns),
-        "transformer": _digest(encoder),
+        "domain": _digest(transformer._declaration()),
+        "transformer": _digest(transformer._settings()),
+        "secret key": None if key is None else keyed_digests(key, ("unfinished run",), [b""])[0].hex(),
+        "column of record ids": record_id,
         "seed": None if transformer._seed is None else int(transformer._seed),
         "list of kept columns": list(keep),
         "ledger": None if ledger is None else "in memory" if path is None else str(path.resolve()),
         "size of parts": rows,
     }
-
-
-def _values(values: Any) -> Any:
-    return (values.edges, values.missing) if isinstance(values, Interval) else values.values
 
 
 def _digest(content: Any) -> str:

@@ -33,9 +33,20 @@ def open_table(frame: Any) -> LargeTable | None:
     -------
     LargeTable or None
         None for what is no Polars LazyFrame, DuckDB relation, pyarrow Dataset, or Dask or Spark DataFrame.
+
+    Raises
+    ------
+    TypeError
+        If it is a RecordBatchReader.
     """
     for kind in type(frame).__mro__:
-        module = _KINDS.get((kind.__module__.partition(".")[0], kind.__name__))
+        name = (kind.__module__.partition(".")[0], kind.__name__)
+        if name == ("pyarrow", "RecordBatchReader"):
+            raise TypeError(
+                "a RecordBatchReader can be read only once, and `fit` may read a table several times: give a pyarrow "
+                "Dataset of the files, or reader.read_all() if it fits into memory"
+            )
+        module = _KINDS.get(name)
         if module is not None:
             return importlib.import_module(f"skdp.engines.{module}").open_table(frame)
     return None

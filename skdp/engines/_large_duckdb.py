@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._duckdb import _name, _project
+from skdp.engines._duckdb import _name, _project, sample_of
 from skdp.engines._engine import import_extra
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
@@ -30,7 +30,7 @@ class DuckDBTable(LargeTable):
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self.sample = pyarrow.Table.from_batches([], frame.limit(0).to_arrow_table().schema)
+        self.sample = sample_of(frame)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         """Sum over all rows, batch by batch.

@@ -12,7 +12,8 @@ from skdp.engines._engine import import_extra
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
 
-polars = import_extra("polars", "polars")
+# Before, a stream of batches ended without a word when its source failed.
+polars = import_extra("polars", "polars", least="1.37")
 
 _ROWS = 1 << 17
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -10,8 +9,7 @@ import pandas as pd
 
 from skdp.engines._batches import write_tables
 from skdp.engines._files import check_path, written_beside
-from skdp.engines._release import Release
-from skdp.local import ReportTally
+from skdp.engines._release import Plan
 
 
 def accepts(frame: Any) -> bool:
@@ -30,19 +28,17 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, pd.DataFrame)
 
 
-def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str], path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     """Privatise a pandas, polars or pyarrow table.
 
     Parameters
     ----------
     frame : table
         True rows.
-    transformer : local transformer
-        What privatises.
+    plan : Plan
+        Checks, charges, and says what privatises.
     persist : bool
         Must be True.
-    keep : sequence of str
-        Columns that are released as they are.
     path : path-like or None
         Where to write the reports too.
 
@@ -59,7 +55,7 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
     if not persist:
         raise ValueError("a table in memory gives a table in memory: persist=False is for lazy frames")
     place = check_path(path)
-    release, _ = Release.plan(frame[:0], transformer, keep)
+    release, _ = plan(frame[:0])
     released = release(frame)
     if place is not None:
         table = nw.from_native(released, eager_only=True).to_arrow()
@@ -84,7 +80,7 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def tally(frame: Any, transformer: Any) -> ReportTally:
+def tally(frame: Any, transformer: Any) -> Any:
     """Sum up the reports of a table.
 
     Parameters
@@ -96,7 +92,7 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
 
     Returns
     -------
-    ReportTally
+    same kind as what the transformer's `tally` returns
         The sums.
     """
     return transformer.tally(nw.from_native(frame, eager_only=True).select(*transformer._own_names()).to_native())

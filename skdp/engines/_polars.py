@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from skdp.engines._batches import batch_rows, even, in_turn, placed
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra
 from skdp.engines._files import check_path, written_beside
-from skdp.engines._release import Release
-from skdp.local import ReportTally
+from skdp.engines._release import Plan, Release
 
-polars = import_extra("polars", "polars")
+# Before, a stream of batches ended without a word when its source failed.
+polars = import_extra("polars", "polars", least="1.37")
 
 _FEW = 32
 
@@ -36,19 +36,17 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, polars.LazyFrame | polars.DataFrame)
 
 
-def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str], path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     """Privatise a lazy frame, or a frame.
 
     Parameters
     ----------
     frame : polars.LazyFrame or DataFrame
         True rows.
-    transformer : local transformer
-        What privatises.
+    plan : Plan
+        Checks, charges, and says what privatises.
     persist : bool
         Whether to store the reports before they are handed out; else each evaluation computes the same ones anew.
-    keep : sequence of str
-        Columns that are released as they are.
     path : path-like or None
         Where to write the reports.
 
@@ -58,9 +56,9 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
         The reports.
     """
     if isinstance(frame, polars.DataFrame):
-        return _memory.privatize(frame, transformer, persist=persist, keep=keep, path=path)
+        return _memory.privatize(frame, plan, persist=persist, path=path)
     place = check_path(path)
-    release, trial = Release.plan(polars.DataFrame(schema=frame.collect_schema()), transformer, keep)
+    release, trial = plan(polars.DataFrame(schema=frame.collect_schema()))
     batches = _Batches(frame.select(release.columns), release, batch_rows(trial.width))
     if persist and place is None:
         return polars.concat([trial, *batches]).lazy()
@@ -128,7 +126,7 @@ def column_names(frame: Any) -> list[Any]:
     return frame.collect_schema().names()
 
 
-def tally(frame: Any, transformer: Any) -> ReportTally:
+def tally(frame: Any, transformer: Any) -> Any:
     """Sum up the reports of a lazy frame, or a frame.
 
     Parameters
@@ -140,7 +138,7 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
 
     Returns
     -------
-    ReportTally
+    same kind as what the transformer's `tally` returns
         The sums.
     """
     counter = Counter(transformer)

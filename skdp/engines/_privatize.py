@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from skdp.engines._engine import engine_of
+from skdp.engines._record_ids import check_distinct
+from skdp.engines._release import Release
 
 
 def privatize(
@@ -15,6 +18,7 @@ def privatize(
     *,
     persist: bool = True,
     keep: Sequence[str] = (),
+    record_id: str | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Privatise a table of any engine with a fitted transformer, batch by batch.
@@ -25,8 +29,9 @@ def privatize(
         A Dask or Spark DataFrame, a Polars LazyFrame, a DuckDB relation, a pyarrow Dataset or RecordBatchReader, or a
         table in memory (pandas, polars, pyarrow). True rows; it may have further columns.
     transformer : local transformer
-        One of the encoders that report by frequency oracles. If it is not fitted, it is, on what it declares by name
-        (a mapping, a Domain, or categorical dtypes); rows are not read for that.
+        One that reports row by row: an encoder that reports by frequency oracles, `NumericPerturber`, or
+        `RapporEncoder`. If it is not fitted, it is, on what it declares by name (a mapping, a Domain, or categorical
+        dtypes), or, if it declares no names, on all columns that are not kept; rows are not read for that.
     persist : bool, default=True
         Whether the reports are computed and stored before they are handed out: in memory, or in `path`. With False, a
         frame that is evaluated at each use is returned (Polars, Dask): of the same rows in the same order it always
@@ -34,6 +39,10 @@ def privatize(
         are not the same again show that it did.
     keep : sequence of str, optional
         Columns that are released **as they are**, after the reports. By default, nothing but reports is released.
+    record_id : str, optional
+        The column that says whose each row is, in place of the ``record_id`` of `transform`: needed where reports are
+        permanent (``memoize=True``, or a `RapporEncoder` with a key), and only then. It is not released unless it is
+        kept.
     path : str or path-like, optional
         A new Parquet file (Dask and Spark: a directory) for the reports, which is there when it is whole, or not at
         all. Then the table is as large as a disk holds, and the result reads the file.
@@ -49,11 +58,11 @@ def privatize(
     TypeError
         If the frame or the transformer is of another kind.
     ValueError
-        If a column is missing or its values are not declared, if a row holds an undeclared value, or if a parameter
-        does not fit the engine. Nothing is returned or left in `path` then; but a charge that was made stands, as
-        undeclared values are found while reports are drawn.
+        If a column is missing or its values are not declared, if a row holds an undeclared value, if a record id is
+        missing or repeated, or if a parameter does not fit the engine. Nothing is returned or left in `path` then; but
+        a charge that was made stands, as undeclared values are found while reports are drawn.
     BudgetExceeded
-        If the ledger does not cover the release; nothing was read.
+        If the ledger does not cover the release; no row was privatised.
     FileExistsError, FileNotFoundError
         If `path` exists, or its directory does not.
     ImportError
@@ -66,11 +75,12 @@ def privatize(
     Notes
     -----
     **Privacy.** As for the transformer's `transform`, for each record (row) of the whole table: `guarantee_`, charged
-    once, before anything is read. Rows are privatised independently of each other, so that it makes no difference in
-    how many batches. The kept columns, their order and that of the rows are not protected.
+    once, before a row is privatised (with ``constant_values``, at the first call only). Rows are privatised
+    independently of each other, so that it makes no difference in how many batches. The kept columns, their order and
+    that of the rows are not protected.
 
     *Secure coins* (``random_state=None``): a fresh secret key of 32 bytes is drawn for each call, and each batch draws
-    its reports from SHAKE-128 under a key that HMAC-SHA256 derives from this one, the place of the batch and the codes
+    its reports from SHAKE-128 under a key that HMAC-SHA256 derives from this one, the place of the batch and the values
     that it holds. So no two batches share coins, in whatever process they are drawn; and a batch that is computed
     again has the same reports, unless it holds other rows: then all its coins are independent, and that it changed
     shows. So the table must stay as it is as long as it is evaluated; what is persisted is evaluated once.
@@ -78,6 +88,14 @@ def privatize(
     the reports, nor in a log. On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can
     read the true rows as well; and a lazy frame that is not persisted holds it, together with the way to the true rows:
     publish what the frame evaluates to, not the frame.
+
+    *Permanent reports* are a function of `secret_key`, record id, column and value, and so those of `transform`, on
+    every engine and in however many batches; nothing is shared between workers but the key. Rows of one record with
+    different values would cost more than the one charge, and show whether their values are equal. So before anything is
+    charged, the engine counts the distinct ids of the whole table, in memory as large as these, and a missing or
+    repeated one is refused; a RecordBatchReader, which is read once, is refused too. A second round of noise, and the
+    instantaneous round of RAPPOR, have the coins of other reports: those of a batch, under a fresh key, and of its ids
+    too, so that a batch that is computed again sends the same single report of each record.
 
     How each engine is held to one release:
 
@@ -111,10 +129,21 @@ def privatize(
     smokes
     yes     2558.0       43.0  2474.0  2641.0
     no      7442.0       43.0  7359.0  7526.0
+
+    The same persons, month by month: their permanent reports stay the same.
+
+    >>> from skdp.local import NumericPerturber, SecretKey
+    >>> perturber = NumericPerturber(2.0, bounds={"age": (0, 100)}, memoize=True, secret_key=SecretKey.generate())
+    >>> members = pa.table({"member": [f"M{number}" for number in range(1_000)], "age": [20, 50] * 500})
+    >>> may, june = (privatize(part, perturber, record_id="member") for part in (members, members.slice(200)))
+    >>> may.slice(200).equals(june)
+    True
     """
     engine = engine_of(frame)
     if not isinstance(persist, bool):
         raise TypeError(f"persist must be True or False, got {type(persist).__name__}")
     if path is not None and not persist:
         raise ValueError("a path is where reports are stored: leave it out with persist=False")
-    return engine.privatize(frame, transformer, persist=persist, keep=keep, path=path)
+    check_ids = partial(check_distinct, frame)
+    plan = partial(Release.plan, transformer=transformer, keep=keep, record_id=record_id, check_ids=check_ids)
+    return engine.privatize(frame, plan, persist=persist, path=path)

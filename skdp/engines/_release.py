@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
-import numpy as np
-import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.domain import Domain
 from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins
+from skdp.engines._record_ids import check_record_id
 from skdp.engines._schema import fit_on_schema
 from skdp.frames import Table, read_table
 from skdp.local import OnFitOnly
-from skdp.local._base import LocalTransformer
+from skdp.local._row_reports import RowReports
 
 WHOLE = Place()
 
@@ -26,29 +24,30 @@ class Release:
 
     Parameters
     ----------
-    transformer : LocalTransformer
+    transformer : RowReports
         Fitted. What it is given to charge stays behind: workers charge nothing.
     keep : sequence of str
         Columns that are released as they are.
     coins : BatchCoins
         What draws the reports.
+    record_id : str, optional
+        The column that says whose each row is, if reports are permanent.
     """
 
-    def __init__(self, transformer: LocalTransformer, keep: Sequence[str], coins: BatchCoins) -> None:
-        self._transformer = copy.copy(transformer)
+    def __init__(
+        self, transformer: RowReports, keep: Sequence[str], coins: BatchCoins, record_id: str | None = None
+    ) -> None:
+        self._transformer: Any = copy.copy(transformer)
         self._transformer.ledger = self._transformer._ledger = None
         self._keep = tuple(keep)
         self._coins = coins
+        self._record_id = record_id
 
     @property
     def columns(self) -> list[str]:  # numpydoc ignore=RT01
         """The columns that are read."""
-        return [*self.domain.columns, *self._keep]
-
-    @property
-    def domain(self) -> Domain:  # numpydoc ignore=RT01
-        """The declared values of the columns that are privatised."""
-        return self._transformer.domain_
+        ids = () if self._record_id is None else (self._record_id,)
+        return list(dict.fromkeys([*self._transformer.guarantee_.scope, *self._keep, *ids]))
 
     @property
     def seeded(self) -> bool:  # numpydoc ignore=RT01
@@ -72,28 +71,17 @@ class Release:
 
         Raises
         ------
-        ValueError
-            If the batch holds an undeclared value; the error names the column.
+        TypeError, ValueError
+            If the batch holds an undeclared value, or an id that is missing or repeated; the error names the column.
         """
         transformer = self._transformer
         table = read_table(batch)
         found = dict(zip(table.names, table.columns, strict=True))
-        names = transformer.domain_.columns
-        columns = tuple(found[name] for name in names)
-        if len(batch) == 0:
-            return self._release_nothing(Table(names, columns, batch))
-        codes, write = transformer._prepare(Table(names, columns, batch))
-        return self._with_kept(write(*self._coins.draw(transformer, codes, place)), batch)
-
-    def _release_nothing(self, table: Table) -> Any:
-        """Write the report of a made-up row, and drop it: the transformers write no table without rows."""
-        native = table.native
-        pandas = isinstance(native, pd.DataFrame)
-        like = pd.DataFrame(index=pd.RangeIndex(1), columns=native.columns) if pandas else native
-        codes, write = self._transformer._prepare(Table(table.names, table.columns, like))
-        row = [np.zeros(1, column.dtype) for column in codes]
-        released = write(*KeyedCoins().draw(self._transformer, row, WHOLE))[:0]
-        return self._with_kept(released.set_axis(native.index) if pandas else released, native)
+        names = transformer.guarantee_.scope
+        codes, write = transformer._prepare(Table(names, tuple(found[name] for name in names), batch))
+        ids = None if self._record_id is None else found[self._record_id]
+        records = transformer._read_records(ids, len(batch))
+        return self._with_kept(write(*self._coins.draw(transformer, codes, place, records)), batch)
 
     def _with_kept(self, released: Any, batch: Any) -> Any:
         if not self._keep:
@@ -102,17 +90,28 @@ class Release:
         return nw.concat([nw.from_native(released, eager_only=True), kept], how="horizontal").to_native()
 
     @classmethod
-    def plan(cls, sample: Any, transformer: Any, keep: Sequence[str]) -> tuple[Self, Any]:
-        """Check all that can be checked without a row, charge the ledger, and start the coins.
+    def plan(
+        cls,
+        sample: Any,
+        transformer: Any,
+        keep: Sequence[str],
+        record_id: str | None = None,
+        check_ids: Callable[[str], None] = lambda record_id: None,
+    ) -> tuple[Self, Any]:
+        """Check all that can be checked before a row is privatised, charge the ledger, and start the coins.
 
         Parameters
         ----------
         sample : pandas, polars or pyarrow table
             No rows, but the columns and dtypes of the table.
-        transformer : LocalTransformer
+        transformer : RowReports
             What privatises.
         keep : sequence of str
             Columns that are released as they are.
+        record_id : str, optional
+            The column that says whose each row is.
+        check_ids : callable, optional
+            Refuses a table that has a record twice.
 
         Returns
         -------
@@ -126,23 +125,26 @@ class Release:
         BudgetExceeded
             If the ledger does not cover the release.
         """
-        trial = cls.rehearse(sample, transformer, keep)
-        if transformer._ledger is not None:
-            transformer._ledger.charge(transformer.guarantee_, type(transformer).__name__)
-        return cls(transformer, keep, batch_coins(transformer)), trial
+        trial = cls.rehearse(sample, transformer, keep, record_id)
+        if record_id is not None:
+            check_ids(record_id)
+        transformer._charge()
+        return cls(transformer, keep, batch_coins(transformer), record_id), trial
 
     @classmethod
-    def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str]) -> Any:
+    def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str], record_id: str | None = None) -> Any:
         """Check all that can be checked without a row; fit the transformer if it is not, and charge nothing.
 
         Parameters
         ----------
         sample : pandas, polars or pyarrow table
             No rows, but the columns and dtypes of the table.
-        transformer : LocalTransformer
+        transformer : RowReports
             What privatises.
         keep : sequence of str
             Columns that are released as they are.
+        record_id : str, optional
+            The column that says whose each row is.
 
         Returns
         -------
@@ -156,20 +158,33 @@ class Release:
         """
         check_transformer(transformer)
         kept = _check_keep(sample, keep)
-        if not hasattr(transformer, "domain_"):
-            fit_on_schema(transformer, sample, kept)
-        check_columns(sample, transformer.domain_)
-        for name in kept:
-            if name in transformer.domain_.columns:
-                raise ValueError(f"keep must not name a column that is privatised, got {name!r}")
-            if name in transformer._own_names():
-                raise ValueError(f"keep names {name!r}, and so does a column of the reports; rename it")
-        if transformer._memo is not None:
-            raise ValueError(
-                "memoize=True needs the record ids of all rows at once, to check that no one is repeated; transform "
-                "the table in memory, or day by day"
-            )
-        return cls(transformer, kept, KeyedCoins())(sample)
+        check_record_id(record_id, list(read_table(sample).names))
+        if not hasattr(transformer, "guarantee_"):
+            fit_on_schema(transformer, sample, [*kept, record_id] if record_id is not None else kept)
+        check_columns(sample, transformer.guarantee_.scope)
+        _check_roles(transformer, kept, record_id)
+        return cls(transformer, kept, KeyedCoins(), record_id)(sample)
+
+
+Plan = Callable[[Any], tuple[Release, Any]]
+"""`Release.plan` with all but the sample: each engine gives its own."""
+
+
+def _check_roles(transformer: RowReports, keep: Sequence[str], record_id: str | None) -> None:
+    """Check that a column is either privatised, or kept, or says whose a row is."""
+    for name in keep:
+        if name in transformer.guarantee_.scope:
+            raise ValueError(f"keep must not name a column that is privatised, got {name!r}")
+        if name in transformer._own_names():
+            raise ValueError(f"keep names {name!r}, and so does a column of the reports; rename it")
+    if record_id in transformer.guarantee_.scope:
+        raise ValueError(f"record_id must not name a column that is privatised, got {record_id!r}")
+    if (record_id is None) != (transformer._permanent_key is None):
+        raise ValueError(
+            "record_id is of use with a secret_key only (memoize=True, or a RapporEncoder with a key)"
+            if record_id is not None
+            else "the reports are permanent ones of a secret_key: record_id must name the column of the record ids"
+        )
 
 
 def _check_keep(sample: Any, keep: Any) -> list[str]:
@@ -197,22 +212,22 @@ def check_transformer(transformer: Any) -> None:
     """
     if isinstance(transformer, OnFitOnly):
         raise TypeError("OnFitOnly leaves the rows of `transform` true; give the transformer inside it")
-    if not isinstance(transformer, LocalTransformer):
+    if not isinstance(transformer, RowReports):
         kind = transformer.__name__ if isinstance(transformer, type) else type(transformer).__name__
         raise TypeError(
-            "transformer must be one of the encoders of skdp.local that report by frequency oracles, such as "
-            f"RandomizedResponseEncoder, got {kind}"
+            "transformer must be one of skdp.local that report row by row, such as RandomizedResponseEncoder, "
+            f"NumericPerturber or RapporEncoder, got {kind}"
         )
 
 
-def check_columns(sample: Any, domain: Domain) -> None:
-    """Check that a table has the columns of a domain.
+def check_columns(sample: Any, columns: Sequence[Any]) -> None:
+    """Check that a table has the columns of a transformer.
 
     Parameters
     ----------
     sample : table
         Its columns count, not its rows.
-    domain : Domain
+    columns : sequence
         What was fitted.
 
     Raises
@@ -221,7 +236,7 @@ def check_columns(sample: Any, domain: Domain) -> None:
         If it lacks some.
     """
     names = read_table(sample).names
-    absent = [name for name in domain.columns if name not in names]
+    absent = [name for name in columns if name not in names]
     if absent:
         raise ValueError(
             f"the table lacks the columns {absent} that the transformer was fitted on; it has {list(names)}"

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import singledispatch
 from typing import Any
 
 import pandas as pd
 
 from skdp.base import domains_of_dtypes
-from skdp.domain import Domain
-from skdp.frames import read_table
+from skdp.domain import Domain, Interval
+from skdp.frames import Table, read_table
+from skdp.local import NumericPerturber, RapporEncoder
 from skdp.local._base import LocalTransformer
+from skdp.local._row_reports import RowReports
 
 
-def fit_on_schema(transformer: LocalTransformer, sample: Any, keep: Sequence[str]) -> None:
-    """Fit a transformer on the declared domain, and on the domains that dtypes carry.
+def fit_on_schema(transformer: RowReports, sample: Any, keep: Sequence[str]) -> None:
+    """Fit a transformer on what it declares, and on the domains that dtypes carry.
 
     Parameters
     ----------
-    transformer : LocalTransformer
-        Not fitted. It learns the columns that it declares; under ``categories="auto"``, all that are not kept.
+    transformer : RowReports
+        Not fitted. It learns the columns that it declares by name; if it declares none, all that are not kept.
     sample : pandas, polars or pyarrow table
         No rows, but the columns and dtypes of the table.
     keep : sequence of str
@@ -30,7 +33,19 @@ def fit_on_schema(transformer: LocalTransformer, sample: Any, keep: Sequence[str
     ValueError
         If the values of a column are not declared: they are never read from the data here.
     """
-    declared = transformer.categories
+    table = read_table(sample)
+    transformer.fit(_declared_row(transformer, table, [name for name in table.names if name not in keep]))
+
+
+@singledispatch
+def _declared_row(transformer: Any, table: Table, others: list[str]) -> pd.DataFrame:
+    """Make one row that is declared: `fit` takes the names from it, and domains from its dtypes."""
+    raise NotImplementedError
+
+
+@_declared_row.register
+def _row_of_categories(transformer: LocalTransformer, table: Table, others: list[str]) -> pd.DataFrame:
+    declared: Any = transformer.categories
     if isinstance(declared, Domain):
         declared = {name: declared[name] for name in declared.columns}
     if not isinstance(declared, Mapping | str):
@@ -38,22 +53,78 @@ def fit_on_schema(transformer: LocalTransformer, sample: Any, keep: Sequence[str
             "which columns a list of categories is for is not known from a large table: declare them by name, as a "
             "mapping or Domain, or fit the transformer before"
         )
-    table = read_table(sample)
-    of_dtypes = {name: values for name, values in domains_of_dtypes(table).items() if values}
-    if isinstance(declared, str):
-        names = [name for name in table.names if name not in keep]
-        declared = of_dtypes
-    else:
-        names = list(declared)
+    by_dtype = isinstance(declared, str)
+    names = others if by_dtype else list(declared)
+    if by_dtype:
+        declared = {name: values for name, values in domains_of_dtypes(table).items() if values}
     undeclared = [name for name in names if name not in declared]
     if undeclared:
         raise ValueError(
             f"the values of the columns {undeclared} are not declared, and are not read from a large table, as which "
             "of them occur is private; declare them with categories=, or use a categorical dtype"
         )
-    # One row of declared values: `fit` takes the names from it, and would take domains from its dtypes.
+    if by_dtype:
+        return pd.DataFrame({name: pd.Categorical([declared[name][0]], categories=declared[name]) for name in names})
     domain = Domain({name: declared[name] for name in names})
-    row = pd.DataFrame({name: pd.Series([domain[name].values[0]], dtype=object) for name in names})
-    if isinstance(transformer.categories, str):
-        row = pd.DataFrame({name: pd.Categorical([declared[name][0]], categories=declared[name]) for name in names})
-    transformer.fit(row)
+    return pd.DataFrame({name: pd.Series([domain[name].values[0]], dtype=object) for name in names})
+
+
+@_declared_row.register
+def _row_of_numbers(transformer: NumericPerturber, table: Table, others: list[str]) -> pd.DataFrame:
+    bounds = transformer.bounds
+    return pd.DataFrame({name: [0.0] for name in (bounds if isinstance(bounds, Mapping) else others)})
+
+
+@_declared_row.register
+def _row_of_words(transformer: RapporEncoder, table: Table, others: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({name: [""] for name in others})
+
+
+@singledispatch
+def text_domain(transformer: Any) -> Domain | None:
+    """Say how the text of a CSV file is read, of the columns that are not text.
+
+    Parameters
+    ----------
+    transformer : RowReports
+        Fitted or not.
+
+    Returns
+    -------
+    Domain or None
+        Columns and their kinds of values.
+
+    Raises
+    ------
+    ValueError
+        If they are not declared by name: a CSV file has no types that declare anything.
+    """
+    raise NotImplementedError
+
+
+@text_domain.register
+def _text_of_categories(transformer: LocalTransformer) -> Domain | None:
+    if hasattr(transformer, "domain_"):
+        return transformer.domain_
+    declared = transformer.categories
+    if isinstance(declared, Domain):
+        return declared
+    if not isinstance(declared, Mapping):
+        raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
+    return Domain(declared)
+
+
+@text_domain.register
+def _text_of_numbers(transformer: NumericPerturber) -> Domain | None:
+    if hasattr(transformer, "bounds_"):
+        pairs = dict(zip(transformer.guarantee_.scope, transformer.bounds_.tolist(), strict=True))
+    elif isinstance(transformer.bounds, Mapping):
+        pairs = dict(transformer.bounds)
+    else:
+        raise ValueError("the columns of a CSV file are declared by name: bounds must be a mapping")
+    return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
+
+
+@text_domain.register
+def _text_of_words(transformer: RapporEncoder) -> Domain | None:
+    return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,16 @@ from skdp.engines._batches import release_batches
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra
 from skdp.engines._files import check_path, temporary_place
-from skdp.engines._release import Release
-from skdp.local import ReportTally
+from skdp.engines._release import Plan, Release
 
 pyarrow = import_extra("pyarrow", "spark")
 sql = import_extra("pyspark.sql", "spark")
 
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 """Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports takes them as unsigned again."""
+
+_REFUSAL = re.compile(r"(?:Value|Type)Error: ((?:column|record_id|the reports|the cohorts|the seeds|the functions) .*)")
+"""Our own errors, in Spark's words; they show no value."""
 
 
 def accepts(frame: Any) -> bool:
@@ -39,19 +42,17 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, sql.DataFrame)
 
 
-def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str], path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     """Privatise a Spark DataFrame.
 
     Parameters
     ----------
     frame : pyspark.sql.DataFrame
         True rows.
-    transformer : local transformer
-        What privatises.
+    plan : Plan
+        Checks, charges, and says what privatises.
     persist : bool
         Must be True.
-    keep : sequence of str
-        Columns that are released as they are.
     path : str, path-like or None
         A new directory, anywhere that Spark writes to. None writes to a temporary directory that lives as long as
         Python does, if Spark runs on this machine only.
@@ -68,8 +69,6 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
     ValueError
         If it shall not be persisted, a cluster is to write to a temporary directory, or an undeclared value is found.
     """
-    from pyspark.errors import PySparkException
-
     if not persist:
         # Tasks of `coalesce` and `union` number batches anew: reports would share coins, or be drawn twice.
         raise ValueError("Spark numbers no rows that a lazy frame could rely on: persist=True")
@@ -78,18 +77,27 @@ def privatize(frame: Any, transformer: Any, *, persist: bool, keep: Sequence[str
         raise ValueError("a cluster has no common temporary directory: give a path that all its machines can reach")
     if path is not None and "://" not in os.fspath(path):
         check_path(path)
-    release, trial = Release.plan(frame.limit(0).toArrow(), transformer, keep)
+    release, trial = plan(frame.limit(0).toArrow())
     lazy = release_lazily(frame, release, trial)
     place = os.fspath(temporary_place() if path is None else path)
+    _write(lazy, place)
+    return session.read.schema(lazy.schema).parquet(place)
+
+
+def _write(lazy: Any, place: str) -> None:
+    """Write reports: all of them, or nothing."""
+    from pyspark.errors import PySparkException
+
     try:
         # Spark commits the files of one attempt of each task, and none before all tasks are done.
         lazy.write.mode("errorifexists").parquet(place)
-    except PySparkException as error:
-        refusal = re.search(r"ValueError: (column .*)", str(error))
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.rmdir(place)  # left empty, it would be in the way of the next attempt
+        refusal = _REFUSAL.search(str(error)) if isinstance(error, PySparkException) else None
         if refusal is None:
             raise
         raise ValueError(refusal[1]) from None
-    return session.read.schema(lazy.schema).parquet(place)
 
 
 def release_lazily(frame: Any, release: Release, trial: Any) -> Any:
@@ -130,7 +138,7 @@ def _arrow_schema(schema: Any) -> Any:
 def _spark_schema(schema: Any) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(_arrow_schema(schema))
+    return from_arrow_schema(_arrow_schema(schema), prefer_timestamp_ntz=True)  # not the default before 4.2
 
 
 class _Privatizer:
@@ -165,7 +173,7 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def tally(frame: Any, transformer: Any) -> ReportTally:
+def tally(frame: Any, transformer: Any) -> Any:
     """Sum up the reports of a Spark DataFrame: by Spark, within partitions first.
 
     Parameters
@@ -177,9 +185,11 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
 
     Returns
     -------
-    ReportTally
+    same kind as what the transformer's `tally` returns
         The sums.
     """
+    from pyspark.errors import PySparkException
+
     counter = Counter(transformer)
     groups = group_columns(transformer)
     for columns in groups:
@@ -188,7 +198,13 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
         counter.add_groups(table.select(range(len(columns))), counts)
     if not groups:
         sums = frame.select(*map(_name, counter.names)).mapInArrow(_tallier(transformer), "place long, value long")
-        table = sums.groupBy("place").sum("value").toArrow()
+        try:
+            table = sums.groupBy("place").sum("value").toArrow()
+        except PySparkException as error:
+            refusal = _REFUSAL.search(str(error))
+            if refusal is None:
+                raise
+            raise ValueError(refusal[1]) from None
         counter.add_sums(table.column(0).to_numpy(), table.column(1).to_numpy())
     return counter.total()
 

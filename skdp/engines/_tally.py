@@ -8,10 +8,9 @@ from typing import Any
 from skdp.engines._counts import Counter
 from skdp.engines._engine import engine_of
 from skdp.engines._release import check_tally
-from skdp.local import ReportTally
 
 
-def tally(frame: Any, transformer: Any) -> ReportTally:
+def tally(frame: Any, transformer: Any) -> Any:
     """Sum up the reports of a table of any engine: only sums come to Python.
 
     Reports of randomised response are counted by the engine itself where it can count by value (DuckDB, Polars,
@@ -26,8 +25,8 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
 
     Returns
     -------
-    ReportTally
-        What the transformer's `tally` returns for the whole table; `estimate_counts` takes it.
+    ReportTally, NumericTally or RapporTally
+        What the transformer's `tally` returns for the whole table; its estimates take it.
 
     Raises
     ------
@@ -67,7 +66,7 @@ def tally(frame: Any, transformer: Any) -> ReportTally:
     return engine.tally(frame, transformer)
 
 
-def tally_batches(batches: Iterable[Any], transformer: Any) -> ReportTally:
+def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
     """Sum up a stream of reports, batch by batch.
 
     Parameters
@@ -80,7 +79,7 @@ def tally_batches(batches: Iterable[Any], transformer: Any) -> ReportTally:
 
     Returns
     -------
-    ReportTally
+    ReportTally, NumericTally or RapporTally
         What the transformer's `tally` returns for all rows.
 
     Raises

@@ -21,7 +21,7 @@ from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
 from skdp.engines._engine import import_extra
 from skdp.engines._files import written_beside
 from skdp.local import SecretKey
-from skdp.local._base import LocalTransformer
+from skdp.local._row_reports import RowReports
 
 _KEY_BYTES = 32
 
@@ -44,7 +44,7 @@ class WorkingFolder:
         self._charged = self.path / "charged"
 
     @classmethod
-    def start(cls, target: Path, settings: dict[str, Any], transformer: LocalTransformer) -> Self:
+    def start(cls, target: Path, settings: dict[str, Any], transformer: RowReports) -> Self:
         """Make the folder, with a fresh key or the number of the call of a seeded transformer.
 
         Parameters
@@ -53,7 +53,7 @@ class WorkingFolder:
             The file that is to be written.
         settings : dict
             What the release is of.
-        transformer : LocalTransformer
+        transformer : RowReports
             Fitted.
 
         Returns
@@ -145,12 +145,12 @@ class WorkingFolder:
             return True
         return False
 
-    def coins(self, transformer: LocalTransformer) -> BatchCoins:
+    def coins(self, transformer: RowReports) -> BatchCoins:
         """Take up the coins of the release.
 
         Parameters
         ----------
-        transformer : LocalTransformer
+        transformer : RowReports
             Fitted.
 
         Returns
@@ -170,12 +170,12 @@ class WorkingFolder:
             raise ValueError(f"{self.path} has lost its key, and cannot be resumed: remove it")
         return KeyedCoins(SecretKey(key))
 
-    def charge(self, transformer: LocalTransformer) -> None:
+    def charge(self, transformer: RowReports) -> None:
         """Charge the ledger, unless that is recorded; a ledger in memory may be another one, and is charged again.
 
         Parameters
         ----------
-        transformer : LocalTransformer
+        transformer : RowReports
             Fitted.
 
         Raises
@@ -185,7 +185,7 @@ class WorkingFolder:
         """
         ledger = transformer._ledger
         if ledger is not None and not (self._charged.exists() and ledger.path is not None):
-            ledger.charge(transformer.guarantee_, type(transformer).__name__)
+            transformer._charge()
         if not self._charged.exists():
             _write(self._charged, b"")
             _sync(self.path)

@@ -5,6 +5,7 @@ from skdp.local._hadamard_response import HadamardResponseEncoder
 from skdp.local._heavy_hitters import HeavyHitters
 from skdp.local._local_hashing import LocalHashingEncoder
 from skdp.local._numeric_perturber import NumericPerturber
+from skdp.local._numeric_tally import NumericTally
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._permanent import SecretKey
 from skdp.local._posterior_features import PosteriorFeatures
@@ -22,6 +23,7 @@ __all__ = [
     "HeavyHitters",
     "LocalHashingEncoder",
     "NumericPerturber",
+    "NumericTally",
     "OnFitOnly",
     "PosteriorFeatures",
     "RandomizedResponseEncoder",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
@@ -19,29 +19,23 @@ from skdp.base import (
     check_ledger,
     check_names,
     check_random_state,
-    coins,
     declares_missing,
     read_domain,
     read_input,
 )
 from skdp.coding import is_missing
-from skdp.domain import Codes, Domain
+from skdp.domain import Codes, Domain, Interval
 from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._estimation import ReportEstimator
 from skdp.local._memo import Memo
 from skdp.local._repeated import RepeatedReports
+from skdp.local._row_reports import Call, Drawn, RowReports, Write
 from skdp.oracles import FrequencyOracle, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import PrivacyGuarantee, check_epsilon
-from skdp.randomness import ByteSource, uniform_integers
+from skdp.randomness import uniform_integers
 
 STRATEGIES = ("split", "joint", "sample")
-
-Write = Callable[[list[NDArray[Any]], NDArray[Any] | None], Any]
-
-Call = int | Callable[..., ByteSource]
-"""The number of a call of `transform`, or what gives the coins for a purpose and columns: a batch of a large table."""
-
 
 _CHANGING = (
     "memoize=True draws the permanent reports of everybody anew, at their full cost, when the categories change, as "
@@ -49,7 +43,7 @@ _CHANGING = (
 )
 
 
-class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseEstimator):
+class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, RowReports):
     """Base of the transformers that privatise each record with frequency oracles.
 
     The columns form attributes: one for each column (``strategy="split"``, each with a share of epsilon, or
@@ -264,24 +258,15 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
         BudgetExceeded
             If the ledger does not cover the release.
         """
-        check_is_fitted(self)
-        table = read_input(self, X, reset=False)
-        codes, write = self._prepare(table)
-        records = self._read_records(record_id, len(table.columns[0]))
-        if self._ledger is not None:
-            self._ledger.charge(self.guarantee_, type(self).__name__)
-        return as_asked(self, write(*self._draw(codes, records, self._calls.advance())))
+        return self._release(X, record_id)
 
     def _prepare(self, table: Table) -> tuple[list[Codes], Write]:
-        """Code a table and prepare to write its reports: all that may be refused, before any charge and any coin."""
         codes = self._encode(table)
         write = self._writer(table)
         self._check_size(table)
         return codes, write
 
-    def _draw(
-        self, codes: list[Codes], records: list[bytes], call: Call
-    ) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
+    def _draw(self, codes: list[Codes], records: list[bytes], call: Call) -> Drawn:
         """Draw the reports of codes, which go as the reports come, and say which attribute each row reports."""
         if self._memo is not None:
             if isinstance(self._unknown, dict):
@@ -358,6 +343,12 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
             self._refuse_undeclared(codes, "Declare it, or set handle_unknown='uniform'.")
         return codes
 
+    def _declaration(self) -> Any:
+        return [(name, _plain_values(self.domain_[name])) for name in self.domain_.columns]
+
+    def _settings(self) -> Any:
+        return self._protocol(), self._unknown, getattr(self, "_output", None)
+
     def _check_size(self, table: Table) -> None:
         rows = len(table.columns[0])
         for oracle in self.oracles_:
@@ -380,11 +371,6 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
                 # Drawn for every row, so that the time does not show how many were unforeseen.
                 drawn = uniform_integers(self._coins(call, "unknown", name), size, column.size)
                 np.copyto(column, drawn, where=column == size, casting="unsafe")
-
-    def _coins(self, call: Call, purpose: str, *columns: Any) -> ByteSource:
-        if callable(call):
-            return call(purpose, *columns)
-        return coins(self._seed, type(self).__name__, call, purpose, *columns)
 
     def _randomise(self, codes: list[Codes], call: Call) -> list[NDArray[Any]]:
         if self._strategy == "joint":
@@ -411,3 +397,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, BaseE
         """
         check_is_fitted(self)
         return [oracle.channel() for oracle in self.oracles_]
+
+
+def _plain_values(values: Any) -> Any:
+    return (values.edges, values.missing) if isinstance(values, Interval) else values.values

@@ -67,6 +67,10 @@ class ReportEstimator(ABC):
         check_is_fitted(self)
         return self._tally(*self._read_reports(reports))
 
+    def _empty_tally(self) -> ReportTally:
+        support = tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles_)
+        return ReportTally(support, (0,) * len(support), 0, self.domain_, self._protocol())
+
     def _tally(self, parts: list[NDArray[Any]], n_reports: int) -> ReportTally:
         support = tuple(oracle.tally(part) for oracle, part in zip(self.oracles_, parts, strict=True))
         return ReportTally(support, tuple(map(len, parts)), n_reports, self.domain_, self._protocol())

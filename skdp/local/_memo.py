@@ -109,7 +109,7 @@ class Memo:
         sample: bool,
         unknown: bool,
     ) -> None:
-        self._key = SecretKey(key)
+        self.key = SecretKey(key)
         self._domains = [domain.select(columns) for columns in attributes]
         self._oracles, self._sample, self._unknown = oracles, sample, unknown
         self._contexts = [
@@ -185,7 +185,7 @@ class Memo:
         return report
 
     def _digests(self, context: bytes, purpose: str, *fields: Sequence[bytes]) -> list[bytes]:
-        return keyed_digests(self._key, (context, purpose), *fields)
+        return keyed_digests(self.key, (context, purpose), *fields)
 
     def _coins(self, context: bytes, purpose: str, *fields: Sequence[bytes]) -> Iterator[KeyedSource]:
         return map(KeyedSource, self._digests(context, purpose, *fields))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_confidence_level, check_names, read_input, read_numbers
 from skdp.domain import Interval
+from skdp.local._numeric_tally import NumericTally
 from skdp.oracles import NumericMechanism, check_size
 from skdp.oracles._numeric import bin_positions, expectation_maximisation
 from skdp.privacy import PrivacyGuarantee
@@ -29,15 +31,74 @@ class NumericEstimation:
     guarantee_: PrivacyGuarantee
     mechanism_: NumericMechanism
     report_values_: list[NDArray[np.float64]]
+    _share: Fraction
     _values: list[NDArray[np.float64]]
+
+    def _protocol(self) -> dict[str, Any]:
+        """Say what a report means."""
+        mechanism = self.mechanism_
+        return {
+            "encoder": "NumericPerturber",
+            "columns": list(self.guarantee_.scope),
+            "mechanism": type(mechanism).__name__,
+            "grid_size": mechanism.steps,
+            "epsilon of a column": str(self._share),
+            "bounds": (self.bounds_ + 0.0).tolist(),
+            "n_values": [len(values) for values in self.report_values_],
+        }
+
+    def _own_names(self) -> list[Any]:
+        return list(self.guarantee_.scope)
+
+    def _empty_tally(self) -> NumericTally:
+        return NumericTally(tuple(np.zeros(len(values), np.int64) for values in self.report_values_), self._protocol())
+
+    def tally(self, reports: Any) -> NumericTally:
+        """Sum up reports: how often each number was reported.
+
+        Parameters
+        ----------
+        reports : same kind as what `transform` returns
+            Privatised rows.
+
+        Returns
+        -------
+        NumericTally
+            The sums; tallies of several batches add.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If the reports come from another transformer.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdp import NumericPerturber
+        >>> people = pd.DataFrame({"age": [20.0] * 5_000 + [50.0] * 5_000})
+        >>> perturber = NumericPerturber(2.0, bounds=(0, 100), random_state=0).fit(people)
+        >>> days = [perturber.tally(perturber.transform(people)) for day in range(2)]
+        >>> perturber.estimate_mean(days[0] + days[1]).round(1)
+                mean  std_error  lower  upper
+        column
+        age     35.6        0.4   34.8   36.3
+        """
+        check_is_fitted(self)
+        return NumericTally(tuple(self._count_reports(reports)), self._protocol())
 
     def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
         """Estimate the mean of each column, of the values clipped to their bounds.
 
         Parameters
         ----------
-        reports : same kind as what `transform` returns
-            Privatised rows.
+        reports : what `transform` returns, or NumericTally
+            Privatised rows, or their sums.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
 
@@ -66,9 +127,7 @@ class NumericEstimation:
         steps = self.mechanism_.steps
         extremes = self.mechanism_.variances([0, steps // 2])
         rows = []
-        for counts, values, (low, high) in zip(
-            self._count_reports(reports), self.report_values_, self.bounds_, strict=True
-        ):
+        for counts, values, (low, high) in zip(self._counts(reports), self.report_values_, self.bounds_, strict=True):
             n = int(counts.sum())
             mean = counts @ values / n
             least, most = np.sort(extremes) * ((high - low) / steps) ** 2
@@ -88,8 +147,8 @@ class NumericEstimation:
 
         Parameters
         ----------
-        reports : same kind as what `transform` returns
-            Privatised rows.
+        reports : what `transform` returns, or NumericTally
+            Privatised rows, or their sums.
         n_bins : int, optional
             The number of bins between the bounds, at most `grid_size`; by default 32, or fewer on a smaller grid.
         smooth : bool, default=True
@@ -126,7 +185,7 @@ class NumericEstimation:
         parts = []
         for name, counts, values, distinct, (low, high) in zip(
             self.guarantee_.scope,
-            self._count_reports(reports),
+            self._counts(reports),
             self._values,
             self.report_values_,
             self.bounds_,
@@ -142,6 +201,15 @@ class NumericEstimation:
             }
             parts.append(pd.DataFrame(table, index=pd.Index(interval.labels, name=name)))
         return parts[0] if len(parts) == 1 else pd.concat(parts, keys=self.guarantee_.scope, names=["column", "bin"])
+
+    def _counts(self, reports: Any) -> Sequence[NDArray[np.int64]]:
+        if not isinstance(reports, NumericTally):
+            return self._count_reports(reports)
+        if reports.protocol != self._protocol():
+            raise ValueError("the tally comes from a perturber with different parameters or columns")
+        if reports.n_reports == 0:
+            raise ValueError("Found a tally of 0 sample(s) (rows); at least 1 is required")
+        return reports.counts
 
     def _count_reports(self, reports: Any) -> list[NDArray[np.int64]]:
         """Count how often each possible number was reported, and refuse any other."""

@@ -61,7 +61,7 @@ class NumericMemo:
         mechanism: NumericMechanism,
         epsilon: Fraction,
     ) -> None:
-        self._key, self._mechanism = SecretKey(key), mechanism
+        self.key, self._mechanism = SecretKey(key), mechanism
         parts = [type(mechanism).__name__, str(mechanism.steps), str(epsilon)]
         self._contexts = [
             context_of(owner, *map(str.encode, parts), _written(name), (ends + 0.0).astype(">f8").tobytes())
@@ -85,10 +85,10 @@ class NumericMemo:
         """
         reports = []
         for context, places in zip(self._contexts, scaled, strict=True):
-            drawn = b"".join(digest[:2] for digest in keyed_digests(self._key, (context, "rounding"), records))
+            drawn = b"".join(digest[:2] for digest in keyed_digests(self.key, (context, "rounding"), records))
             positions = round_at_random(places, _Given(drawn))
             written = [b"%d" % position for position in positions.tolist()]
-            sources = map(KeyedSource, keyed_digests(self._key, (context, "report"), records, written))
+            sources = map(KeyedSource, keyed_digests(self.key, (context, "report"), records, written))
             reports.append(report_each(self._mechanism, positions, sources))
         return reports
 

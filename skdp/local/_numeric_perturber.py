@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
@@ -16,15 +16,16 @@ from skdp.base import (
     check_ledger,
     check_names,
     check_random_state,
-    coins,
     read_bounds,
     read_input,
     read_numbers,
 )
 from skdp.exact import round_up
+from skdp.frames import Table
 from skdp.local._numeric_estimation import NumericEstimation
 from skdp.local._numeric_memo import NumericMemo
 from skdp.local._repeated import MemoisedReports
+from skdp.local._row_reports import Call, Drawn, RowReports, Write
 from skdp.oracles import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Piecewise, SquareWave
 from skdp.oracles._numeric import SUBSTEPS, check_steps, round_at_random
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
@@ -38,7 +39,7 @@ _MECHANISMS: dict[str, tuple[type[Any], str]] = {
 }
 
 
-class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin, TransformerMixin, RowReports):
     """Add noise to each number so that one record reveals little and the means can still be estimated.
 
     A number is clipped to its public bounds, rounded at random to one of `grid_size` + 1 positions, and reported by one
@@ -253,6 +254,7 @@ class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin,
             secure=self.random_state is None or memo is not None,
         )
         self._values = values
+        self._share = share
         self._memo = memo
         # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
         self._seed = self.random_state
@@ -326,25 +328,31 @@ class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin,
         BudgetExceeded
             If the ledger does not cover the release.
         """
-        check_is_fitted(self)
-        table = read_input(self, X, reset=False)
-        check_names(self, table, self.guarantee_.scope)
-        scaled = [self._scale(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds_, strict=True)]
-        records = self._read_records(record_id, len(table.columns[0]))
-        if self._ledger is not None:
-            self._ledger.charge(self.guarantee_, type(self).__name__)
-        call = self._calls.advance()
-        names = self.guarantee_.scope
-        if self._memo is not None:
-            reports = self._memo.report(scaled, records)
-        else:
-            reports = [self._randomise(places, call, name) for places, name in zip(scaled, names, strict=True)]
-        columns = [values[report] for values, report in zip(self._values, reports, strict=True)]
-        return as_asked(self, table.rebuild(columns, names))
+        return self._release(X, record_id)
 
-    def _randomise(self, places: NDArray[np.int64], call: int, name: Any) -> NDArray[np.int64]:
-        source = coins(self._seed, type(self).__name__, call, "report", name)
-        return self.mechanism_.report(round_at_random(places, source), source)
+    def _prepare(self, table: Table) -> tuple[list[NDArray[np.int64]], Write]:
+        names = self.guarantee_.scope
+        check_names(self, table, names)
+        scaled = [self._scale(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds_, strict=True)]
+
+        def write(reports: list[NDArray[Any]], _: NDArray[Any] | None) -> Any:
+            columns = [values[report] for values, report in zip(self._values, reports, strict=True)]
+            return table.rebuild(columns, names)
+
+        return scaled, write
+
+    def _draw(self, codes: list[NDArray[np.int64]], records: list[bytes], call: Call) -> Drawn:
+        if self._memo is not None:
+            return self._memo.report(codes, records), None
+        sources = [self._coins(call, "report", name) for name in self.guarantee_.scope]
+        pairs = zip(codes, sources, strict=True)
+        return [self.mechanism_.report(round_at_random(places, source), source) for places, source in pairs], None
+
+    def _declaration(self) -> Any:
+        return list(zip(self.guarantee_.scope, (self.bounds_ + 0.0).tolist(), strict=True))
+
+    def _settings(self) -> Any:
+        return type(self).__name__, *self._protocol().items()
 
     def encode(self, X: Any) -> Any:
         """Clip the numbers of a table to their bounds, without noise. Not private.

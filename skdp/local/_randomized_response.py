@@ -10,8 +10,9 @@ from sklearn.base import OneToOneFeatureMixin
 
 from skdp.domain import Codes, Domain
 from skdp.frames import Table
-from skdp.local._base import LocalTransformer, Write
+from skdp.local._base import LocalTransformer
 from skdp.local._report_columns import SAMPLED, read_report_table, read_sampled
+from skdp.local._row_reports import Write
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger
 

@@ -6,21 +6,23 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skdp.base import CallCounter, as_asked, check_ledger, check_names, check_random_state, coins, read_input
+from skdp.base import CallCounter, check_ledger, check_names, check_random_state, read_input
 from skdp.coding import ColumnError, plain
 from skdp.exact import log_upper
+from skdp.frames import Table
 from skdp.local._permanent import check_key, keyed_coins, keyed_digests, keyed_integers, to_bytes
 from skdp.local._rappor_estimation import RapporEstimation
 from skdp.local._record_ids import read_record_ids
+from skdp.local._row_reports import Call, Drawn, RowReports, Write
 from skdp.oracles._bloom import BloomRandomizer
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
-from skdp.randomness import ByteSource, bernoulli, uniform_integers
+from skdp.randomness import bernoulli, uniform_integers
 
 
-class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
+class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
     """Report each value as a Bloom filter whose bits are randomised twice ("RAPPOR").
 
     No domain needs to be declared: any text, number or boolean is hashed into a filter, and who reads the reports asks
@@ -281,66 +283,76 @@ class RapporEncoder(RapporEstimation, TransformerMixin, BaseEstimator):
         BudgetExceeded
             If the ledger does not cover the release.
         """
-        check_is_fitted(self)
-        table = read_input(self, X, reset=False)
-        check_names(self, table, self._columns)
-        rows = len(table.columns[0])
-        ids = self._read_ids(record_id, rows)
-        pairs = zip(self._columns, table.columns, strict=True)
-        values = [_read(name, column, self._missing) for name, column in pairs]
-        self.randomizer_.check_size(rows * len(values))
-        self._charge(ids is not None)
-        call = self._calls.advance()
-        cohorts = self._cohorts(ids, rows, call)
-        columns = [cohorts]
-        for name in self._columns:
-            bits = self._permanent(name, values.pop(0), cohorts, ids, call)
-            columns.extend(self.randomizer_.instantaneous(bits, self._coins(call, "report", name)).T)
-        released = table.rebuild(columns, self._names)
-        return as_asked(self, released)
+        return self._release(X, record_id)
 
-    def _read_ids(self, record_id: Any, rows: int) -> list[bytes] | None:
+    def _prepare(self, table: Table) -> tuple[list[NDArray[Any]], Write]:
+        check_names(self, table, self._columns)
+        pairs = zip(self._columns, table.columns, strict=True)
+        # The values themselves, as bytes: numbers of those that occur would be the same in batches of other values.
+        values = [np.array(_read(name, column, self._missing), object) for name, column in pairs]
+        self.randomizer_.check_size(len(values[0]) * len(values))
+
+        def write(reports: list[NDArray[Any]], _: NDArray[Any] | None) -> Any:
+            return table.rebuild(reports, self._names)
+
+        return values, write
+
+    def _draw(self, codes: list[NDArray[Any]], records: list[bytes], call: Call) -> Drawn:
+        cohorts = self._cohorts(records, len(codes[0]), call)
+        reports: list[NDArray[Any]] = [cohorts]
+        for name in self._columns:
+            bits = self._permanent(name, codes.pop(0).tolist(), cohorts, records, call)
+            reports.append(self.randomizer_.instantaneous(bits, self._coins(call, "report", name)))
+        return reports, None
+
+    @property
+    def _permanent_key(self) -> bytes | None:
+        return self._key
+
+    def _read_records(self, record_id: Any, rows: int) -> list[bytes]:
         if (self._key is None) != (record_id is None):
             raise ValueError(
                 "record_id needs a secret_key" if self._key is None else "with a secret_key, transform needs record_id"
             )
         if record_id is None:
-            return None
+            return []
         ids = read_record_ids(record_id, rows)
         if len({*ids}) < rows:
             raise ValueError("record_id has repeated entries; a record reports once in a call")
         return ids
 
-    def _charge(self, memoised: bool) -> None:
-        if self._ledger is None:
-            return
-        if not memoised:
-            self._ledger.charge(self.guarantee_, type(self).__name__)
-        elif not self._constant or not self._charged:
-            self._ledger.charge(self.guarantee_, type(self).__name__)
-            self._charged = True
+    def _charge(self) -> None:
+        if self._ledger is not None and not self._charged:
+            super()._charge()
+            self._charged = self._key is not None and bool(self._constant)
 
-    def _coins(self, call: int, purpose: str, *columns: Any) -> ByteSource:
-        return coins(self._seed, type(self).__name__, call, purpose, *columns)
-
-    def _cohorts(self, ids: list[bytes] | None, rows: int, call: int) -> NDArray[np.unsignedinteger]:
+    def _cohorts(self, records: list[bytes], rows: int, call: Call) -> NDArray[np.unsignedinteger]:
         count = self.randomizer_.n_cohorts
-        if ids is None or self._key is None:
+        if self._key is None:
             return uniform_integers(self._coins(call, "cohort"), count, rows)
-        digests = keyed_digests(self._key, ("cohort", *self._protocol()), ids)
+        digests = keyed_digests(self._key, ("cohort", *self._protocol()), records)
         return keyed_integers(digests, count).astype(np.min_scalar_type(count - 1))
 
     def _permanent(
-        self, name: Any, values: list[bytes], cohorts: NDArray[Any], ids: list[bytes] | None, call: int
+        self, name: Any, values: list[bytes], cohorts: NDArray[Any], records: list[bytes], call: Call
     ) -> NDArray[np.bool_]:
         rappor = self.randomizer_
         bits = rappor.filters(cohorts, values)
-        if ids is None or self._key is None:
+        if self._key is None:
             bits ^= bernoulli(self._coins(call, "permanent", name), rappor.flip, bits.size).reshape(bits.shape)
         else:
             purpose = ("permanent", *self._protocol(), repr(plain(name)))
-            bits ^= keyed_coins(keyed_digests(self._key, purpose, ids, values), rappor.flip, rappor.n_bits)
+            bits ^= keyed_coins(keyed_digests(self._key, purpose, records, values), rappor.flip, rappor.n_bits)
         return bits
+
+    def _own_names(self) -> list[str]:
+        return self._names
+
+    def _declaration(self) -> Any:
+        return list(self._columns)
+
+    def _settings(self) -> Any:
+        return sorted(self._meaning().items()), self._missing
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name the columns of the output.

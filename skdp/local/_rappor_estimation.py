@@ -105,6 +105,11 @@ class RapporEstimation:
         sizes = np.bincount(cohorts, minlength=rappor.n_cohorts)
         return RapporTally(np.array(ones), sizes, self._meaning())
 
+    def _empty_tally(self) -> RapporTally:
+        rappor, n_columns = self.randomizer_, len(self._columns)
+        ones = np.zeros((n_columns, rappor.n_cohorts, rappor.n_bits), np.int64)
+        return RapporTally(ones, np.zeros(rappor.n_cohorts, np.int64), self._meaning())
+
     def decode(self, reports: Any, candidates: Any, *, method: str = "nnls") -> pd.DataFrame:
         """Estimate how many records truly have each candidate value.
 

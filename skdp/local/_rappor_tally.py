@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -77,6 +77,13 @@ class RapporTally(StoredTally):  # numpydoc ignore=PR02
 
     def _parts(self) -> list[NDArray[np.int64]]:
         return [column.ravel() for column in self.ones]
+
+    def _numbers(self) -> list[NDArray[np.int64]]:
+        return [self.ones, self.cohort_sizes]
+
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> RapporTally:
+        ones, cohort_sizes = numbers
+        return RapporTally(ones, cohort_sizes, self.protocol)
 
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:

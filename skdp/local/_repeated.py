@@ -47,6 +47,10 @@ class MemoisedReports(ABC):
         if not self.memoize and self.instantaneous_epsilon is not None:
             raise ValueError("instantaneous_epsilon bounds a single one of many memoised reports: set memoize=True")
 
+    @property
+    def _permanent_key(self) -> bytes | None:
+        return None if self._memo is None else self._memo.key
+
     def _read_records(self, record_id: Any, rows: int) -> list[bytes]:
         if self._memo is None:
             if record_id is not None:

@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.domain import Codes
 from skdp.frames import Table, is_frame, read_table
-from skdp.local._base import LocalTransformer, Write
+from skdp.local._base import LocalTransformer
+from skdp.local._row_reports import Write
 from skdp.oracles import (
     CountMeanSketch,
     FrequencyOracle,
@@ -171,7 +172,7 @@ class ReportColumns(LocalTransformer):
                 report = reports.pop(0)
                 unbiased = self._output == "unbiased" and report.dtype == np.uint8
                 block = oracle.unbiased(report) if unbiased else report
-                block = block.reshape(len(block), -1)
+                block = block if block.ndim == 2 else block.reshape(-1, 1)
                 if chosen is not None:
                     block[chosen != index] = 0
                 blocks.append(block)

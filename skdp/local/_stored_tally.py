@@ -27,6 +27,14 @@ class StoredTally(ABC):
     def _parts(self) -> Sequence[NDArray[np.int64]]:
         """Return the sums of each attribute, 1-D."""
 
+    @abstractmethod
+    def _numbers(self) -> list[NDArray[np.int64]]:
+        """Return all that adds up when tallies do."""
+
+    @abstractmethod
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> StoredTally:
+        """Make a tally like this one, of other numbers."""
+
     @classmethod
     @abstractmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Self
@@ -88,6 +88,13 @@ class ReportTally(StoredTally):  # numpydoc ignore=PR02
 
     def _parts(self) -> tuple[NDArray[np.int64], ...]:
         return self.support
+
+    def _numbers(self) -> list[NDArray[np.int64]]:
+        return [*self.support, np.array(self.sizes, np.int64), np.array([self.n_reports], np.int64)]
+
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> ReportTally:
+        *support, sizes, n_reports = numbers
+        return ReportTally(tuple(support), tuple(sizes.tolist()), int(n_reports[0]), self.domain, self.protocol)
 
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import sys
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +23,19 @@ import pytest
 def _to_dask(table, partitions=3):
     import dask.dataframe as dd
 
-    # Dask would make text of decimals that are Python objects.
-    frame = table.to_pandas(types_mapper=lambda kind: pd.ArrowDtype(kind) if pa.types.is_decimal(kind) else None)
+    def keep(kind):
+        """Dask would make text of what are Python objects in pandas: decimals, dates, and truth values with nulls."""
+        objects = pa.types.is_decimal(kind) or pa.types.is_date(kind) or pa.types.is_boolean(kind)
+        return pd.ArrowDtype(kind) if objects else None
+
+    # Nor does Arrow make categories of codes without a sign, in every version.
+    signed = [
+        field.with_type(pa.dictionary(pa.int32(), field.type.value_type))
+        if pa.types.is_dictionary(field.type)
+        else field
+        for field in table.schema
+    ]
+    frame = table.cast(pa.schema(signed)).to_pandas(types_mapper=keep)
     return dd.from_pandas(frame, npartitions=partitions, sort=False)
 
 
@@ -58,7 +71,9 @@ def _from_pandas(frame):
 
 
 def _small_batches(table):
-    return pa.Table.from_batches(table.to_batches(max_chunksize=1_000)) if table.num_rows else table
+    """Cut a table, with nothing between two batches."""
+    batches = table.combine_chunks().to_batches(max_chunksize=1_000)
+    return pa.Table.from_batches([batch for full in batches for batch in (full[:0], full)], table.schema)
 
 
 ENGINES = {
@@ -74,21 +89,89 @@ ENGINES = {
     "dask": Engine("dask", _to_dask, lambda frame: _from_pandas(frame.compute())),
 }
 LAZY = ["polars_lazy", "dataset", "duckdb", "dask"]  # evaluated when they are asked
+# Fixtures: processes, which are started once.
+LONG = [
+    pytest.param("dask_cluster", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore:Sending large graph")]),
+    pytest.param("spark_engine", id="spark", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore")]),
+]
+PROCESSES = ["dask_processes", *LONG]
+NEEDS_ROW_NUMBERS = {
+    "test_a_seeded_release_is_the_same_on_every_engine",
+    "test_reports_that_are_no_values_are_tallied_too",
+    "test_handle_unknown_is_heeded",
+    "test_unsigned_and_decimal_and_dictionary_columns",
+}
+"""They compare seeded reports, and Spark numbers no rows: its coins go by partitions."""
+NEEDS_THIS_MACHINE = {"test_a_file_is_never_overwritten"}
+"""It asks for a path elsewhere, which Spark may write to."""
 
 
-@pytest.fixture(params=ENGINES)
+def _start(request):
+    if request.param in ENGINES:
+        return ENGINES[request.param]
+    if request.param == "spark_engine" and request.node.originalname in NEEDS_ROW_NUMBERS | NEEDS_THIS_MACHINE:
+        pytest.skip("not of Spark")
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=[*ENGINES, *PROCESSES])
 def engine(request):
-    return ENGINES[request.param]
+    return _start(request)
 
 
-@pytest.fixture(params=LAZY)
+@pytest.fixture(params=[*LAZY, *PROCESSES])
 def lazy_engine(request):
-    return ENGINES[request.param]
+    return _start(request)
+
+
+@pytest.fixture(scope="session")
+def engines():
+    return ENGINES
 
 
 @pytest.fixture
 def dask_frame():
     return _to_dask
+
+
+@pytest.fixture(scope="session")
+def workers():
+    """Two processes, spawned as Dask does it."""
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def dask_processes(workers):
+    import dask
+
+    with dask.config.set(scheduler="processes", pool=workers):
+        yield ENGINES["dask"]
+
+
+@pytest.fixture(scope="session")
+def cluster_of_two():
+    import dask
+    from distributed import Client, LocalCluster
+
+    settings = {"distributed.scheduler.allowed-failures": 10, "distributed.logging.distributed": "critical"}
+    with (
+        dask.config.set(settings),
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,  # other tests have other schedulers
+    ):
+        yield client
+
+
+@pytest.fixture
+def cluster(cluster_of_two):
+    with cluster_of_two.as_current():
+        yield cluster_of_two
+
+
+@pytest.fixture
+def dask_cluster(cluster):
+    return ENGINES["dask"]
 
 
 @pytest.fixture(scope="session")
@@ -102,6 +185,7 @@ def spark():
         session = (
             SparkSession.builder.master("local[2,3]")  # a task may fail twice
             .config("spark.ui.enabled", "false")
+            .config("spark.default.parallelism", "3")
             .config("spark.sql.shuffle.partitions", "4")
             .config("spark.sql.execution.arrow.maxRecordsPerBatch", "700")
             .getOrCreate()
@@ -110,6 +194,25 @@ def spark():
         yield session
         with contextlib.suppress(Exception):
             session.stop()
+
+
+@pytest.fixture
+def spark_engine(spark):
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from skdp.engines._spark import _arrow_schema
+
+    def make(table):
+        """Spark has neither dictionaries nor numbers without a sign."""
+        table = table.cast(_arrow_schema(table.schema), safe=False)
+        return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+
+    def rows(frame):
+        """Spark keeps no order either."""
+        table = frame.toArrow()
+        return table.sort_by("number") if "number" in table.column_names else table
+
+    return Engine("spark", make, rows)
 
 
 @pytest.fixture

@@ -1,16 +1,18 @@
 """Dask's schedulers: processes, and clusters whose workers die."""
 
+import multiprocessing
 import os
 import signal
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
+from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
@@ -20,69 +22,51 @@ def encoder(**params):
     return RandomizedResponseEncoder(1.0, categories=DOMAIN, **params)
 
 
-def test_processes_give_what_threads_give(dask_frame, people):
-    import dask
-
-    fitted = encoder(random_state=0)
-    expected = pa.Table.from_pandas(privatize(dask_frame(people), encoder(random_state=0)).compute())
-    with dask.config.set(scheduler="processes", num_workers=2):
-        frame = dask_frame(people, 4)
-        released = privatize(frame, fitted)
-        lazy = privatize(frame, encoder(), persist=False)
-        first, second = lazy.compute(), lazy.compute()
-        found = tally(released, fitted)
-    assert released.compute().to_dict("list") == expected.to_pandas().to_dict("list")
-    assert found == fitted.tally(expected.select(["color", "size"]))
+def test_processes_give_what_threads_give(dask_processes, people):
+    lazy = privatize(dask_processes.frame(people), encoder(), persist=False)
+    first, second, here = lazy.compute(), lazy.compute(), lazy.compute(scheduler="synchronous")
     pd.testing.assert_frame_equal(first, second)  # drawn twice, in other processes
+    pd.testing.assert_frame_equal(first, here)
 
 
-@pytest.fixture(scope="module")
-def cluster():
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python's, of forks of processes with threads
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_forked_and_spawned_workers_never_share_coins(dask_frame, method):
+    """Partitions and columns that are all alike, in two processes (false alarm: 2**-5000)."""
     import dask
-    from distributed import Client, LocalCluster
 
-    settings = {"distributed.scheduler.allowed-failures": 10, "distributed.logging.distributed": "critical"}
+    if method not in multiprocessing.get_all_start_methods():
+        return
+    same = pa.table({"a": ["x"] * 40_000, "b": ["x"] * 40_000})
+    fitted = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]})
     with (
-        dask.config.set(settings),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        Client(cluster) as client,
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool,
+        dask.config.set(scheduler="processes", pool=pool, chunksize=1),
     ):
-        yield client
-
-
-@pytest.mark.long
-def test_a_cluster_gives_what_threads_give(cluster, dask_frame, people):
-    fitted = encoder(random_state=0)
-    released = privatize(dask_frame(people, 4), fitted, keep=["number"])
-    expected = privatize(people, encoder(random_state=0), keep=["number"]).to_pandas()
-    found = released.compute().reset_index(drop=True)
-    assert found.astype(object).where(found.notna(), None).to_dict("list") == expected.astype(object).where(
-        expected.notna(), None
-    ).to_dict("list")
-    assert tally(released, fitted).n_reports == people.num_rows
-
-
-@pytest.mark.long
-def test_an_unseen_value_is_one_clear_error_on_a_cluster_too(cluster, dask_frame, people, tmp_path, capfd):
-    strange = pa.table({"color": ["red"] * 999 + ["SECRET"], "size": [0] * 1_000})
-    for path in (None, tmp_path / "out"):
-        with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
-            privatize(dask_frame(strange), encoder(), path=path)
-        assert "SECRET" not in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-    written = capfd.readouterr()
-    assert "SECRET" not in written.out + written.err
-
-
-@pytest.mark.long
-def test_the_ledger_is_charged_once_on_a_cluster(cluster, dask_frame, people):
-    ledger = PrivacyLedger(epsilon=3)
-    privatize(dask_frame(people, 5), encoder(ledger=ledger))
-    assert len(ledger.report()) == 1
+        lazy = [privatize(dask_frame(same, 4), fitted, persist=False) for _ in range(2)]
+        drawn = [dask.compute(*frame.to_delayed()) for frame in (*lazy, lazy[0])]
+    parts = [tuple(part[name]) for parts in drawn[:2] for part in parts for name in part]
+    assert {len(part) for part in parts} == {10_000}
+    assert len(set(parts)) == len(parts) == 16
+    assert all(one.equals(other) for one, other in zip(drawn[0], drawn[2], strict=True))
 
 
 def kill_one(client):
     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+
+
+def kill_in_the_middle(client, folder):
+    """Kill a worker when five partitions were read."""
+
+    def kill():
+        while len(list(folder.iterdir())) < 5:
+            time.sleep(0.05)
+        kill_one(client)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    return killer
 
 
 def _slow(frame, folder):
@@ -102,13 +86,7 @@ def test_a_worker_that_is_killed_in_the_middle_makes_no_second_release(cluster, 
     folder.mkdir()
     slow = frame.map_partitions(_slow, str(folder), meta=frame._meta)
 
-    def kill():
-        while len(list(folder.iterdir())) < 5:
-            time.sleep(0.05)
-        kill_one(cluster)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
+    killer = kill_in_the_middle(cluster, folder)
     path = None if stored == "memory" else tmp_path / "out"
     released = privatize(slow, encoder(), path=path, keep=["number"])
     killer.join()
@@ -127,3 +105,20 @@ def test_partitions_that_are_lost_after_they_were_seen_come_back_the_same(cluste
     pd.testing.assert_frame_equal(seen, again)
     truth = people.to_pandas()["size"].to_numpy()
     assert not np.array_equal(seen["size"].to_numpy(), truth)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("use", [tally, lambda frame, fitted: DPHistogram(domain=DOMAIN, random_state=0).fit(frame)])
+def test_a_worker_that_is_killed_in_the_middle_makes_no_row_count_twice(cluster, dask_frame, people, tmp_path, use):
+    table = people.select(["color", "size"])
+    frame = dask_frame(table, 12)
+    slow = frame.map_partitions(_slow, str(tmp_path), meta=frame._meta)
+    fitted = encoder().fit(table)
+    killer = kill_in_the_middle(cluster, tmp_path)
+    found = use(slow, fitted)
+    killer.join()
+    expected = use(table, fitted)
+    if isinstance(found, DPHistogram):
+        np.testing.assert_array_equal(found.counts_, expected.counts_)
+    else:
+        assert found == expected

@@ -1,5 +1,7 @@
 """Statistics of tables that stay where they are: the same as in memory."""
 
+from decimal import Decimal
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -31,6 +33,7 @@ def make_rows(missing):
 
 
 PUBLIC = ("mean_", "std_error_", "interval_", "var_", "scale_", "data_min_", "data_max_", "thresholds_", "statistics_")
+PUBLIC += ("bin_edges_",)
 
 
 @pytest.mark.parametrize(
@@ -55,11 +58,31 @@ def test_a_seeded_statistic_is_the_one_in_memory(lazy_engine, kind, params, miss
     params = {"bounds": BOUNDS, "random_state": 0} | params
     found, expected = kind(**params).fit(lazy_engine.frame(rows)), kind(**params).fit(rows)
     assert set(vars(found)) == set(vars(expected))
-    compared = [name for name in PUBLIC if hasattr(expected, name)] or ["bin_edges_"]
-    for name in compared:
+    for name in (name for name in PUBLIC if hasattr(expected, name)):
         np.testing.assert_equal(getattr(found, name), getattr(expected, name), err_msg=name)
     if hasattr(found, "transform"):
         assert found.transform(rows).equals(expected.transform(rows))
+
+
+@pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
+@pytest.mark.parametrize("kind", [DPMean, DPStandardScaler, DPMinMaxScaler, DPKBinsDiscretizer, DPQuantileBinarizer])
+def test_numbers_of_every_dtype(lazy_engine, kind):
+    """Without a sign, decimal, narrow floats, and a row or none of them."""
+    numbers = np.random.default_rng(0).integers(0, 200, N)
+    rows = pa.table(
+        {
+            "tiny": pa.array(numbers, pa.uint8()),
+            "long": pa.array(numbers, pa.uint64()),
+            "narrow": pa.array(numbers / 8, pa.float32()),
+            "price": pa.array([Decimal(int(number)) / 4 for number in numbers], pa.decimal128(8, 2)),
+        }
+    )
+    params = {"bounds": (0, 100), "random_state": 0}
+    for table in (rows, rows[:1], rows[:0]):
+        found, expected = kind(**params).fit(lazy_engine.frame(table)), kind(**params).fit(table)
+        assert found.guarantee_ == expected.guarantee_
+        for name in (name for name in PUBLIC if hasattr(expected, name)):
+            np.testing.assert_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
 def test_the_most_frequent_value(lazy_engine):

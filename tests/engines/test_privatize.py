@@ -14,7 +14,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.engines import privatize, tally, tally_batches
-from skdp.local import LocalHashingEncoder, NumericPerturber, OnFitOnly, SecretKey
+from skdp.local import LocalHashingEncoder, OnFitOnly, PosteriorFeatures
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 # Dask's own, of pandas 3.1.
@@ -318,11 +318,9 @@ def test_other_things_than_tables_are_refused(frame):
 def test_transformers_that_cannot_work_by_batches_are_refused(people):
     with pytest.raises(TypeError, match="leaves the rows"):
         privatize(people, OnFitOnly(encoder()))
-    for other in (NumericPerturber(), "encoder", RandomizedResponseEncoder):
+    for other in (PosteriorFeatures(encoder()), "encoder", RandomizedResponseEncoder):
         with pytest.raises(TypeError, match="transformer must be"):
             privatize(people, other)
-    with pytest.raises(ValueError, match="memoize"):
-        privatize(people, encoder(memoize=True, secret_key=SecretKey.generate(), random_state=None))
     from sklearn.exceptions import NotFittedError
 
     with pytest.raises(NotFittedError):

@@ -1,9 +1,10 @@
 """Spark on this machine: two workers, partitions that are tried twice. It needs Java 17."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from skdp import BudgetExceeded, Domain, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
+from skdp import Domain, DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, tally
 from skdp.engines._release import Release
 from skdp.local import LocalHashingEncoder
@@ -61,8 +62,8 @@ def test_partitions_have_coins_of_their_own(spark):
     assert len(set(heads)) == len(heads)
 
 
-def test_a_task_that_fails_on_purpose_is_tried_again_and_no_row_has_two_reports(spark, frame, people, tmp_path):
-    marks = str(tmp_path / "marks")
+def shaken(frame, marks):
+    """Make each task fail once, and leave a mark of it."""
 
     def fail_once(batches):
         """Fail after the first batch of each partition, at the first attempt: half a task's rows were privatised."""
@@ -78,11 +79,27 @@ def test_a_task_that_fails_on_purpose_is_tried_again_and_no_row_has_two_reports(
                 raise RuntimeError("on purpose")
             yield batch
 
-    shaky = frame.mapInArrow(fail_once, frame.schema)
+    return frame.mapInArrow(fail_once, frame.schema)
+
+
+def test_a_task_that_fails_on_purpose_is_tried_again_and_no_row_has_two_reports(frame, people, tmp_path):
+    shaky = shaken(frame, str(tmp_path / "marks"))
     released = privatize(shaky, encoder(), keep=["number"], path=str(tmp_path / "out"))
     found = released.toArrow()
     assert list((tmp_path / "marks").iterdir())
     assert sorted(found["number"].to_pylist()) == list(range(people.num_rows))
+
+
+@pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
+def test_nor_does_a_row_count_twice(frame, people, tmp_path, make):
+    table = people.select(["color", "size"])
+    params = {"domain": DOMAIN, "random_state": 0}
+    found = DPHistogram(**params).fit(shaken(frame, str(tmp_path / "fit")).select("color", "size"))
+    np.testing.assert_array_equal(found.counts_, DPHistogram(**params).fit(table).counts_)
+    fitted = make(1.0, categories=DOMAIN)
+    released = privatize(frame, fitted)
+    assert tally(shaken(released, str(tmp_path / "tally")), fitted) == tally(released, fitted)
+    assert {mark.name for mark in tmp_path.iterdir()} >= {"fit", "tally"}
 
 
 def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_path):
@@ -126,27 +143,21 @@ def test_what_spark_would_number_anew_is_refused(frame, tmp_path):
     assert ledger.spent.epsilon == 0
 
 
-def test_an_unseen_value_is_one_clear_error(spark, tmp_path):
+def test_a_run_that_fails_is_not_in_the_way_of_the_next(spark, frame, tmp_path):
+    out = str(tmp_path / "out")
     strange = spark.createDataFrame(pa.table({"color": ["red"] * 999 + ["SECRET"], "size": [0] * 1_000}))
-    with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
-        privatize(strange, encoder(), path=str(tmp_path / "out"))
-    assert "SECRET" not in str(caught.value)
-    assert not list((tmp_path / "out").rglob("*.parquet"))
-
-
-def test_the_ledger_is_charged_once_and_before_anything_runs(frame):
-    ledger = PrivacyLedger(epsilon=1.5)
-    fitted = encoder(ledger=ledger)
-    privatize(frame, fitted)
-    with pytest.raises(BudgetExceeded):
-        privatize(frame, fitted)
-    assert len(ledger.report()) == 1
+    with pytest.raises(ValueError, match="column 'color' holds a value"):
+        privatize(strange, encoder(), path=out)
+    assert privatize(frame, encoder(), path=out).count() == 20_000
 
 
 def test_empty_partitions(spark):
     few = spark.createDataFrame(pa.table({"color": ["red", None], "size": [0, 1]})).repartition(5)
     fitted = encoder()
     assert tally(privatize(few, fitted), fitted).n_reports == 2
+    params = {"domain": DOMAIN, "random_state": 0}
+    table = pa.table({"color": ["red", None], "size": [0, 1]})
+    np.testing.assert_array_equal(DPHistogram(**params).fit(few).counts_, DPHistogram(**params).fit(table).counts_)
     nothing = few.limit(0)
     assert privatize(nothing, fitted).count() == 0
     with pytest.raises(ValueError, match="0 sample"):

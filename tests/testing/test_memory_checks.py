@@ -98,7 +98,7 @@ class MemoWithoutRecords(Memo):
 
 class MemoWithoutKey(Memo):
     def _digests(self, context, purpose, *fields):
-        self._key = KEY
+        self.key = KEY
         return super()._digests(context, purpose, *fields)
 
 

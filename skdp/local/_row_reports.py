@@ -1,0 +1,97 @@
+"""What all transformers share that report row by row: prepare, charge, draw, write."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import CallCounter, as_asked, coins, read_input
+from skdp.frames import Table
+from skdp.local._stored_tally import StoredTally
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger
+from skdp.randomness import ByteSource
+
+Drawn = tuple[list[NDArray[Any]], NDArray[Any] | None]
+"""The reports of each attribute, and, where each row reports one attribute only, which one."""
+
+Write = Callable[[list[NDArray[Any]], NDArray[Any] | None], Any]
+
+Call = int | Callable[..., ByteSource]
+"""The number of a call of `transform`, or what gives the coins for a purpose and columns: a batch of a large table."""
+
+
+class RowReports(ABC, BaseEstimator):
+    """Base of the transformers whose reports of a row depend on this row only, whatever else is in the table.
+
+    So a table may come in batches: `skdp.engines` prepares each of them, and draws its reports with coins of its own.
+    """
+
+    guarantee_: PrivacyGuarantee
+    """Its scope names the columns that are privatised."""
+
+    _calls: CallCounter
+    _ledger: PrivacyLedger | None
+    _seed: Any
+
+    @abstractmethod
+    def _prepare(self, table: Table) -> tuple[list[NDArray[Any]], Write]:
+        """Code the columns, and prepare to write reports: all that may be refused, before any charge and any coin.
+
+        The codes are arrays of numbers, or of bytes (as objects), a row a record; they tell all that reports depend on.
+        """
+
+    @abstractmethod
+    def _draw(self, codes: list[NDArray[Any]], records: list[bytes], call: Call) -> Drawn:
+        """Draw the reports of codes. Which coins a row gets depends on its place only, not on any value."""
+
+    @abstractmethod
+    def _read_records(self, record_id: Any, rows: int) -> list[bytes]:
+        """Write the record ids as bytes; none where there is no permanent key."""
+
+    @abstractmethod
+    def _own_names(self) -> list[Any]:
+        """Name the columns of the reports."""
+
+    @abstractmethod
+    def _empty_tally(self) -> StoredTally:
+        """Return the tally of no reports."""
+
+    @abstractmethod
+    def tally(self, reports: Any) -> Any: ...  # numpydoc ignore=GL08
+
+    @property
+    @abstractmethod
+    def _permanent_key(self) -> bytes | None:
+        """The key of the permanent reports, if there are such."""
+
+    @abstractmethod
+    def _declaration(self) -> Any:
+        """Return what is declared of the columns, as plain values."""
+
+    @abstractmethod
+    def _settings(self) -> Any:
+        """Return what else decides how a row is reported, as plain values."""
+
+    def _release(self, X: Any, record_id: Any) -> Any:
+        """Privatise a table in memory."""
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False)
+        codes, write = self._prepare(table)
+        records = self._read_records(record_id, len(table.columns[0]))
+        self._charge()
+        return as_asked(self, write(*self._draw(codes, records, self._calls.advance())))
+
+    def _charge(self) -> None:
+        """Charge one call: before any coin is drawn."""
+        if self._ledger is not None:
+            self._ledger.charge(self.guarantee_, type(self).__name__)
+
+    def _coins(self, call: Call, purpose: str, *columns: Any) -> ByteSource:
+        if callable(call):
+            return call(purpose, *columns)
+        return coins(self._seed, type(self).__name__, call, purpose, *columns)

@@ -1,0 +1,431 @@
+"""Permanent reports, batch by batch: those of `transform`, with no state in common but the key."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from skdp import (
+    Domain,
+    FrequencyOracleEncoder,
+    NumericPerturber,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.engines import privatize, privatize_file, tally
+from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
+from skdp.engines._release import Release
+from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
+
+DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
+KEY = SecretKey(b"a key of 32 bytes for the tests.")
+ENCODERS = [
+    RandomizedResponseEncoder,
+    UnaryEncodingTransformer,
+    LocalHashingEncoder,
+    SubsetSelectionEncoder,
+    HadamardResponseEncoder,
+    FrequencyOracleEncoder,
+]
+
+
+def encoder(make=RandomizedResponseEncoder, **params):
+    return make(**{"epsilon": 1.0, "categories": DOMAIN, "memoize": True, "secret_key": KEY} | params)
+
+
+def perturber(**params):
+    return NumericPerturber(
+        **{"bounds": {"size": (0, 3)}, "grid_size": 16, "memoize": True, "secret_key": KEY} | params
+    )
+
+
+def rappor(**params):
+    return RapporEncoder(n_bits=8, secret_key=KEY, **params).fit(pd.DataFrame({"size": [0]}))
+
+
+MAKERS = [encoder, perturber, rappor]
+
+
+ROWS, BATCH = 1_200, 500
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch):
+    for module in ("_batches", "_polars", "_files_privatize"):
+        monkeypatch.setattr(f"skdp.engines.{module}.batch_rows", lambda width: BATCH)
+
+
+def persons(rows):
+    numbers = np.arange(rows)
+    return pa.table(
+        {
+            "color": pa.array(np.array(["red", "green", None, "blue", "red"], object)[numbers % 5], pa.string()),
+            "size": numbers // 3 % 4,
+            "number": numbers,
+            "person": [f"person {number % 7} {number}" for number in range(rows)],
+        }
+    )
+
+
+@pytest.fixture
+def people():
+    return persons(ROWS)
+
+
+def memory(transformer, table):
+    names = [name for name in ("color", "size") if name in transformer.guarantee_.scope]
+    return transformer.transform(table.select(names), record_id=table["person"])
+
+
+# The reports
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *[lambda kind=kind: encoder(kind) for kind in ENCODERS],
+        lambda: encoder(strategy="joint"),
+        lambda: encoder(strategy="sample"),
+        lambda: encoder(LocalHashingEncoder, handle_unknown="uniform"),
+        perturber,
+    ],
+)
+def test_they_are_those_of_transform_on_every_engine(engine, people, make):
+    fitted = make()
+    if engine.name == "reader":
+        with pytest.raises(ValueError, match="read once"):
+            privatize(engine.frame(people), fitted, record_id="person")
+        return
+    found = engine.table(privatize(engine.frame(people), fitted, record_id="person", keep=["number"]))
+    expected = memory(fitted, people)
+    if engine.name == "spark":  # it has no unsigned numbers; those of 64 bits keep their bits
+        kinds = pa.schema([found.schema.field(name) for name in expected.column_names])
+        expected = expected.cast(kinds, safe=False)
+    assert found.drop_columns("number").to_pydict() == expected.to_pydict()
+    assert tally(engine.frame(found), fitted) == fitted.tally(memory(fitted, people))
+
+
+def test_calls_and_parts_of_the_table_give_the_same_ones(engine, people):
+    if engine.name == "reader":
+        return
+    fitted = encoder(random_state=None)
+    whole = memory(fitted.fit(people.select(["color", "size"])), people)
+    for part in (slice(0, ROWS), slice(17, 700)):
+        some = engine.frame(people[part])
+        found = engine.table(privatize(some, fitted, record_id="person", keep=["number"]))
+        assert found.drop_columns("number").to_pydict() == whole[part].to_pydict()
+
+
+def test_ids_are_released_only_when_they_are_kept(engine, people):
+    if engine.name == "reader":
+        return
+    found = engine.table(privatize(engine.frame(people), encoder(), record_id="person"))
+    assert found.column_names == ["color", "size"]
+    kept = engine.table(privatize(engine.frame(people), encoder(), record_id="person", keep=["number", "person"]))
+    assert kept.select(["number", "person"]).to_pydict() == people.select(["number", "person"]).to_pydict()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array(range(300)),
+        pa.array(range(300), pa.uint64()),
+        pa.array(range(300), pa.date32()),
+        pa.array(range(300), pa.timestamp("us")),
+        pa.array([f"{number}" for number in range(300)]).dictionary_encode(),
+        pa.array([number / 4 for number in range(300)]),
+    ],
+)
+def test_ids_of_any_kind_are_those_of_memory(engine, people, ids):
+    table = people.slice(0, 300).set_column(3, "person", ids)
+    if engine.name == "reader" or (engine.name == "dask" and pa.types.is_date(ids.type)):
+        return  # tests make Arrow's dates of them there, and pandas' own of those
+    found = engine.table(privatize(engine.frame(table), perturber(), record_id="person", keep=["number"]))
+    fitted = perturber().fit(people.select(["size"]))
+    assert found["size"].to_pylist() == memory(fitted, table)["size"].to_pylist()
+
+
+def test_handle_unknown_is_heeded(people):
+    strange = people.set_column(0, "color", pa.array(["red", "purple"] * 600))
+    for unknown in ("uniform", None):
+        fitted = encoder(handle_unknown=unknown, categories=DOMAIN.select(["color"]))
+        found = privatize(ds.dataset(strange), fitted, record_id="person").to_table()
+        assert found.to_pydict() == memory(fitted, strange).to_pydict()
+
+
+# The second round
+
+
+def second(**params):
+    return encoder(instantaneous_epsilon=0.5, **params)
+
+
+def released(frame, fitted, cuts):
+    release = Release(fitted, [], SeededCoins(3, 0), "person")
+    edges = [0, *cuts, len(frame)]
+    return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
+
+
+@pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
+def test_seeded_second_rounds_do_not_depend_on_where_the_table_is_cut(make):
+    frame = persons(BLOCK_ROWS + 100).to_pandas()
+    fitted = second(make=make, random_state=3).fit(frame[["color", "size"]])
+    whole = released(frame, fitted, [])
+    for cuts in ([BLOCK_ROWS], [7, 7, BLOCK_ROWS + 1]):
+        pd.testing.assert_frame_equal(released(frame, fitted, cuts), whole)
+
+
+def test_seeded_second_rounds_are_the_same_on_every_engine(engine, people):
+    if engine.name in ("reader", "spark"):
+        return
+    found = engine.table(privatize(engine.frame(people), second(random_state=0), record_id="person"))
+    expected = privatize(people, second(random_state=0), record_id="person")
+    assert found.to_pydict() == expected.to_pydict()
+
+
+def test_a_batch_that_is_drawn_again_sends_the_same_single_report(people):
+    """Or there would be two single reports of a record in one release, and the promise is one of each."""
+    frame = people.to_pandas()
+    release = Release(second(random_state=None).fit(frame[["color", "size"]]), [], KeyedCoins(), "person")
+    again = pickle.loads(pickle.dumps(release))
+    pd.testing.assert_frame_equal(release(frame, Place(2)), again(frame, Place(2)))
+
+
+def test_two_evaluations_send_the_same_single_report(lazy_engine, people):
+    persist = lazy_engine.name not in ("polars_lazy", "dask")
+    lazy = privatize(lazy_engine.frame(people), second(random_state=None), record_id="person", persist=persist)
+    assert lazy_engine.table(lazy).equals(lazy_engine.table(lazy))
+
+
+def test_calls_have_second_coins_of_their_own(engine, people):
+    if engine.name == "reader":
+        return
+    fitted = second(random_state=None)
+    options = {"record_id": "person", "keep": ["number"]}
+    first, again = (engine.table(privatize(engine.frame(people), fitted, **options)) for _ in range(2))
+    assert not first.equals(again)
+
+
+def test_other_persons_with_the_same_values_have_second_coins_of_their_own():
+    """All permanent reports are the truth (false alarm e**-20 a record); so what differs is the second round."""
+    fitted = RandomizedResponseEncoder(
+        30.0, categories={"a": ["x", "y"]}, memoize=True, secret_key=KEY, instantaneous_epsilon=0.1
+    ).fit(pd.DataFrame({"a": ["x"]}))
+    coins, seen = KeyedCoins(SecretKey(bytes(32))), []
+    for number in range(2):
+        frame = pd.DataFrame({"a": ["x"] * 2_000, "person": [f"{number}:{row}" for row in range(2_000)]})
+        seen.append(tuple(Release(fitted, [], coins, "person")(frame)["a"]))
+    assert seen[0] != seen[1]  # 2**-2000
+
+
+# The charge
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_guarantee_and_the_charge_are_those_of_transform(engine, people, make):
+    if engine.name == "reader":
+        return
+    ledger, other = PrivacyLedger(epsilon=9), PrivacyLedger(epsilon=9)
+    fitted, expected = make(ledger=ledger), make(ledger=other)
+    privatize(engine.frame(people), fitted, record_id="person")
+    memory(expected.fit(people.select(list(fitted.guarantee_.scope))), people)
+    assert fitted.guarantee_ == expected.guarantee_
+    assert ledger.spent == other.spent
+    assert len(ledger.report()) == 1
+
+
+# What is refused, before any charge
+
+
+def refused(frame, make, error, message, **options):
+    ledger = PrivacyLedger(epsilon=100)
+    with pytest.raises(error, match=message) as caught:
+        privatize(frame, make(ledger=ledger), **options)
+    assert len(ledger.report()) == 0
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_wrong_columns_of_ids(engine, people, make):
+    frame = engine.frame(people)
+    refused(frame, make, ValueError, "record_id must name the column of the record ids$")
+    refused(
+        frame, make, ValueError, "record_id must name the column of the record ids, got 'nobody'", record_id="nobody"
+    )
+    refused(frame, make, ValueError, "record_id must not name a column that is privatised", record_id="size")
+    refused(frame, make, TypeError, "name of a column, got list", record_id=["person"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **params: encoder(memoize=False, secret_key=None, **params),
+        lambda **params: perturber(memoize=False, secret_key=None, **params),
+        lambda **params: RapporEncoder(n_bits=8, **params).fit(pd.DataFrame({"size": [0]})),
+    ],
+)
+def test_ids_without_permanent_reports(engine, people, make):
+    refused(engine.frame(people), make, ValueError, "of use with a secret_key only", record_id="person")
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("place", [1, ROWS - 1])
+def test_a_person_who_comes_twice_wherever_in_the_table(engine, people, make, place):
+    """Different values of one record would cost more than the one charge of the call."""
+    if engine.name == "reader":
+        return
+    ids = people["person"].to_pylist()
+    ids[place] = ids[0]
+    table = people.set_column(3, "person", pa.array(ids))
+    text = refused(engine.frame(table), make, ValueError, "record_id has repeated entries", record_id="person")
+    assert ids[0] not in text
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_missing_id(engine, people, make):
+    if engine.name == "reader":
+        return
+    ids = people["person"].to_pylist()
+    table = people.set_column(3, "person", pa.array([*ids[:-1], None]))
+    refused(engine.frame(table), make, ValueError, "record_id holds missing values", record_id="person")
+
+
+def test_ids_that_cannot_be_written_leave_nothing(lazy_engine, people, tmp_path):
+    table = people.set_column(3, "person", pa.array([float(number) for number in range(ROWS - 1)] + [float("inf")]))
+    with pytest.raises(ValueError, match="record_id holds inf"):
+        privatize(lazy_engine.frame(table), encoder(), record_id="person", path=tmp_path / "out")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_nothing_shows_the_key(people):
+    fitted = encoder().fit(people.select(["color", "size"]))
+    release = Release(fitted, [], KeyedCoins(), "person")
+    for text in (repr(release), str(vars(release)), repr(fitted), str(vars(fitted._memo))):
+        assert repr(bytes(KEY)) not in text
+        assert KEY.hex() not in text
+
+
+# Files
+
+
+class StoppedBar:
+    def __init__(self, parts):
+        self.parts = parts
+
+    def __call__(self, total):
+        return self
+
+    def update(self, rows):
+        self.parts -= 1
+        if self.parts == 0:
+            raise KeyboardInterrupt
+
+    def close(self):
+        pass
+
+
+def write(table, path):
+    if path.suffix == ".csv":
+        table.to_pandas().to_csv(path, index=False)
+    else:
+        pq.write_table(table, path, row_group_size=3_000)
+    return path
+
+
+def read(path):
+    return pl.read_csv(path).to_arrow() if path.suffix == ".csv" else pq.read_table(path)
+
+
+@pytest.mark.parametrize("before", ["csv", "parquet"])
+@pytest.mark.parametrize("after", ["csv", "parquet"])
+@pytest.mark.parametrize("make", [encoder, perturber])
+def test_files_have_the_reports_of_transform(people, tmp_path, make, before, after):
+    fitted = make()
+    target = tmp_path / f"out.{after}"
+    privatize_file(write(people, tmp_path / f"in.{before}"), target, fitted, record_id="person")
+    found, expected = read(target).to_pydict(), memory(fitted, people).to_pydict()
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert found[name] == (pytest.approx(values) if isinstance(values[0], float) else values)
+
+
+@pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
+    drawn, draw = [], KeyedCoins.draw
+
+    def noted(self, transformer, codes, place, records):
+        drawn.append(place.first)
+        return draw(self, transformer, codes, place, records)
+
+    source, target = write(people, tmp_path / f"in.{form}"), tmp_path / "out.parquet"
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)
+    options = {"record_id": "person", "keep": ["person"]}
+    monkeypatch.setattr(KeyedCoins, "draw", noted)
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, make(ledger=ledger), progress=StoppedBar(1), **options)
+    unfinished = target.with_name("out.parquet.unfinished")
+    stored = {path.name: pa.ipc.open_file(path).read_all() for path in unfinished.glob("0*.arrow")}
+    assert stored
+    privatize_file(source, target, make(ledger=ledger), resume=True, **options)
+    whole = pq.read_table(target)
+    assert whole["person"].to_pylist() == people["person"].to_pylist()
+    for name, part in stored.items():
+        start = BATCH * int(name[:8])
+        assert whole.slice(start, len(part)).to_pydict() == part.to_pydict()
+        assert drawn.count(start) == 1 + 2 * (start == 0)  # and each run has rehearsed, without a row
+    assert len(ledger.report()) == 1
+
+
+def test_a_run_is_resumed_with_its_key_and_its_ids_only(people, tmp_path):
+    source, target = write(people, tmp_path / "in.parquet"), tmp_path / "out.parquet"
+    with pytest.raises(KeyboardInterrupt):
+        privatize_file(source, target, encoder(), record_id="person", progress=StoppedBar(1))
+    settings = (tmp_path / "out.parquet.unfinished" / "settings.json").read_text()
+    assert KEY.hex() not in settings
+    for params, ids, message in [
+        ({"secret_key": SecretKey.generate()}, "person", "another secret key"),
+        ({}, "number", "another column of record ids"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            privatize_file(source, target, encoder(**params), record_id=ids, resume=True)
+    changed = perturber(bounds={"size": (0, 4)})
+    with pytest.raises(ValueError, match="another domain"):
+        privatize_file(source, target, changed, record_id="person", resume=True)
+    privatize_file(source, target, encoder(), record_id="person", resume=True)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_wrong_ids_of_files_are_refused_before_any_charge(people, tmp_path, form):
+    ids = people["person"].to_pylist()
+    ids[-1] = ids[0]
+    twice = write(people.set_column(3, "person", pa.array(ids)), tmp_path / f"twice.{form}")
+    ids[-1] = None
+    missing = write(people.set_column(3, "person", pa.array(ids)), tmp_path / f"missing.{form}")
+    ledger = PrivacyLedger(epsilon=9)
+    for source, options, message in [
+        (twice, {"record_id": "person"}, "repeated entries"),
+        (missing, {"record_id": "person"}, "missing values"),
+        (twice, {"record_id": "nobody"}, "must name the column"),
+        (twice, {}, "must name the column"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            privatize_file(source, tmp_path / "out.parquet", encoder(ledger=ledger), **options)
+    assert len(ledger.report()) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([twice.name, missing.name])
+
+
+def test_an_error_of_a_broken_file_shows_no_row(tmp_path):
+    broken = tmp_path / "in.csv"
+    broken.write_text("color,size,person\nred,0,a\nred,1,b,SECRET\n")
+    with pytest.raises(ValueError, match="is no CSV file") as caught:
+        privatize_file(broken, tmp_path / "out.csv", encoder(), record_id="person")
+    assert "SECRET" not in str(caught.value)

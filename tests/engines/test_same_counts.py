@@ -1,0 +1,229 @@
+"""Whatever the engine and the dtype: the counts, the values and the nulls of a loop over the rows in plain Python."""
+
+import itertools
+from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdp import Domain, DPHistogram, DPMarginalSynthesizer, Interval, PrivacyLedger, RandomizedResponseEncoder
+from skdp.engines import privatize, tally
+from skdp.frames import open_large, read_table
+from skdp.synthesis._reading import read_codes
+from skdp.synthesis._records import CodedRecords, LargeRecords
+
+# Of each column: the type, and the declared values, of which the second never occurs.
+COLUMNS = {
+    "text": (pa.string(), ["red", "unused", "", None]),
+    "large": (pa.large_string(), ["b", "unused", "ä", "a"]),
+    "dictionary": (pa.dictionary(pa.int32(), pa.string()), ["b", "unused", None, "a"]),
+    "flag": (pa.bool_(), [None, False, True]),
+    "tiny": (pa.uint8(), [255, 0, 128]),
+    "short": (pa.uint16(), [2**16 - 1, 2**15, None]),
+    "number": (pa.uint32(), [2**32 - 1, 2**31, 0]),
+    "long": (pa.uint64(), [2**63 - 1, 2**63 - 2, 0]),
+    "signed": (pa.int64(), [-1, 0, None]),
+    "real": (pa.float64(), [0.1, -0.0, 1e300]),
+    "price": (pa.decimal128(10, 2), [Decimal("1.5"), Decimal("1.49"), Decimal("-2.00"), None]),
+    "day": (pa.date32(), [date(2020, 2, 29), date(2020, 3, 1), None, date(1600, 1, 1)]),
+    "time": (pa.timestamp("us"), [datetime(2020, 2, 29, 1, 2, 3, 4), datetime(2020, 2, 29), None]),
+    "aware": (pa.timestamp("us", "UTC"), [datetime(2020, 2, 29, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC), None]),
+}
+DOMAIN = Domain({name: values for name, (_, values) in COLUMNS.items()})
+CLIQUES = list(itertools.chain(*(itertools.combinations(range(len(COLUMNS)), order) for order in (1, 2))))
+
+
+def make_table(n_rows, seed=0):
+    numbers = np.random.default_rng(seed)
+    used = {name: [values[0], *values[2:]] for name, (_, values) in COLUMNS.items()}
+    drawn = {
+        name: [values[place] for place in numbers.integers(len(values), size=n_rows)] for name, values in used.items()
+    }
+    return pa.table({name: pa.array(drawn[name], kind) for name, (kind, _) in COLUMNS.items()})
+
+
+def count_in_python(table, domain, clique):
+    names = [domain.columns[place] for place in clique]
+    counted = Counter(zip(*(table[name].to_pylist() for name in names), strict=True))
+    cells = itertools.product(*(COLUMNS[name][1] for name in names))
+    counts = np.array([counted.pop(cell, 0) for cell in cells]).reshape([domain.sizes[place] for place in clique])
+    assert not counted
+    return counts
+
+
+def count(frame, domain, cliques):
+    large = open_large(frame)
+    if large is not None:
+        return LargeRecords(large, domain, "error").count(cliques)
+    return CodedRecords(read_codes(read_table(frame), domain, "error"), domain.sizes).count(cliques)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 500])
+def test_counts_are_exact(engine, n_rows):
+    if engine.name == "reader":
+        return  # `fit` takes none
+    table = make_table(n_rows)
+    for clique, counts in zip(CLIQUES, count(engine.frame(table), DOMAIN, CLIQUES), strict=True):
+        np.testing.assert_array_equal(counts, count_in_python(table, DOMAIN, clique), err_msg=str(clique))
+
+
+FAST = ["pandas", "polars", "arrow", "polars_lazy", "dataset", "duckdb", "dask"]
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(list(COLUMNS)), st.data())
+def test_counts_of_any_rows_are_exact(engines, name, data):
+    kind, values = COLUMNS[name]
+    rows = data.draw(st.lists(st.sampled_from(values), max_size=12))
+    table, domain = pa.table({name: pa.array(rows, kind)}), DOMAIN.select([name])
+    for fast in FAST:
+        (counts,) = count(engines[fast].frame(table), domain, [(0,)])
+        assert counts.tolist() == [rows.count(value) for value in values], fast
+
+
+@pytest.mark.parametrize("n_rows", [1, 500])
+def test_reports_and_their_tallies_are_those_of_the_rows(engine, n_rows):
+    """Reports are declared values, unused ones and nulls among them, and what is tallied are these reports."""
+    table = make_table(n_rows)
+    encoder = RandomizedResponseEncoder(14.0, categories=DOMAIN, random_state=0)
+    released = engine.table(privatize(engine.frame(table), encoder))
+    found = tally(engine.frame(released), encoder)
+    assert found.n_reports == n_rows
+    for (name, (_, values)), support in zip(COLUMNS.items(), found.support, strict=True):
+        reports = released[name].to_pylist()
+        assert support.tolist() == [reports.count(value) for value in values], name
+        assert n_rows == 1 or (support > 0).all()
+    if engine.name != "spark":  # whose coins go by partitions
+        same = privatize(table, RandomizedResponseEncoder(14.0, categories=DOMAIN, random_state=0))
+        assert released.to_pydict() == same.to_pydict()
+
+
+def test_counts_of_many_batches_are_exact(lazy_engine):
+    """More rows than any engine hands over at once."""
+    n_rows = 3_000 if lazy_engine.name == "spark" else 300_000  # it hands over 700, in conftest.py
+    table = pa.table({"answer": pa.array(np.arange(n_rows) % 7 % 4, pa.uint8())})
+    (counts,) = count(lazy_engine.frame(table), Domain({"answer": [3, 1, 0, 2]}), [(0,)])
+    assert counts.tolist() == np.bincount(table["answer"])[[3, 1, 0, 2]].tolist()
+
+
+def test_estimates_are_within_their_errors(engine, people):
+    """Of nine counts, with a fixed seed: so it passes or fails for good (a true encoder fails one seed in 1e6)."""
+    domain = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
+    encoder = RandomizedResponseEncoder(2.0, categories=domain, random_state=1)
+    estimates = encoder.estimate_counts(tally(privatize(engine.frame(people), encoder), encoder))
+    truth = [people[name].to_pylist().count(value) for name in domain.columns for value in domain[name].values]
+    assert (np.abs(estimates["count"] - truth) < 5.4 * estimates["std_error"]).all()
+
+
+def test_a_table_without_rows_is_fitted_like_any_other(lazy_engine):
+    none = make_table(0)
+    fit = DPMarginalSynthesizer(5.0, delta=1e-9, domain=DOMAIN, marginals="independent", random_state=0).fit
+    for mine, theirs in zip(fit(lazy_engine.frame(none)).marginals_, fit(none).marginals_, strict=True):
+        np.testing.assert_array_equal(mine.counts, theirs.counts)
+
+
+def test_times_with_a_zone_have_no_bins_on_any_engine(engine):
+    if engine.name == "reader":
+        return
+    ledger, table = PrivacyLedger(epsilon=10), make_table(3).select(["aware"])
+    declared = {"aware": Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2)}
+    with pytest.raises(ValueError, match="column 'aware': expected dates, or datetimes without a time zone"):
+        DPHistogram(domain=declared, ledger=ledger).fit(engine.frame(table))
+    assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("declared", [[1.5, -2.0, 1.49, None], ["1.50", "-2.00", "1.49", None], [True, False, None]])
+def test_values_of_another_kind_are_other_values_on_any_engine(engine, declared):
+    """A decimal is declared as one: neither as a float, which would be rounded, nor as text."""
+    table = make_table(50).select(["price"])
+    encoder = RandomizedResponseEncoder(categories={"price": declared})
+    with pytest.raises(ValueError, match="column 'price'") as caught:
+        privatize(engine.frame(table), encoder)
+    assert "1.5" not in str(caught.value)
+
+
+# The dtypes that text has in pandas 2 and 3, also in Dask
+
+
+def _text_dtypes():
+    dtypes = {
+        "object": object,
+        "string[python]": pd.StringDtype("python"),
+        "string[pyarrow]": pd.StringDtype("pyarrow"),
+    }
+    dtypes |= {"arrow": pd.ArrowDtype(pa.string()), "category": "category"}
+    if pd.__version__ >= "3":
+        for storage in ("python", "pyarrow"):
+            dtypes[f"str[{storage}]"] = pd.StringDtype(storage, na_value=np.nan)
+    return dtypes
+
+
+@pytest.mark.parametrize("converted", [True, False], ids=["Dask's text", "as it is"])
+@pytest.mark.parametrize("dtype", _text_dtypes().values(), ids=_text_dtypes())
+def test_text_of_pandas(dtype, converted):
+    import dask
+    import dask.dataframe as dd
+
+    rows = ["b", None, "a", "b", "ä", None, "b"] * 30
+    domain = Domain({"it": ["b", "unused", "a", None, "ä"]})
+    frame = pd.DataFrame({"it": pd.Series(rows, dtype=dtype), "who": pd.Series(["p1", "p2"] * 105, dtype=dtype)})
+    with dask.config.set({"dataframe.convert-string": converted}):
+        lazy = dd.from_pandas(frame, npartitions=3, sort=False)
+        for given_frame in (frame, lazy):
+            (counts,) = count(given_frame[["it"]], domain, [(0,)])
+            assert counts.tolist() == [90, 0, 30, 60, 30]
+            encoder = RandomizedResponseEncoder(5.0, categories=domain, random_state=0)
+            released = privatize(given_frame, encoder)
+            reports = pa.Table.from_pandas(getattr(released, "compute", released.copy)(), preserve_index=False)
+            expected = privatize(
+                pa.table({"it": rows}), RandomizedResponseEncoder(5.0, categories=domain, random_state=0)
+            )
+            assert reports["it"].to_pylist() == expected["it"].to_pylist()
+            assert tally(released, encoder) == encoder.tally(expected)
+        synthesizer = DPMarginalSynthesizer(50.0, delta=1e-9, domain=domain, max_rows_per_person=2, random_state=0)
+        if dtype is object and not converted:
+            with pytest.raises(ValueError, match="give persons a dtype"):
+                synthesizer.fit(lazy, groups="who")
+        else:
+            assert abs(synthesizer.fit(lazy, groups="who").n_rows_ - 4) < 5  # noise with a standard deviation below 1
+
+
+# Dtypes that name values, which other libraries do not have
+
+
+@pytest.mark.parametrize("dtype", [pl.Enum(["b", "c", "a"]), pl.Categorical, pl.String], ids=str)
+def test_text_of_polars(dtype):
+    frame = pl.DataFrame({"it": pl.Series(["b", None, "a", "b"] * 50, dtype=dtype)})
+    domain = Domain({"it": ["a", "b", "c", None]})
+    for given_frame in (frame, frame.lazy(), pl.concat([frame[:0], frame, frame[:0]]).lazy()):
+        (counts,) = count(given_frame, domain, [(0,)])
+        assert counts.tolist() == [50, 100, 0, 50]
+        encoder = RandomizedResponseEncoder(9.0, categories=domain, random_state=0)
+        assert tally(privatize(given_frame, encoder), encoder).support[0].tolist() == [50, 100, 0, 50]
+
+
+def test_enum_of_duckdb():
+    with duckdb.connect() as connection:
+        connection.sql("CREATE TYPE letter AS ENUM ('b', 'c', 'a')")
+        connection.sql("CREATE TABLE rows AS SELECT unnest(['b', NULL, 'a', 'b'])::letter AS it FROM range(50)")
+        full = connection.table("rows").filter("it IS NOT NULL")
+        encoder = RandomizedResponseEncoder(9.0, random_state=0)
+        assert tally(privatize(full, encoder), encoder).support[0].tolist() == [100, 0, 50]
+        assert encoder.domain_ == Domain({"it": ["b", "c", "a"]})  # in its own order
+        assert abs(DPHistogram(9.0, random_state=0).fit(full).counts_ - [100, 0, 50]).max() < 5
+        synthesizer = DPMarginalSynthesizer(9.0, delta=1e-9, random_state=0, domain={"one": [1]})
+        synthesizer.fit(full.project("it, 1 AS one, it::VARCHAR AS who"), groups="who")
+        assert synthesizer.domain_ == Domain({"it": ["b", "c", "a"], "one": [1]})
+        domain = Domain({"it": ["a", "b", "c", None]})
+        (counts,) = count(connection.table("rows"), domain, [(0,)])
+        assert counts.tolist() == [50, 100, 0, 50]
+        encoder = RandomizedResponseEncoder(9.0, categories=domain, random_state=0)
+        assert tally(privatize(connection.table("rows"), encoder), encoder).support[0].tolist() == [50, 100, 0, 50]
