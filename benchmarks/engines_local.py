@@ -1,8 +1,8 @@
 """How fast, and in how much memory, Parquet files are privatised and tallied on one machine.
 
-Run ``python benchmarks/engines_local.py --rows 10000000`` wherever skdp is installed with the extras dask, duckdb and
-polars. Every measurement runs in a process of its own, all take turns, and the shortest time counts; the peak is that
-of the whole process, its imports (some 200 MB) included.
+Run ``python benchmarks/engines_local.py --rows 50000000 --tally-rows 100000000`` wherever skdp is installed with the
+extras dask, duckdb and polars. Every measurement runs in a process of its own, all take turns, and the shortest time
+counts; the peak is that of the whole process, its imports (some 200 MB) included.
 
 - *tally*: one column of text with four values, against DuckDB's own ``GROUP BY`` on the same file.
 - *privatise*: three columns of text with four values each, from Parquet to Parquet, against the same engine reading
@@ -167,6 +167,7 @@ def rows_of(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--tally-rows", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -176,7 +177,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         one, three = folder / "one.parquet", folder / "three.parquet"
-        write_people(one, options.rows, COLUMNS[:1])
+        write_people(one, options.tally_rows, COLUMNS[:1])
         write_people(three, options.rows, COLUMNS)
         engines = ["pyarrow", "duckdb", "polars"]
         tallies = best(
@@ -193,7 +194,8 @@ def main() -> None:
         "engines_local",
         "Parquet on one machine",
         ["skdp", "numpy", "pandas", "polars", "pyarrow", "duckdb", "dask"],
-        f"{options.rows:,} rows; the best of {options.repeats} turns, each in a process of its own, on "
+        f"{options.rows:,} rows, and {options.tally_rows:,} reports; the best of {options.repeats} turns, each in a "
+        "process of its own, on "
         f"{os.cpu_count()} cores with a load of {os.getloadavg()[1]:.0f}. Memory is that of the whole process.",
         {
             "Tally of a column of four values; the baseline is DuckDB's GROUP BY": (
