@@ -16,6 +16,8 @@ import pytest
 from skdp import BudgetExceeded, Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import _csv, _files_synthesize, _large_arrow, _large_files, synthesize_file
 from skdp.synthesis._records import CodedRecords
+from tests.synthesis import dated_rows, test_table_file
+from tests.synthesis.dated_rows import write_dates
 
 FORMATS = ["csv", "parquet", "arrow"]
 N = 3_000
@@ -228,27 +230,11 @@ def test_nothing_else_of_the_source_is_written(rows, tmp_path):
 class TestText:
     """What a CSV file holds is decided by the domain, value by value."""
 
-    DOMAIN = Domain(
-        {
-            "age": Interval(0, 100, bins=10),
-            "height": Interval(edges=[0, 1.5, 2.5]),
-            "grade": [1, 2, None],
-            "score": [1, 2.5],
-            "left": [True, False, None],
-            "word": ["None", "007", "x"],
-        }
-    )
-    ROW = {"age": "40", "height": "1", "grade": "1", "score": "1", "left": "True", "word": "007"}  # noqa: RUF012
-    ODD = {"age": "40.5", "height": "1.75", "grade": "", "score": "2.5", "left": "", "word": "None"}  # noqa: RUF012
-
-    def write(self, path, rows):
-        lines = [",".join(self.ROW), *(",".join(row.values()) for row in rows)]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path
+    ROW, ODD = test_table_file.ROW, test_table_file.ODD
 
     def run(self, source, target, handle_unknown="ignore", **options):
         synthesizer = DPMarginalSynthesizer(
-            50.0, domain=self.DOMAIN, handle_unknown=handle_unknown, random_state=0, marginals="independent"
+            50.0, domain=test_table_file.DOMAIN, handle_unknown=handle_unknown, random_state=0, marginals="independent"
         )
         synthesize_file(source, target, synthesizer, **options)
         return synthesizer
@@ -261,14 +247,14 @@ class TestText:
         for name, rows in kinds.items():
             for n_samples in (0, 5):
                 target = tmp_path / f"{name} {n_samples}.{form}"
-                self.run(self.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
+                self.run(test_table_file.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
                 frame = {"parquet": pd.read_parquet, "feather": pd.read_feather}[form](target)
                 dtypes.append(frame.dtypes.astype(str).to_dict())
         expected = {"age": "Int64", "height": "float64", "grade": "Int64", "score": "float64", "left": "boolean"}
         assert dtypes == [expected | {"word": str(pd.Series(["a"]).dtype)}] * 8
 
     def test_real_columns_keep_their_fractions(self, tmp_path):
-        source = self.write(tmp_path / "in.csv", [self.ROW] * 40)
+        source = test_table_file.write(tmp_path / "in.csv", [self.ROW] * 40)
         self.run(source, tmp_path / "whole.csv", n_samples=50)
         assert (pd.read_csv(tmp_path / "whole.csv")["age"] % 1 == 0).all()
         self.run(source, tmp_path / "out.csv", n_samples=50, real_columns=["age"])
@@ -281,24 +267,24 @@ class TestText:
         """A number of 99.5 stays in its bin, 100.5 and -0.5 outside, and infinite ones too."""
         ages = {"99.5": 1, "100": 1, "100.5": 0, "-0.5": 0, "inf": 0, "-inf": 0, "1e300": 0, "39.999": 1, "": 0}
         for age, inside in ages.items():
-            source = self.write(tmp_path / "in.csv", [self.ROW | {"age": age}] * 100)
+            source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": age}] * 100)
             synthesizer = self.run(source, tmp_path / f"out {age}.csv")
             assert (synthesizer.n_rows_ > 50) == inside
             if inside:
                 assert synthesizer.count({"age": (float(age) // 10 * 10 if age != "100" else 90, None)}) > 50
 
     def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
-        source = self.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)
+        source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)
         assert self.run(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
         for text in ("secret", "1_000", "nAn", "0x10"):
-            source = self.write(tmp_path / "in.csv", [self.ROW] * 50 + [self.ROW | {"age": text}])
+            source = test_table_file.write(tmp_path / "in.csv", [self.ROW] * 50 + [self.ROW | {"age": text}])
             for policy in ("clip", "ignore", "error"):
                 with pytest.raises(ValueError, match="column 'age' holds text that is no number") as caught:
                     self.run(source, tmp_path / "two.csv", handle_unknown=policy)
                 assert text not in str(caught.value)
 
     def test_a_null_and_declared_text(self, tmp_path):
-        source = self.write(tmp_path / "in.csv", [self.ROW, self.ODD] * 50)
+        source = test_table_file.write(tmp_path / "in.csv", [self.ROW, self.ODD] * 50)
         synthesizer = self.run(source, tmp_path / "out.csv", handle_unknown="error", n_samples=200)
         assert synthesizer.marginal(["word"]).set_index("word")["count"].round(-1).to_dict() == {
             "None": 50, "007": 50, "x": 0
@@ -309,52 +295,21 @@ class TestText:
 
 
 class TestDates:
-    DOMAIN = Domain.from_toml(
-        """
-        [columns.day]
-        low = 2000-01-01
-        high = 2004-01-01
-        bins = 4
-        missing = true
-
-        [columns.at]
-        edges = [2000-01-01T00:00:00, 2000-01-01T12:00:00, 2000-01-02T00:00:00]
-
-        [columns.term]
-        values = [2000-04-01, 2000-10-01]
-
-        [columns.start]
-        values = [2000-04-01T08:30:00]
-        missing = true
-        """
-    )
-    ROWS = (
-        "2001-12-31,2000-01-01 11:59:59.999999,2000-04-01,2000-04-01T08:30",
-        "2002-01-01T23:59,2000-01-01T12:00:00,2000-10-01,",
-        "NA,2000-01-02,2000-10-01,",
-        "20040101,20000101T000000,2000-10-01,2000-04-01 08:30:00",
-    )
-    CODES = ([1, 2, 4, 3], [0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 0])
-
-    def write(self, path, rows=ROWS):
-        path.write_text("\n".join(["day,at,term,start", *rows]) + "\n", encoding="utf-8")
-        return path
-
     def run(self, source, target, **options):
-        synthesizer = DPMarginalSynthesizer(50.0, domain=self.DOMAIN, random_state=0, marginals="independent")
+        synthesizer = DPMarginalSynthesizer(50.0, domain=dated_rows.DOMAIN, random_state=0, marginals="independent")
         synthesize_file(source, target, synthesizer, **options)
         return synthesizer
 
     def test_iso_text_is_read(self, tmp_path):
-        found = self.run(self.write(tmp_path / "in.csv", self.ROWS * 25), tmp_path / "out.csv")
-        records = CodedRecords([np.repeat(code, 25) for code in self.CODES], self.DOMAIN.sizes)
+        found = self.run(write_dates(tmp_path / "in.csv", dated_rows.ROWS * 25), tmp_path / "out.csv")
+        records = CodedRecords([np.repeat(code, 25) for code in dated_rows.CODES], dated_rows.DOMAIN.sizes)
         for marginal in found.marginals_:
             (counts,) = records.count([marginal.clique])
             assert np.abs(marginal.counts - counts).max() <= 5  # the noise has a scale of .08
 
     def test_iso_text_is_written_again_and_again(self, tmp_path):
         """From CSV to CSV, to Parquet, and back to CSV: the same coins give the same text."""
-        source, first = self.write(tmp_path / "in.csv", self.ROWS * 25), tmp_path / "one.csv"
+        source, first = write_dates(tmp_path / "in.csv", dated_rows.ROWS * 25), tmp_path / "one.csv"
         self.run(source, first, n_samples=100)
         with first.open(newline="") as file:
             lines = list(csv.reader(file))[1:]
@@ -378,23 +333,28 @@ class TestDates:
 
     def test_no_dtype_depends_on_the_data(self, tmp_path):
         schemas = []
-        for name, rows in {"none": (), "one": self.ROWS[:1], "missing": self.ROWS[2:3], "all": self.ROWS}.items():
+        for name, rows in {
+            "none": (),
+            "one": dated_rows.ROWS[:1],
+            "missing": dated_rows.ROWS[2:3],
+            "all": dated_rows.ROWS,
+        }.items():
             for n_samples in (0, 3):
                 target = tmp_path / f"{name}{n_samples}.parquet"
-                self.run(self.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
+                self.run(write_dates(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
                 schemas.append((pq.read_schema(target), pd.read_parquet(target).dtypes.astype(str).to_dict()))
         assert all(found == schemas[0] for found in schemas)
 
     @pytest.mark.parametrize("text", ["secret", "31.12.2000", "2000-02-30", "2000"])
     def test_other_text_is_refused_and_not_shown(self, tmp_path, text):
-        source = self.write(tmp_path / "in.csv", [self.ROWS[0], f"{text}," + self.ROWS[0].split(",", 1)[1]])
+        source = write_dates(tmp_path / "in.csv", [first := dated_rows.ROWS[0], f"{text}," + first.split(",", 1)[1]])
         with pytest.raises(ValueError, match="column 'day' holds text that is no ISO 8601 date or datetime") as caught:
             self.run(source, tmp_path / "out.csv")
         assert text not in str(caught.value)
         assert only_the_source(source)
 
     def test_times_with_a_zone_are_refused(self, tmp_path):
-        source = self.write(tmp_path / "in.csv", [self.ROWS[0].replace(".999999", "Z")])
+        source = write_dates(tmp_path / "in.csv", [dated_rows.ROWS[0].replace(".999999", "Z")])
         with pytest.raises(ValueError, match="column 'at' holds times with a time zone, but is declared without"):
             self.run(source, tmp_path / "out.csv")
 

@@ -24,6 +24,7 @@ from skdp.engines import privatize, privatize_file, tally
 from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
 from skdp.engines._release import Release
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
+from tests.engines.test_files import StoppedBar
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
@@ -314,22 +315,6 @@ def test_nothing_shows_the_key(people):
 
 
 # Files
-
-
-class StoppedBar:
-    def __init__(self, parts):
-        self.parts = parts
-
-    def __call__(self, total):
-        return self
-
-    def update(self, rows):
-        self.parts -= 1
-        if self.parts == 0:
-            raise KeyboardInterrupt
-
-    def close(self):
-        pass
 
 
 def write(table, path):

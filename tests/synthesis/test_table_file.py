@@ -9,6 +9,8 @@ from skdp import Domain, Interval
 from skdp.base import draft_domain_toml
 from skdp.domain import Categories
 from skdp.synthesis._table_file import read_frame
+from tests.synthesis import dated_rows
+from tests.synthesis.dated_rows import write_dates
 
 DOMAIN = Domain(
     {
@@ -37,52 +39,22 @@ def test_declared_texts_are_no_missing_values_and_no_numbers(tmp_path):
 
 
 class TestDates:
-    DOMAIN = Domain.from_toml(
-        """
-        [columns.day]
-        low = 2000-01-01
-        high = 2004-01-01
-        bins = 4
-        missing = true
-
-        [columns.at]
-        edges = [2000-01-01T00:00:00, 2000-01-01T12:00:00, 2000-01-02T00:00:00]
-
-        [columns.term]
-        values = [2000-04-01, 2000-10-01]
-
-        [columns.start]
-        values = [2000-04-01T08:30:00]
-        missing = true
-        """
-    )
-    ROWS = (
-        "2001-12-31,2000-01-01 11:59:59.999999,2000-04-01,2000-04-01T08:30",
-        "2002-01-01T23:59,2000-01-01T12:00:00,2000-10-01,",
-        "NA,2000-01-02,2000-10-01,",
-        "20040101,20000101T000000,2000-10-01,2000-04-01 08:30:00",
-    )
-    CODES = ([1, 2, 4, 3], [0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 0])
-
-    def write(self, path, rows=ROWS):
-        path.write_text("\n".join(["day,at,term,start", *rows]) + "\n", encoding="utf-8")
-        return path
-
     def test_iso_text_is_read(self, tmp_path):
-        frame = read_frame(self.write(tmp_path / "in.csv"), self.DOMAIN)
-        assert [code.tolist() for code in self.DOMAIN.encode([frame[name] for name in frame])] == list(self.CODES)
+        frame = read_frame(write_dates(tmp_path / "in.csv"), dated_rows.DOMAIN)
+        codes = dated_rows.DOMAIN.encode([frame[name] for name in frame])
+        assert [code.tolist() for code in codes] == list(dated_rows.CODES)
 
     @pytest.mark.parametrize("text", ["secret", "31.12.2000", "2000-02-30", "2000"])
     def test_other_text_is_refused_and_not_shown(self, tmp_path, text):
-        source = self.write(tmp_path / "in.csv", [self.ROWS[0], f"{text}," + self.ROWS[0].split(",", 1)[1]])
+        source = write_dates(tmp_path / "in.csv", [first := dated_rows.ROWS[0], f"{text}," + first.split(",", 1)[1]])
         with pytest.raises(ValueError, match="column 'day' holds text that is no ISO 8601 date or datetime") as caught:
-            read_frame(source, self.DOMAIN)
+            read_frame(source, dated_rows.DOMAIN)
         assert text not in str(caught.value)
 
     def test_times_with_a_zone_are_refused(self, tmp_path):
-        source = self.write(tmp_path / "in.csv", [self.ROWS[0].replace(".999999", "Z")])
+        source = write_dates(tmp_path / "in.csv", [dated_rows.ROWS[0].replace(".999999", "Z")])
         with pytest.raises(ValueError, match="column 'at' holds times with a time zone, but is declared without"):
-            read_frame(source, self.DOMAIN)
+            read_frame(source, dated_rows.DOMAIN)
 
     def test_dates_are_found_where_a_column_has_nothing_else(self, tmp_path):
         path = tmp_path / "in.csv"
