@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -90,8 +91,9 @@ def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
     raise TypeError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {type(categories).__name__}")
 
 
-DECLARED = b"skdp.values"
-"""The metadata of an Arrow field that declares its values, as JSON: an Arrow dictionary has what occurs in the data."""
+DECLARED = b"skdp.values." + token_hex(8).encode()
+"""The metadata of an Arrow field that declares its values, as JSON: an Arrow dictionary has what occurs in the data.
+Another one in each process, for a file must not declare anything."""
 
 
 def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:

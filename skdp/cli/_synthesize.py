@@ -105,7 +105,11 @@ def add_synthesize(commands: Any) -> None:
     synthesize.add_argument("--seed", type=read_seed, help="reproducible coins, not secure (default: secure coins)")
     shown = synthesize.add_mutually_exclusive_group()
     shown.add_argument("--verbose", action="store_true", help="say what is done")
-    shown.add_argument("--quiet", action="store_true", help="show no progress")
+    shown.add_argument(
+        "--quiet",
+        action="store_true",
+        help="show no progress, which counts the rows: they are not for a log that others read",
+    )
     synthesize.set_defaults(parser=synthesize, run=_run_synthesize)
 
 

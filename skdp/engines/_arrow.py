@@ -93,11 +93,12 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     pyarrow.RecordBatch
         Rows.
     """
-    if isinstance(frame, dataset.Dataset):
-        yield from frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD).to_batches()
-    else:
-        for batch in frame:
-            yield batch.select(columns)
+    is_dataset = isinstance(frame, dataset.Dataset)
+    scanner = frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD) if is_dataset else None
+    try:
+        yield from scanner.to_batches() if scanner else (batch.select(columns) for batch in frame)
+    except pyarrow.ArrowInvalid:  # its text may have a row
+        raise ValueError("the table cannot be read: it does not fit its schema or its format") from None
 
 
 def column_names(frame: Any) -> list[Any]:

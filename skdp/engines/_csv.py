@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -269,6 +268,7 @@ def _plain(table: Any) -> Any:
 
 def _iso(column: Any) -> Any:
     pyarrow = import_extra("pyarrow", "duckdb")
-    coded = column.cast(pyarrow.timestamp("us")).combine_chunks().dictionary_encode()
-    texts = [None if time is None else datetime.isoformat(time) for time in coded.dictionary.to_pylist()]
+    fine = column if column.type.unit == "ns" else column.cast(pyarrow.timestamp("us"))
+    coded = fine.combine_chunks().dictionary_encode()
+    texts = [None if time is None else time.isoformat() for time in coded.dictionary.to_pylist()]
     return pyarrow.array(texts, pyarrow.string()).take(coded.indices)

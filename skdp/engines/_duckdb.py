@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -19,6 +22,20 @@ from skdp.engines._release import Plan
 
 pyarrow = import_extra("pyarrow", "duckdb")
 duckdb = import_extra("duckdb", "duckdb", least="1.5")
+
+
+def connect() -> Any:
+    """Open a database of our own; what does not fit into memory goes to a folder for its owner only.
+
+    Returns
+    -------
+    duckdb.DuckDBPyConnection
+        In memory. The folder is removed with it.
+    """
+    folder = tempfile.mkdtemp(prefix="skdp-")
+    connection = duckdb.connect(config={"temp_directory": folder})
+    weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
+    return connection
 
 
 def accepts(frame: Any) -> bool:

@@ -16,7 +16,7 @@ from skdp.engines._files import check_path
 from skdp.engines._record_ids import check_distinct
 from skdp.engines._release import Release, check_transformer
 from skdp.engines._schema import text_domain
-from skdp.engines._table_files import TableFile, format_of, write_file
+from skdp.engines._table_files import TableFile, check_writable, format_of, write_file
 from skdp.engines._working_folder import WorkingFolder
 from skdp.local import RandomizedResponseEncoder
 from skdp.local._permanent import keyed_digests
@@ -176,6 +176,7 @@ def privatize_file(
     if record_id is not None:
         _check_ids(table, record_id)
     schema = _output_schema(trial.schema, transformer, keep, table.format, form)
+    check_writable(schema, form)
     rows = batch_rows(trial.num_columns)
     settings = _settings(table, transformer, keep, record_id, rows)
     if resume:
@@ -194,7 +195,11 @@ def privatize_file(
         try:
             with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
                 write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
-        except (TypeError, ValueError):  # it would fail again: only what stops a run from outside leaves the folder
+        except (
+            TypeError,
+            ValueError,
+            NotImplementedError,
+        ):  # it would fail again: only what stops a run from outside leaves the folder
             folder.remove()
             raise
     folder.publish()

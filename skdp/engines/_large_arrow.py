@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -155,14 +152,10 @@ def _in_an_engine(frame: Any) -> LargeTable:
 
 
 def _in_duckdb(frame: Any) -> LargeTable:
-    """Open a dataset in a database of its own; what does not fit into memory goes to a folder for its owner only."""
-    duckdb = import_extra("duckdb", "duckdb")
+    from skdp.engines._duckdb import connect
     from skdp.engines._large_duckdb import DuckDBTable
 
-    folder = tempfile.mkdtemp(prefix="skdp-")
-    connection = duckdb.connect(config={"temp_directory": folder})
-    weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
-    return DuckDBTable(connection.from_arrow(frame))
+    return DuckDBTable(connect().from_arrow(frame))
 
 
 def _in_polars(frame: Any) -> LargeTable:

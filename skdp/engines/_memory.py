@@ -58,7 +58,8 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     release, _ = plan(frame[:0])
     released = release(frame)
     if place is not None:
-        table = nw.from_native(released, eager_only=True).to_arrow()
+        # The row index passes through in memory only: a file of reports has no other columns.
+        table = nw.maybe_reset_index(nw.from_native(released, eager_only=True)).to_arrow()
         with written_beside(place) as beside:
             write_tables([table], table.schema, beside)
     return released

@@ -7,6 +7,13 @@ from typing import Any
 import narwhals.stable.v2 as nw
 
 from skdp.engines._engine import import_extra
+from skdp.local._record_ids import read_record_ids
+
+_KINDS = (
+    nw.String, nw.Categorical, nw.Enum, nw.Binary, nw.Boolean, nw.Date, nw.Datetime, nw.Object, nw.Float32, nw.Float64,
+    nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64,
+)  # fmt: skip
+"""What an engine hands over as the ids that `transform` would see."""
 
 
 def check_record_id(record_id: Any, names: list[Any]) -> None:
@@ -33,7 +40,7 @@ def check_record_id(record_id: Any, names: list[Any]) -> None:
 
 
 def check_distinct(frame: Any, record_id: str) -> None:
-    """Let an engine count the distinct record ids of a table: rows of one record cost more than the one charge.
+    """Check that no record id of a table is missing or repeated; in an engine, by counting there.
 
     Parameters
     ----------
@@ -45,23 +52,44 @@ def check_distinct(frame: Any, record_id: str) -> None:
     Raises
     ------
     ValueError
-        If an id is missing or repeated; the error does not show it. If the frame can be read once only.
+        If an id is missing, repeated, or of a kind that cannot be written; the error does not show it. If the frame can
+        be read once only.
     """
-    ids = nw.col(record_id)
-    sums = ids.n_unique().alias("distinct"), ids.null_count().alias("missing"), nw.len().alias("rows")
-    found = nw.from_native(_queryable(frame)).lazy().select(*sums).collect().to_dict(as_series=False)
-    if found["missing"][0]:
-        raise ValueError("record_id holds missing values (NaN)")
-    if found["distinct"][0] < found["rows"][0]:
+    opened = nw.from_native(_queryable(frame, record_id))
+    if isinstance(opened, nw.DataFrame):
+        ids = read_record_ids(opened.get_column(record_id).to_native(), len(opened))
+        missing, distinct, rows = 0, len({*ids}), len(ids)
+    else:
+        missing, distinct, rows = _count(opened, record_id)
+    if missing:
+        raise ValueError("record_id holds missing values (NaN), or infinite ones")
+    if distinct < rows:
         raise ValueError("record_id has repeated entries; a record reports once in a call")
 
 
-def _queryable(frame: Any) -> Any:
+def _count(frame: Any, record_id: str) -> tuple[int, int, int]:
+    """Count the ids that are missing, the distinct ones, and the rows."""
+    dtype, ids = frame.collect_schema()[record_id], nw.col(record_id)
+    if not isinstance(dtype, _KINDS):
+        raise ValueError(
+            "record_id must be a column of text, bytes, numbers of at most 64 bits, dates or times, got "
+            f"{dtype}; cast it to text"
+        )
+    missing = ids.is_null() | ~ids.is_finite() if dtype.is_float() else ids.is_null()
+    sums = missing.sum().alias("missing"), ids.n_unique().alias("distinct"), nw.len().alias("rows")
+    found = frame.select(*sums).collect().to_dict(as_series=False)
+    return found["missing"][0] or 0, found["distinct"][0], found["rows"][0]
+
+
+def _queryable(frame: Any, record_id: str) -> Any:
+    """Hand the ids of a pyarrow Dataset to DuckDB; nothing else of it, as DuckDB takes a and A for one column."""
     if not type(frame).__module__.startswith("pyarrow"):
         return frame
     pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
     if isinstance(frame, dataset.Dataset):
-        return import_extra("duckdb", "duckdb").connect().from_arrow(frame)
+        from skdp.engines._duckdb import connect
+
+        return connect().from_arrow(frame.scanner(columns=[record_id]).to_reader())
     if isinstance(frame, pyarrow.RecordBatchReader):
         raise ValueError(
             "a RecordBatchReader is read once, and record ids are checked before a row is privatised: give a Dataset "

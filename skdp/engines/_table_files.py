@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from skdp.domain import Domain
@@ -196,6 +197,30 @@ class TableFile:
         for texts in text_batches(self.path, columns):
             made = {name: read[name][1](texts[name]) if name in read else texts[name] for name in columns}
             yield pyarrow.table(made)
+
+
+def check_writable(schema: Any, form: str) -> None:
+    """Check that a file can hold columns of these types.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        The columns.
+    form : {"csv", "parquet", "ipc"}
+        The format.
+
+    Raises
+    ------
+    ValueError
+        If not; the error names the column.
+    """
+    pyarrow = import_extra("pyarrow", "duckdb")
+    with TemporaryDirectory() as folder:
+        for field in schema:
+            try:
+                write_file([], pyarrow.schema([field]), Path(folder, "empty"), form)
+            except pyarrow.ArrowException:
+                raise ValueError(f"column {field.name!r} is of type {field.type}, which the file cannot hold") from None
 
 
 def write_file(tables: Iterable[Any], schema: Any, path: Path, form: str) -> None:

@@ -90,6 +90,9 @@ def _as_list(record_id: Any) -> list[Any]:
         return list(record_id)
     if getattr(record_id, "ndim", 1) != 1:
         raise ValueError(f"record_id must be 1-D, got {record_id.ndim}-D")
+    if getattr(getattr(record_id, "dtype", None), "time_unit", None) == "ns" and hasattr(record_id, "to_physical"):
+        zone = record_id.dtype.time_zone and "UTC"  # the objects that polars makes have no nanoseconds
+        return [None if time is None else pd.Timestamp(time, tz=zone) for time in record_id.to_physical().to_list()]
     if isinstance(record_id, np.ndarray) and record_id.dtype.kind == "M":
         return list(record_id)  # as plain objects, times in nanoseconds would be numbers
     for name in ("tolist", "to_list", "to_pylist"):  # numpy and pandas, polars, pyarrow

@@ -5,6 +5,7 @@ import os
 import stat
 import sys
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -545,3 +546,25 @@ def test_the_bar_sees_all_rows(source, tmp_path, people):
 def test_polars_reads_what_was_written(source, tmp_path):
     for form, scan in {"csv": pl.read_csv, "parquet": pl.read_parquet, "arrow": pl.read_ipc}.items():
         assert scan(privatize_file(source, tmp_path / f"out.{form}", encoder())).height == 20_000
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
+def test_what_a_file_cannot_hold_costs_nothing(people, tmp_path, form):
+    table = people.append_column("span", pa.nulls(people.num_rows, pa.month_day_nano_interval()))
+    feather.write_feather(table, tmp_path / "in.arrow")
+    ledger = PrivacyLedger(epsilon=9)
+    if form == "arrow":
+        privatize_file(tmp_path / "in.arrow", tmp_path / "out.arrow", encoder(ledger=ledger), keep=["span"])
+        return
+    with pytest.raises(ValueError, match=r"column 'span' is of type month_day_nano_interval, which (a CSV|the) file"):
+        privatize_file(tmp_path / "in.arrow", tmp_path / f"out.{form}", encoder(ledger=ledger), keep=["span"])
+    assert len(ledger.report()) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["in.arrow"]
+
+
+def test_nanoseconds_are_kept_in_text(people, tmp_path):
+    times = np.array(["2020-01-01T00:00:00.123456789", "2020-01-01T00:00:00"], "M8[ns]")
+    table = people.slice(0, 2).append_column("at", pa.array(times))
+    feather.write_feather(table, tmp_path / "in.arrow")
+    privatize_file(tmp_path / "in.arrow", tmp_path / "out.csv", encoder(), keep=["at"])
+    assert pd.read_csv(tmp_path / "out.csv")["at"].tolist() == ["2020-01-01T00:00:00.123456789", "2020-01-01T00:00:00"]

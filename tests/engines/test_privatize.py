@@ -1,9 +1,11 @@
 """What holds for every engine."""
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from skdp import (
@@ -470,3 +472,22 @@ def test_batches_are_tallied_as_they_come(people):
     assert tally_batches(iter(batches), fitted) == fitted.tally(released)
     with pytest.raises(ValueError, match="0 sample"):
         tally_batches([], fitted)
+
+
+def test_a_file_of_reports_has_no_row_index(people, tmp_path):
+    frame = people.to_pandas().set_index("number").iloc[::2]
+    released = privatize(frame, encoder(), path=tmp_path / "out.parquet")
+    assert released.index.equals(frame.index)
+    stored = pq.read_table(tmp_path / "out.parquet")
+    assert stored.column_names == ["color", "size"]
+    assert b"number" not in repr(stored.schema.metadata).encode()
+    assert pd.read_parquet(tmp_path / "out.parquet").index.equals(pd.RangeIndex(len(frame)))
+
+
+def test_a_broken_file_shows_no_row(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("color,size\n" + "red,1\n" * 300_000 + "SECRET,1,1\n")
+    with pytest.raises(ValueError, match="the table cannot be read") as caught:
+        privatize(ds.dataset(path, format="csv"), encoder())
+    assert "SECRET" not in "".join(map(str, (caught.value, caught.value.__cause__)))
+    assert caught.value.__suppress_context__
