@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from skdp.cli._audit import add_audit
@@ -37,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         done = options.run(options)
     except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
-        options.parser.error(str(error))
+        # One line: how to use the command is no answer to what is wrong with a file.
+        options.parser.exit(2, f"{options.parser.prog}: error: {' '.join(str(error).split())}\n")
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return 130
     if isinstance(done, int):
         return done
     print(f"Wrote {done}")

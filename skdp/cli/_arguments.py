@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def read_share(text: str) -> float:
 
 
 def add_ledger(command: Any) -> None:
-    """Add the options of `open_ledger`.
+    """Add the options of `opened_ledger`.
 
     Parameters
     ----------
@@ -117,19 +118,30 @@ def add_ledger(command: Any) -> None:
     command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")
 
 
-def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
-    """Open the ledger that is to be charged, or make it.
+@contextmanager
+def opened_ledger(options: argparse.Namespace) -> Iterator[PrivacyLedger | None]:
+    """Open the ledger that is to be charged, or make it; one that was made for nothing is removed again.
 
     Parameters
     ----------
     options : Namespace
         What was typed.
 
-    Returns
-    -------
+    Yields
+    ------
     PrivacyLedger or None
         None if none was named.
     """
+    ledger = _open_ledger(options)
+    try:
+        yield ledger
+    except BaseException:
+        if ledger is not None and options.budget is not None and not len(ledger.report()):
+            options.ledger.unlink()
+        raise
+
+
+def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
     if options.ledger is None:
         if options.budget is not None or options.budget_delta:
             raise ValueError("--budget goes with --ledger")

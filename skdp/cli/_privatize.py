@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skdp.cli._arguments import add_ledger, bar_of_rows, open_ledger, read_epsilon, read_seed, read_share
+from skdp.cli._arguments import add_ledger, bar_of_rows, opened_ledger, read_epsilon, read_seed, read_share
 from skdp.domain import Domain
 from skdp.engines import estimate_file, privatize_file
 from skdp.engines._table_files import TableFile
@@ -119,9 +119,10 @@ def _run_privatize(options: argparse.Namespace) -> Path | int:
         print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
     if left_out:
         print(f"Left out: {', '.join(left_out)}", file=sys.stderr)
-    encoder.set_params(ledger=open_ledger(options))
     try:
-        privatize_file(options.data, options.out, encoder, keep=keep, resume=options.resume, progress=bar_of_rows)
+        with opened_ledger(options) as ledger:
+            encoder.set_params(ledger=ledger)
+            privatize_file(options.data, options.out, encoder, keep=keep, resume=options.resume, progress=bar_of_rows)
     except KeyboardInterrupt:
         print("Stopped; the same command with --resume (and without --budget) goes on.", file=sys.stderr)
         return 130

@@ -11,7 +11,7 @@ from skdp.base import draft_domain_toml
 from skdp.cli._arguments import (
     add_ledger,
     bar_of_rows,
-    open_ledger,
+    opened_ledger,
     read_count,
     read_delta,
     read_epsilon,
@@ -41,7 +41,7 @@ def add_draft_domain(commands: Any) -> None:
         description="Read a table and write a domain file (TOML) for you to edit. The draft shows values of the data: "
         "it is not private until you have replaced them by what is publicly known.",
     )
-    draft.add_argument("data", type=Path, help="your table: a CSV or Parquet file")
+    draft.add_argument("data", type=Path, help="your table: .csv, .parquet, .arrow, .feather or .ipc")
     draft.add_argument("domain", type=Path, help="the file to write; one that exists is never overwritten")
     draft.add_argument(
         "--bins", type=read_positive, default=32, help="the most bins of a column of numbers (default: 32)"
@@ -116,6 +116,9 @@ def add_synthesize(commands: Any) -> None:
 def _run_draft_domain(options: argparse.Namespace) -> Path:
     if options.domain.exists():
         raise ValueError(f"{options.domain} exists already; choose another name, or remove it")
+    if not options.domain.absolute().parent.is_dir():
+        raise ValueError(f"{options.domain} is in a directory that does not exist")
+    TableFile(options.data)  # is one of these formats, with columns of different names
     frame = read_frame(options.data, find_dates=True)
     text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
     with options.domain.open("x", encoding="utf-8") as file:
@@ -139,20 +142,20 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         marginals=options.marginals,
         max_rows_per_person=options.max_rows_per_person,
         handle_unknown=options.handle_unknown,
-        ledger=open_ledger(options),
         random_state=options.seed,
         verbose=options.verbose,
     )
     try:
-        synthesize_file(
-            options.data,
-            options.out,
-            synthesizer,
-            n_samples=options.rows,
-            person_column=options.person_column,
-            real_columns=options.real,
-            progress=NoBar if options.quiet else bar_of_rows,
-        )
+        with opened_ledger(options) as ledger:
+            synthesize_file(
+                options.data,
+                options.out,
+                synthesizer.set_params(ledger=ledger),
+                n_samples=options.rows,
+                person_column=options.person_column,
+                real_columns=options.real,
+                progress=NoBar if options.quiet else bar_of_rows,
+            )
     except KeyboardInterrupt:
         print("Stopped: no table was written. What was charged to a ledger stays charged.", file=sys.stderr)
         return 130

@@ -48,9 +48,14 @@ cores and Dask or 10 of them and Spark; nothing is shuffled, so the time is in p
 synthesizer's tables of all pairs of 14 columns it is 16 and 2 minutes. How these were found:
 ``benchmarks/results/engines_cost.md``.
 
-`privatize_file` also stores what it has drawn, to be resumed: of 5,000,000 rows of three columns of text, a plain copy
-takes about a half of its time, on a busy machine; `estimate_file` took 1.2 seconds for them. Text files
-take longer, and more space.
+`privatize_file` also stores what it has drawn, to be resumed, which takes time and space; text files take more of both.
+On one machine, all of them use at most four cores.
+
+**To fit some of the columns**, select them, as `fit` asks for a declared value of each: of a pyarrow Dataset by
+``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``, of all other tables by their
+own methods.
+
+**On Spark**, the workers need skdp and what it needs; set ``PYSPARK_PYTHON`` if they run another Python.
 
 **What is held to be one release.** Coins are a function of a secret key, drawn for each call, of the place of a batch,
 and of what it holds. So a batch that is computed again has the same reports, and no two batches share coins;

@@ -97,8 +97,11 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     scanner = frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD) if is_dataset else None
     try:
         yield from scanner.to_batches() if scanner else (batch.select(columns) for batch in frame)
-    except pyarrow.ArrowInvalid:  # its text may have a row
-        raise ValueError("the table cannot be read: it does not fit its schema or its format") from None
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and type(error) is not OSError:
+            raise  # of files, not of what is in them
+        # Arrow's text may have a row.
+        raise ValueError("the table cannot be read: it is damaged, or does not fit its schema") from None
 
 
 def column_names(frame: Any) -> list[Any]:

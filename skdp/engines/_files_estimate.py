@@ -32,6 +32,9 @@ def estimate_file(
 ) -> pd.DataFrame:
     """Estimate counts from the reports in a file, in memory of a few batches.
 
+    For reports of declared values. Those of `NumericPerturber` and `RapporEncoder` are summed up by `tally`, such as of
+    a pyarrow Dataset of the file, for their own estimates.
+
     Parameters
     ----------
     source : str or path-like

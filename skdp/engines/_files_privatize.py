@@ -179,30 +179,24 @@ def privatize_file(
     check_writable(schema, form)
     rows = batch_rows(trial.num_columns)
     settings = _settings(table, transformer, keep, record_id, rows)
-    if resume:
-        folder = WorkingFolder.resume(place, settings)
-        folder.charge(transformer)
-    else:
-        folder = WorkingFolder.start(place, settings, transformer)
+    folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
+    with folder.locked():
         try:
             folder.charge(transformer)
         except BaseException:
-            folder.remove()
+            if not resume:
+                folder.remove()
             raise
-    if not folder.whole.exists():
-        release = Release(transformer, keep, folder.coins(transformer), record_id)
-        batches = even(table.tables(declared, release.columns), rows, pyarrow.concat_tables)
-        try:
-            with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
-                write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
-        except (
-            TypeError,
-            ValueError,
-            NotImplementedError,
-        ):  # it would fail again: only what stops a run from outside leaves the folder
-            folder.remove()
-            raise
-    folder.publish()
+        if not folder.whole.exists():
+            release = Release(transformer, keep, folder.coins(transformer), record_id)
+            batches = even(table.tables(declared, release.columns), rows, pyarrow.concat_tables)
+            try:
+                with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
+                    write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
+            except (TypeError, ValueError, NotImplementedError):
+                folder.remove()  # it would fail again: only what stops a run from outside leaves the folder
+                raise
+        folder.publish()
     return place
 
 
@@ -235,10 +229,10 @@ def _check_ids(table: TableFile, record_id: str) -> None:
     pyarrow, duckdb = import_extra("pyarrow", "duckdb"), import_extra("duckdb", "duckdb")
     try:
         check_distinct(table.scan([record_id]), record_id)
-    except (pyarrow.ArrowException, duckdb.Error):  # their text has a row
-        if table.format != "csv":
-            raise
-        raise unreadable_error(table.path) from None
+    except (pyarrow.ArrowException, duckdb.Error) as error:  # their text may have a row
+        if table.format == "csv":
+            raise unreadable_error(table.path) from None
+        raise ValueError(f"{table.path.name} cannot be read ({type(error).__name__})") from None
 
 
 def _output_schema(trial: Any, transformer: RowReports, keep: Sequence[str], source: str, form: str) -> Any:

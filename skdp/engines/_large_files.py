@@ -76,10 +76,13 @@ class FileTable(LargeTable):
             with self._shown() as bar:
                 return self._rows.add_up(names, _ShownSummary(summary, self._read, bar))
         except Exception as error:
+            theirs = type(error).__module__.partition(".")[0] in _ENGINES and not isinstance(error, MemoryError)
+            if not (theirs or type(error) is OSError):  # Arrow's, of what is in a file
+                raise
             # What an engine says of a CSV file that is none has a row of it.
-            if type(error).__module__.partition(".")[0] in _ENGINES and "CSV" in str(error):
+            if self._file.suffix.lower() == ".csv" and "CSV" in str(error):
                 raise unreadable_error(self._file) from None
-            raise
+            raise ValueError(f"{self._file.name} cannot be read ({type(error).__name__})") from None
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         """Leave out what a person contributes beyond a limit, in DuckDB or Polars.

@@ -17,6 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+try:
+    import fcntl
+except ImportError:  # there are no such locks on Windows
+    fcntl = None  # type: ignore[assignment]
+
 from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
 from skdp.engines._engine import import_extra
 from skdp.engines._files import written_beside
@@ -69,8 +74,8 @@ class WorkingFolder:
         folder = cls(target)
         if folder.path.exists():
             raise FileExistsError(
-                f"{folder.path} is of a run that did not finish: take it up with resume (--resume), or remove it and "
-                "start anew, which is one more release"
+                f"{folder.path} is of a run that did not finish, or that still goes on: take it up with resume "
+                "(--resume), or remove it and start anew, which is one more release"
             )
         call = transformer._calls.advance()
         with written_beside(folder.path) as beside:
@@ -120,9 +125,35 @@ class WorkingFolder:
                 f"the unfinished run in {folder.path} had another {', another '.join(other)}: resume it with what it "
                 "was started with, or remove it and start anew, which is one more release"
             )
-        for half in folder.path.glob(".*.partial"):
-            half.unlink()
         return folder
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out as long as this one draws; where the system has such locks.
+
+        Yields
+        ------
+        None
+            The folder is there, and nothing in it is half written.
+
+        Raises
+        ------
+        FileExistsError
+            If another run is at it.
+        FileNotFoundError
+            If another run has finished it.
+        """
+        with (self.path / "lock").open("ab") as lock:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise FileExistsError(f"{self.path} is being written by another run; let it finish") from None
+            if not self._settings.is_file():
+                raise FileNotFoundError(f"there is nothing to resume: no unfinished run in {self.path}")
+            for half in self.path.glob(".*.partial"):
+                half.unlink()
+            yield
 
     @classmethod
     def tidy(cls, target: str | os.PathLike[str]) -> bool:

@@ -5,7 +5,7 @@ import pyarrow.feather as feather
 import pytest
 
 from skdp import Domain, Interval, PrivacyLedger
-from skdp.cli import main
+from skdp.cli import _synthesize, main
 from skdp.engines import _files_synthesize
 
 
@@ -193,3 +193,49 @@ def test_other_files_are_refused(table, domain, tmp_path, capsys):
         with pytest.raises(SystemExit):
             run(source, tmp_path / out, domain, "--epsilon", 1)
         assert "must end in one of .csv, .parquet, .arrow" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["synthesize", "privatize"])
+def test_a_ledger_that_was_made_for_nothing_is_removed(table, domain, tmp_path, capsys, command):
+    ledger = tmp_path / "ledger.sqlite"
+    for out in ("no folder/out.csv", "out.txt"):
+        words = [command, table, tmp_path / out, "--domain", domain, "--epsilon", 1, "--ledger", ledger, "--budget", 3]
+        with pytest.raises(SystemExit):
+            main([str(word) for word in words])
+        assert not ledger.exists()
+    # What is wrong is one line.
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith(("usage", " "))] == []
+
+
+def test_a_ledger_that_was_charged_stays(table, domain, tmp_path, monkeypatch):
+    """Though the run is stopped."""
+
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_files_synthesize, "_rows", stop)
+    ledger = tmp_path / "ledger.sqlite"
+    assert run(table, tmp_path / "out.csv", domain, "--epsilon", 1, "--ledger", ledger, "--budget", 3) == 130
+    assert PrivacyLedger(ledger).spent.epsilon == 1
+
+
+def test_any_command_can_be_stopped(table, tmp_path, monkeypatch, capsys):
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_synthesize, "read_frame", stop)
+    assert main(["draft-domain", str(table), str(tmp_path / "domain2.toml")]) == 130
+    assert capsys.readouterr().err == "Stopped.\n"
+
+
+def test_a_damaged_file_is_named(table, domain, tmp_path, capsys):
+    frame = pd.read_csv(table, dtype={"code": str}, keep_default_na=False)
+    path = tmp_path / "in.parquet"
+    frame[["sex", "age", "code"]].to_parquet(path)
+    content = bytearray(path.read_bytes())
+    content[10:40] = b"\xff" * 30
+    path.write_bytes(content)
+    with pytest.raises(SystemExit):
+        run(path, tmp_path / "out.csv", domain, "--epsilon", 1)
+    assert "error: in.parquet cannot be read (" in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()

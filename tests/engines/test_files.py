@@ -568,3 +568,25 @@ def test_nanoseconds_are_kept_in_text(people, tmp_path):
     feather.write_feather(table, tmp_path / "in.arrow")
     privatize_file(tmp_path / "in.arrow", tmp_path / "out.csv", encoder(), keep=["at"])
     assert pd.read_csv(tmp_path / "out.csv")["at"].tolist() == ["2020-01-01T00:00:00.123456789", "2020-01-01T00:00:00"]
+
+
+def test_two_runs_are_never_at_one_release(source, target):
+    """The first is in the middle when the second one takes it up."""
+    refused = []
+
+    class Bar:
+        def __init__(self, total):
+            pass
+
+        def update(self, rows):
+            for resume, message in ((True, "is being written by another run"), (False, "or that still goes on")):
+                with pytest.raises(FileExistsError, match=message):
+                    privatize_file(source, target, encoder(random_state=None), resume=resume)
+                refused.append(resume)
+
+        def close(self):
+            pass
+
+    privatize_file(source, target, encoder(random_state=None), progress=Bar)
+    assert True in refused
+    assert pq.read_metadata(target).num_rows == 20_000
