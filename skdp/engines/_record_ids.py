@@ -76,7 +76,7 @@ def _count(frame: Any, record_id: str) -> tuple[int, int, int]:
             f"{dtype}; cast it to text"
         )
     missing = ids.is_null() | ~ids.is_finite() if dtype.is_float() else ids.is_null()
-    sums = missing.sum().alias("missing"), ids.n_unique().alias("distinct"), nw.len().alias("rows")
+    sums = missing.cast(nw.Int64).sum().alias("missing"), ids.n_unique().alias("distinct"), nw.len().alias("rows")
     found = frame.select(*sums).collect().to_dict(as_series=False)
     return found["missing"][0] or 0, found["distinct"][0], found["rows"][0]
 
