@@ -342,7 +342,8 @@ def test_a_dataset_is_handed_to_what_is_installed(visits, monkeypatch):
     kept = pd.Series(visits["person"].to_pylist()).value_counts().clip(upper=2).sum()
     for absent in (None, "duckdb"):
         if absent is not None:
-            monkeypatch.setitem(sys.modules, absent, None)
+            for module in (absent, "skdp.engines._duckdb", "skdp.engines._large_duckdb"):
+                monkeypatch.setitem(sys.modules, module, None)
         fitted = fit(ds.dataset(visits), groups="person")
         assert abs(fitted.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
         assert type(fitted.sample(5)) is pa.Table
