@@ -10,7 +10,7 @@ import pandas as pd
 
 from skdp.engines._coins import Place
 from skdp.engines._counts import Counter
-from skdp.engines._engine import import_extra
+from skdp.engines._engine import import_extra, tell_of_lazy_reports
 from skdp.engines._files import check_path, written_beside
 from skdp.engines._release import Plan, Release
 
@@ -59,6 +59,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     release, trial = plan(_sample(frame))
     lazy = _release(frame[release.columns], release, trial)
     if not persist:
+        tell_of_lazy_reports()
         return lazy
     if place is None:
         return _wait(lazy.persist())

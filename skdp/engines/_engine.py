@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import Any
+
+from skdp.privacy import PrivacyLeakWarning
 
 _MODULES = {
     "dask": "_dask",
@@ -93,3 +96,14 @@ def import_extra(module: str, extra: str, *, least: str | None = None) -> Any:
 
 def _major_minor(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
+
+
+def tell_of_lazy_reports() -> None:
+    """Warn whoever keeps reports lazy: the frame is no release, but the means to make one again and again."""
+    warnings.warn(
+        "the reports are computed anew at each use, and are the same only as long as the table is: it must not change. "
+        "The frame holds the key of the reports and the way to the true rows: publish what it evaluates to, not the "
+        "frame. Leave out persist=False to have them stored once",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )

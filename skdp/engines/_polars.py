@@ -10,7 +10,7 @@ import numpy as np
 from skdp.engines import _memory
 from skdp.engines._batches import batch_rows, even, in_turn, placed
 from skdp.engines._counts import Counter, group_columns
-from skdp.engines._engine import import_extra
+from skdp.engines._engine import import_extra, tell_of_lazy_reports
 from skdp.engines._files import check_path, written_beside
 from skdp.engines._release import Plan, Release
 
@@ -66,6 +66,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
 
     lazy = register_io_source(batches.read, schema=trial.schema)
     if not persist:
+        tell_of_lazy_reports()
         return lazy
     assert place is not None
     with written_beside(place) as beside:

@@ -36,7 +36,7 @@ def privatize(
         Whether the reports are computed and stored before they are handed out: in memory, or in `path`. With False, a
         frame that is evaluated at each use is returned (Polars, Dask): of the same rows in the same order it always
         gives the same reports. The guarantee does not cover a source that changes between evaluations: reports that
-        are not the same again show that it did.
+        are not the same again show that it did. A `PrivacyLeakWarning` says so.
     keep : sequence of str, optional
         Columns that are released **as they are**, after the reports. By default, nothing but reports is released.
     record_id : str, optional

@@ -15,6 +15,8 @@ import pytest
 from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 
+pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed anew")
+
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 
 

@@ -1,5 +1,7 @@
 """What holds for every engine."""
 
+import warnings
+
 import duckdb
 import pandas as pd
 import polars as pl
@@ -11,12 +13,15 @@ import pytest
 from skdp import (
     BudgetExceeded,
     Domain,
+    PrivacyLeakWarning,
     PrivacyLedger,
     RandomizedResponseEncoder,
     UnaryEncodingTransformer,
 )
 from skdp.engines import privatize, tally, tally_batches
 from skdp.local import LocalHashingEncoder, OnFitOnly, PosteriorFeatures
+
+pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed anew")
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 # Dask's own, of pandas 3.1.
@@ -491,3 +496,15 @@ def test_a_broken_file_shows_no_row(tmp_path):
         privatize(ds.dataset(path, format="csv"), encoder())
     assert "SECRET" not in "".join(map(str, (caught.value, caught.value.__cause__)))
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", ["polars_lazy", "dask"])
+def test_who_keeps_reports_lazy_is_told(name, people, dask_frame):
+    frame = dask_frame(people) if name == "dask" else pl.from_arrow(people).lazy()
+    with pytest.warns(PrivacyLeakWarning, match="computed anew at each use.*publish what it evaluates to") as caught:
+        privatize(frame, encoder(), persist=False)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        privatize(frame, encoder())

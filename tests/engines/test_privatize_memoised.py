@@ -205,6 +205,7 @@ def test_a_batch_that_is_drawn_again_sends_the_same_single_report(people):
     pd.testing.assert_frame_equal(release(frame, Place(2)), again(frame, Place(2)))
 
 
+@pytest.mark.filterwarnings("ignore:the reports are computed anew")
 def test_two_evaluations_send_the_same_single_report(lazy_engine, people):
     persist = lazy_engine.name not in ("polars_lazy", "dask")
     lazy = privatize(lazy_engine.frame(people), second(random_state=None), record_id="person", persist=persist)

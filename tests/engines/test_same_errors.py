@@ -20,6 +20,8 @@ from skdp import DPHistogram, DPMarginalSynthesizer, DPSimpleImputer, PrivacyLed
 from skdp.engines import privatize, tally
 from skdp.engines._engine import import_extra
 
+pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed anew")
+
 ROWS = 3_000
 # Declared values, and one that is not.
 VALUES = {
