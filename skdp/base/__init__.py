@@ -8,9 +8,19 @@ from skdp.base._input import check_names, read_input
 from skdp.base._ledger import check_ledger
 from skdp.base._numbers import read_bounds, read_numbers
 from skdp.base._output import as_asked
+from skdp.base._table_file import (
+    LARGEST_WHOLE,
+    MISSING_TEXTS,
+    date_dtype,
+    parse_dates,
+    read_frame,
+    type_of_values,
+)
 
 __all__ = [
     "DECLARED",
+    "LARGEST_WHOLE",
+    "MISSING_TEXTS",
     "CallCounter",
     "as_asked",
     "check_confidence_level",
@@ -18,12 +28,16 @@ __all__ = [
     "check_names",
     "check_random_state",
     "coins",
+    "date_dtype",
     "declares_missing",
     "domains_of_dtypes",
     "draft_domain",
     "draft_domain_toml",
+    "parse_dates",
     "read_bounds",
     "read_domain",
+    "read_frame",
     "read_input",
     "read_numbers",
+    "type_of_values",
 ]

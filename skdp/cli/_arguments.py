@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skdp.engines._files_privatize import NoBar
+from skdp.engines._progress import NoBar
 from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from skdp.base import read_frame
 from skdp.cli._arguments import progress_bar, read_delta, read_epsilon, read_positive, read_seed
 from skdp.coding import distinct_values
 from skdp.datasets import load_adult
 from skdp.domain import Domain, Interval
 from skdp.evaluation import age_sex_report, study_report
-from skdp.synthesis._table_file import read_frame
 
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 MAX_CELLS = 1_000

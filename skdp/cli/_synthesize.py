@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skdp.base import draft_domain_toml
+from skdp.base import draft_domain_toml, read_frame
 from skdp.cli._arguments import (
     add_ledger,
     bar_of_rows,
@@ -20,11 +20,10 @@ from skdp.cli._arguments import (
 )
 from skdp.domain import Domain
 from skdp.engines import synthesize_file
-from skdp.engines._files_privatize import NoBar
+from skdp.engines._progress import NoBar
 from skdp.engines._table_files import TableFile
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis._methods import METHODS
-from skdp.synthesis._table_file import read_frame
 
 
 def add_draft_domain(commands: Any) -> None:

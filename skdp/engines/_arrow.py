@@ -137,7 +137,7 @@ def tally(frame: Any, transformer: Any) -> Any:
     """
     counter = Counter(transformer)
     by_column = bool(group_columns(transformer)) and transformer._strategy == "split"
-    for batch in _report_batches(frame, transformer._own_names()):
+    for batch in report_batches(frame, transformer._own_names()):
         if by_column and batch.num_rows and all(map(_is_coded, batch.select(counter.names).columns)):
             for name in counter.names:
                 counter.add_groups(*_count_codes(name, batch.column(name)))
@@ -160,11 +160,25 @@ def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
     return pyarrow.table({name: values}), counts[found]
 
 
-def _report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
+def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
+    """Read reports, text of Parquet files as codes, in any order.
+
+    Parameters
+    ----------
+    frame : pyarrow Dataset, RecordBatchReader or Table
+        What to read.
+    columns : list of str
+        Which columns.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Reports.
+    """
     if isinstance(frame, pyarrow.Table):
         yield from frame.to_batches()
         return
-    fragments = _coded(frame, columns)
+    fragments = coded_files(frame, columns)
     if fragments is None:
         yield from read_batches(frame, columns)
         return
@@ -172,8 +186,21 @@ def _report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
         yield from fragment.scanner(columns=columns, batch_size=1 << 20, **_READ_AHEAD).to_batches()
 
 
-def _coded(frame: Any, columns: list[str]) -> list[Any] | None:
-    """Return the files of a Parquet dataset, their text to be read as the codes that they hold; None if that fails."""
+def coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
+    """Return the files of a Parquet dataset, their text to be read as the codes that they hold.
+
+    Parameters
+    ----------
+    frame : pyarrow Dataset or RecordBatchReader
+        What to read.
+    columns : list of str
+        Which columns.
+
+    Returns
+    -------
+    list of pyarrow.dataset.ParquetFileFragment, or None
+        None where that is not known: other formats, some of the rows, columns that are in the paths.
+    """
     if not isinstance(frame, dataset.FileSystemDataset) or not isinstance(frame.format, dataset.ParquetFileFormat):
         return None
     try:

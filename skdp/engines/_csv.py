@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, date_dtype, parse_dates, type_of_values
 from skdp.domain import Domain, Interval
 from skdp.engines._engine import import_extra
-from skdp.synthesis._table_file import _LARGEST, _MISSING, _date_type, _kind, _parse_dates
 
 _BLOCK_BYTES = 1 << 21  # Arrow reads up to 32 blocks ahead
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
@@ -156,9 +156,9 @@ def readers(domain: Domain, *, strict: bool = False) -> dict[str, tuple[Any, Cal
 
 
 def _reader(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[Any], Any]]:
-    kind = _kind(values)
+    kind = type_of_values(values)
     labels = values.labels if kind is str else ()
-    missing = {text for text in _MISSING if text not in labels}
+    missing = {text for text in MISSING_TEXTS if text not in labels}
     unit, parse = _parser(name, values, strict)
 
     def read(column: Any) -> Any:  # numpydoc ignore=GL08
@@ -174,7 +174,7 @@ def _reader(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[Any], 
 def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[str | None]], Any]]:
     """Return the Arrow type of a declared column, and what makes an array of texts."""
     pyarrow = import_extra("pyarrow", "duckdb")
-    kind, dates = _kind(values), _date_type(values)
+    kind, dates = type_of_values(values), date_dtype(values)
     if dates is not None:
         unit = pyarrow.date32() if dates == np.dtype("datetime64[D]") else pyarrow.timestamp("us")
         return unit, lambda texts: pyarrow.array(_times(texts, name).astype(dates), unit)
@@ -183,14 +183,14 @@ def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[s
     if kind not in (int, float) and not isinstance(values, Interval):
         return pyarrow.string(), lambda texts: pyarrow.array(texts, pyarrow.string())
     known = values.edges if isinstance(values, Interval) else [value for value in values.values if value is not None]
-    if max(map(abs, known)) >= _LARGEST:
+    if max(map(abs, known)) >= LARGEST_WHOLE:
         raise ValueError(f"column {name!r}: numbers of 2**53 or more are read from Parquet or Arrow files only")
     read = partial(_number_of, name) if strict else _number
     return pyarrow.float64(), lambda texts: pyarrow.array(map(read, texts), pyarrow.float64())
 
 
 def _times(texts: list[str | None], name: str) -> NDArray[np.datetime64]:
-    return _parse_dates(pd.Series(texts, dtype=object, name=name))
+    return parse_dates(pd.Series(texts, dtype=object, name=name))
 
 
 def _number(text: str | None) -> float | None:

@@ -56,7 +56,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         The reports, in the partitions of the frame.
     """
     place = check_path(path)
-    release, trial = plan(_sample(frame))
+    release, trial = plan(sample_of(frame))
     lazy = _release(frame[release.columns], release, trial)
     if not persist:
         tell_of_lazy_reports()
@@ -68,8 +68,19 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     return dataframe.read_parquet(place)
 
 
-def _sample(frame: Any) -> pd.DataFrame:
-    """Return no rows; of categories that are not known, none either, where Dask puts a marker."""
+def sample_of(frame: Any) -> pd.DataFrame:
+    """Return no rows; of categories that are not known, none either, where Dask puts a marker.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+        The table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The names and dtypes.
+    """
     sample = frame._meta
     for name in sample.columns[sample.dtypes == "category"]:
         if not frame[name].cat.known:

@@ -93,3 +93,20 @@ def temporary_place() -> Path:
     folder = tempfile.mkdtemp(prefix="skdp-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder) / "reports"
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk.
+
+    Parameters
+    ----------
+    path : Path
+        The file or folder.
+    """
+    if os.name == "nt" and path.is_dir():
+        return  # folders cannot be opened there
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pandas as pd
 from skdp.engines._counts import Counter
 from skdp.engines._engine import import_extra
 from skdp.engines._files import check_path, written_beside
-from skdp.engines._files_privatize import Bar, NoBar
+from skdp.engines._progress import NoBar, Progress
 from skdp.engines._release import check_transformer
 from skdp.engines._schema import fit_on_schema
 from skdp.engines._table_files import TableFile, format_of, write_file
@@ -28,7 +28,7 @@ def estimate_file(
     target: str | os.PathLike[str] | None = None,
     postprocess: str = "none",
     confidence_level: float = 0.95,
-    progress: Callable[[int | None], Bar] = NoBar,
+    progress: Progress = NoBar,
 ) -> pd.DataFrame:
     """Estimate counts from the reports in a file, in memory of a few batches.
 
@@ -99,9 +99,9 @@ def estimate_file(
 def _report_tables(table: TableFile, transformer: LocalTransformer, names: list[str]) -> Iterator[Any]:
     pyarrow = import_extra("pyarrow", "duckdb")
     if table.format != "csv":
-        from skdp.engines._arrow import _report_batches
+        from skdp.engines._arrow import report_batches
 
-        yield from (pyarrow.Table.from_batches([batch]) for batch in _report_batches(table.dataset, names))
+        yield from (pyarrow.Table.from_batches([batch]) for batch in report_batches(table.dataset, names))
         return
     domain = transformer.domain_ if isinstance(transformer, RandomizedResponseEncoder) else None
     values = () if domain is None else domain.columns

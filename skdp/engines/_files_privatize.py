@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from skdp.base import type_of_values
 from skdp.engines._batches import batch_rows, even, in_turn, placed
 from skdp.engines._csv import unreadable_error
 from skdp.engines._engine import import_extra
 from skdp.engines._files import check_path
+from skdp.engines._progress import Bar, NoBar, Progress
 from skdp.engines._record_ids import check_distinct
 from skdp.engines._release import Release, check_transformer
 from skdp.engines._schema import text_domain
@@ -21,49 +23,6 @@ from skdp.engines._working_folder import WorkingFolder
 from skdp.local import RandomizedResponseEncoder
 from skdp.local._permanent import keyed_digests
 from skdp.local._row_reports import RowReports
-from skdp.synthesis._table_file import _kind
-
-
-class Bar(Protocol):
-    """Shows how far a run is; a bar of tqdm is one."""
-
-    def update(self, rows: int) -> Any:
-        """Say that so many more rows are done.
-
-        Parameters
-        ----------
-        rows : int
-            How many.
-        """
-        ...
-
-    def close(self) -> Any:
-        """Say that it ends."""
-        ...
-
-
-class NoBar:
-    """Shows nothing.
-
-    Parameters
-    ----------
-    total : int or None
-        The number of rows.
-    """
-
-    def __init__(self, total: int | None) -> None: ...
-
-    def update(self, rows: int) -> None:
-        """Show nothing.
-
-        Parameters
-        ----------
-        rows : int
-            How many are done.
-        """
-
-    def close(self) -> None:
-        """Show nothing."""
 
 
 def privatize_file(
@@ -74,7 +33,7 @@ def privatize_file(
     keep: Sequence[str] = (),
     record_id: str | None = None,
     resume: bool = False,
-    progress: Callable[[int | None], Bar] = NoBar,
+    progress: Progress = NoBar,
 ) -> Path:
     r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
 
@@ -245,7 +204,7 @@ def _output_schema(trial: Any, transformer: RowReports, keep: Sequence[str], sou
             values = values.value_type
         if source == "csv" and isinstance(transformer, RandomizedResponseEncoder) and field.name not in keep:
             declared = transformer.domain_[field.name] if field.name in transformer.domain_.columns else None
-            values = pyarrow.int64() if declared is not None and _kind(declared) is int else values
+            values = pyarrow.int64() if declared is not None and type_of_values(declared) is int else values
         if form == "csv" and (pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)):
             raise ValueError(f"column {field.name!r} is of type {values}, which a CSV file cannot hold")
         fields.append(pyarrow.field(field.name, values))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skdp.domain import Domain
-from skdp.engines._files import check_path, written_beside
-from skdp.engines._files_privatize import Bar, NoBar
-from skdp.engines._large_files import Progress, open_file, shown
+from skdp.engines._files import check_path, sync, written_beside
+from skdp.engines._large_files import open_file
+from skdp.engines._progress import Bar, NoBar, Progress, shown
+from skdp.engines._schema import declared_by_name
 from skdp.engines._table_files import TableFile, format_of, write_file
-from skdp.engines._working_folder import _sync
 from skdp.frames import read_table
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis._rows import check_n_samples
@@ -126,8 +126,8 @@ def synthesize_file(
         number = round(synthesizer.n_rows_) if n_samples is None else n_samples
         with shown(progress, number, "writing") as bar:
             write_file(_rows(synthesizer, n_samples, schema, bar), schema, beside, form)
-        _sync(beside)
-    _sync(place.parent)
+        sync(beside)
+    sync(place.parent)
     return place
 
 
@@ -135,12 +135,11 @@ def _check_synthesizer(synthesizer: Any) -> Domain:
     """Return what is declared by name: a file is read by the names of its columns."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}")
-    declared = synthesizer.domain
-    if isinstance(declared, Domain):
-        return declared
-    if not isinstance(declared, Mapping):
-        raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {type(declared).__name__}")
-    return Domain(declared)
+    domain = declared_by_name(synthesizer.domain)
+    if domain is None:
+        kind = type(synthesizer.domain).__name__
+        raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {kind}")
+    return domain
 
 
 def _schema_of_rows(sample: Any, domain: Domain) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._arrow import _coded, read_batches
+from skdp.engines._arrow import coded_files, read_batches
 from skdp.engines._csv import text_batches
 from skdp.engines._engine import import_extra
 from skdp.engines._large import add_up_batches
@@ -35,21 +35,7 @@ class ArrowTable(LargeTable):
         self._frame, self._kept = frame, kept
         self.sample = frame.schema.empty_table()
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        """Sum over all rows, batch by batch.
-
-        Parameters
-        ----------
-        names : sequence
-            The columns that the summary reads.
-        summary : Summary
-            What is summed up.
-
-        Returns
-        -------
-        list of ndarray of int64
-            The sums.
-        """
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
         if self._kept is not None:
             return self._kept.add_up(names, summary)
         return add_up_batches(self._tables(list(names)), summary)
@@ -59,28 +45,7 @@ class ArrowTable(LargeTable):
         for batch in _batches(self._frame, names):
             yield pyarrow.Table.from_batches([batch]).select(names)
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Leave out what a person contributes beyond a limit: Arrow brings no rows together, DuckDB and Polars do.
-
-        Parameters
-        ----------
-        person : str
-            The column that says whose each row is.
-        most : int
-            How many rows of a person are kept.
-        seed : int
-            Of the choice.
-
-        Returns
-        -------
-        ArrowTable
-            The rows that are kept.
-
-        Raises
-        ------
-        ImportError
-            If neither is installed; the error names the extras.
-        """
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         return type(self)(self._frame, _in_an_engine(self._frame).limit_persons(person, most, seed))
 
 
@@ -110,7 +75,7 @@ def open_table(frame: Any) -> ArrowTable:
 
 def _batches(frame: Any, names: list[str]) -> Iterator[Any]:
     """Read some columns; of Parquet files with their own reader: Arrow's scanner reads ahead of whoever is slower."""
-    files = _coded(frame, names)
+    files = coded_files(frame, names)
     if files is None:
         yield from read_batches(frame, names)
         return

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.engines._dask import _sample
+from skdp.engines._dask import sample_of
 from skdp.engines._engine import import_extra
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
@@ -31,23 +31,9 @@ class DaskTable(LargeTable):
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self.sample = _sample(frame)
+        self.sample = sample_of(frame)
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        """Sum over all rows, partition by partition.
-
-        Parameters
-        ----------
-        names : sequence
-            The columns that the summary reads.
-        summary : Summary
-            What is summed up.
-
-        Returns
-        -------
-        list of ndarray of int64
-            The sums.
-        """
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
         shared = dask.delayed(summary, pure=False, traverse=False)
         count, add = dask.delayed(_add_up_partition, pure=False), dask.delayed(_add, pure=False)
         sums = [count(shared, partition) for partition in self._frame[list(names)].to_delayed()]
@@ -55,23 +41,7 @@ class DaskTable(LargeTable):
             sums = [add(sums[start : start + _BRANCHES]) for start in range(0, len(sums), _BRANCHES)]
         return sums[0].compute()
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Leave out what a person contributes beyond a limit, in Dask.
-
-        Parameters
-        ----------
-        person : str
-            The column that says whose each row is.
-        most : int
-            How many rows of a person are kept.
-        seed : int
-            Of the choice.
-
-        Returns
-        -------
-        DaskTable
-            The rows that are kept.
-        """
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         meta = self._frame._meta
         if meta[person].dtype == object:
             raise ValueError(f"column {person!r} has objects; give persons a dtype, such as string or int64")

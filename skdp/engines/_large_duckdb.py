@@ -32,41 +32,11 @@ class DuckDBTable(LargeTable):
         self._frame = frame
         self.sample = sample_of(frame)
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        """Sum over all rows, batch by batch.
-
-        Parameters
-        ----------
-        names : sequence
-            The columns that the summary reads.
-        summary : Summary
-            What is summed up.
-
-        Returns
-        -------
-        list of ndarray of int64
-            The sums.
-        """
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
         reader = _project(self._frame, names).to_arrow_reader(_ROWS)
         return add_up_batches((pyarrow.Table.from_batches([batch]) for batch in reader), summary)
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Leave out what a person contributes beyond a limit, in DuckDB.
-
-        Parameters
-        ----------
-        person : str
-            The column that says whose each row is.
-        most : int
-            How many rows of a person are kept.
-        seed : int
-            Of the choice.
-
-        Returns
-        -------
-        DuckDBTable
-            The rows that are kept.
-        """
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         values = ", ".join(map(_name, self._frame.columns))
         view = f"skdp_{token_hex(8)}"
         ranks = f"row_number() OVER (PARTITION BY {_name(person)} ORDER BY hash({values}, {seed}))"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,15 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, date_dtype, type_of_values
 from skdp.domain import Domain, Interval
 from skdp.engines._csv import readers, unreadable_error
 from skdp.engines._engine import import_extra
-from skdp.engines._files_privatize import Bar
+from skdp.engines._progress import Bar, Progress, shown
 from skdp.engines._table_files import TableFile
 from skdp.frames import LargeTable, Summary, register_large_tables
-from skdp.synthesis._table_file import _LARGEST, _MISSING, _date_type, _kind
 
-Progress = Callable[[int | None], Bar]
 _ENGINES = ("pyarrow", "duckdb", "_duckdb", "polars")
 
 
@@ -52,26 +51,7 @@ class FileTable(LargeTable):
         self._rows, self._read, self._shown, self._file = rows, read, shown, file
         self.sample = sample
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        """Sum over all rows.
-
-        Parameters
-        ----------
-        names : sequence
-            The columns that the summary reads.
-        summary : Summary
-            What is summed up.
-
-        Returns
-        -------
-        list of ndarray of int64
-            The sums.
-
-        Raises
-        ------
-        ValueError
-            If the file cannot be read. No row is shown.
-        """
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
         try:
             with self._shown() as bar:
                 return self._rows.add_up(names, _ShownSummary(summary, self._read, bar))
@@ -84,23 +64,7 @@ class FileTable(LargeTable):
                 raise unreadable_error(self._file) from None
             raise ValueError(f"{self._file.name} cannot be read ({type(error).__name__})") from None
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Leave out what a person contributes beyond a limit, in DuckDB or Polars.
-
-        Parameters
-        ----------
-        person : str
-            The column that says whose each row is.
-        most : int
-            How many rows of a person are kept.
-        seed : int
-            Of the choice.
-
-        Returns
-        -------
-        FileTable
-            The rows that are kept.
-        """
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         return type(self)(
             self._rows.limit_persons(person, most, seed), self.sample, self._read, self._shown, self._file
         )
@@ -173,7 +137,7 @@ def _as_it_is(batch: Any) -> Any:
 def _text_reader(domain: Domain) -> Callable[[Any], Any]:
     """Say how a batch of text is typed; persons stay text."""
     pyarrow, compute = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.compute", "duckdb")
-    known, missing = readers(domain, strict=True), pyarrow.array(_MISSING)
+    known, missing = readers(domain, strict=True), pyarrow.array(MISSING_TEXTS)
 
     def read(batch: Any) -> Any:  # numpydoc ignore=GL08
         texts = nw.from_native(batch, eager_only=True).to_arrow()
@@ -203,39 +167,16 @@ def _typed_sample(domain: Domain, names: Sequence[str], real_columns: Collection
 
 def _types(values: Any, *, whole: bool) -> tuple[str, str]:
     """Name pandas' dtype and Arrow's type that can hold the declared values, whatever the data have."""
-    dates = _date_type(values)
+    dates = date_dtype(values)
     if dates is not None:
         is_day = dates == np.dtype("datetime64[D]")
         return ("date32[day][pyarrow]", "date32") if is_day else ("datetime64[us]", "timestamp[us]")
     if isinstance(values, Interval):
         edges = np.array(values.edges)
-        is_real = not whole or (edges % 1).any() or np.abs(edges).max() >= _LARGEST
+        is_real = not whole or (edges % 1).any() or np.abs(edges).max() >= LARGEST_WHOLE
         return ("float64", "double") if is_real else ("Int64", "int64")
     known = {bool: ("boolean", "bool"), int: ("Int64", "int64"), float: ("float64", "double")}
-    return known.get(_kind(values) or str, ("str", "string"))
-
-
-def shown(progress: Progress, total: int | None, task: str) -> AbstractContextManager[Bar]:
-    """Open a bar, and let it say what is done, if it can.
-
-    Parameters
-    ----------
-    progress : callable
-        Takes the number of rows, and returns a bar.
-    total : int or None
-        The number of rows, if it is known.
-    task : str
-        What is done.
-
-    Returns
-    -------
-    context manager of Bar
-        Closes it.
-    """
-    bar = progress(total)
-    if hasattr(bar, "set_description"):
-        bar.set_description(task)
-    return closing(bar)
+    return known.get(type_of_values(values) or str, ("str", "string"))
 
 
 register_large_tables(lambda data: data if isinstance(data, FileTable) else None)

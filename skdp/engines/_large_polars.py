@@ -31,41 +31,11 @@ class PolarsTable(LargeTable):
         self._frame = frame
         self.sample = polars.DataFrame(schema=frame.collect_schema())
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        """Sum over all rows, batch by batch.
-
-        Parameters
-        ----------
-        names : sequence
-            The columns that the summary reads.
-        summary : Summary
-            What is summed up.
-
-        Returns
-        -------
-        list of ndarray of int64
-            The sums.
-        """
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
         batches = self._frame.select(names).collect_batches(chunk_size=_ROWS, maintain_order=False)
         return add_up_batches(batches, summary)
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Leave out what a person contributes beyond a limit, in Polars.
-
-        Parameters
-        ----------
-        person : str
-            The column that says whose each row is.
-        most : int
-            How many rows of a person are kept.
-        seed : int
-            Of the choice.
-
-        Returns
-        -------
-        PolarsTable
-            The rows that are kept.
-        """
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         rank = polars.struct(polars.all()).hash(seed).rank("ordinal").over(person)
         return type(self)(self._frame.filter(rank <= most))
 

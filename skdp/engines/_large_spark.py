@@ -32,21 +32,7 @@ class SparkTable(LargeTable):
         self._frame = frame
         self.sample = frame.limit(0).toArrow()
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        """Sum over all rows, partition by partition.
-
-        Parameters
-        ----------
-        names : sequence
-            The columns that the summary reads.
-        summary : Summary
-            What is summed up.
-
-        Returns
-        -------
-        list of ndarray of int64
-            The sums.
-        """
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
         partial = self._frame.select(*map(_name, names)).mapInArrow(_adder(summary), "place long, value long")
         table = partial.groupBy("place").sum("value").toArrow()
         zeros = summary.zeros()
@@ -54,23 +40,7 @@ class SparkTable(LargeTable):
         flat[table.column(0).to_numpy()] = table.column(1).to_numpy()
         return np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Leave out what a person contributes beyond a limit, in Spark.
-
-        Parameters
-        ----------
-        person : str
-            The column that says whose each row is.
-        most : int
-            How many rows of a person are kept.
-        seed : int
-            Of the choice.
-
-        Returns
-        -------
-        SparkTable
-            The rows that are kept.
-        """
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         names = list(map(_name, self._frame.columns))
         missing = [functions.col(name).isNull() for name in names]  # the hash leaves out what is missing
         order = functions.xxhash64(functions.lit(seed), *names, *missing)

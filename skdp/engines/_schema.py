@@ -80,6 +80,24 @@ def _row_of_words(transformer: RapporEncoder, table: Table, others: list[str]) -
     return pd.DataFrame({name: [""] for name in others})
 
 
+def declared_by_name(declared: Any) -> Domain | None:
+    """Return what is declared of columns by their names.
+
+    Parameters
+    ----------
+    declared : Domain, mapping, or anything
+        What the user gave.
+
+    Returns
+    -------
+    Domain or None
+        None if no columns are named.
+    """
+    if isinstance(declared, Mapping):
+        return Domain(declared)
+    return declared if isinstance(declared, Domain) else None
+
+
 @singledispatch
 def text_domain(transformer: Any) -> Domain | None:
     """Say how the text of a CSV file is read, of the columns that are not text.
@@ -106,12 +124,10 @@ def text_domain(transformer: Any) -> Domain | None:
 def _text_of_categories(transformer: LocalTransformer) -> Domain | None:
     if hasattr(transformer, "domain_"):
         return transformer.domain_
-    declared = transformer.categories
-    if isinstance(declared, Domain):
-        return declared
-    if not isinstance(declared, Mapping):
+    domain = declared_by_name(transformer.categories)
+    if domain is None:
         raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
-    return Domain(declared)
+    return domain
 
 
 @text_domain.register

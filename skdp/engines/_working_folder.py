@@ -24,7 +24,7 @@ except ImportError:  # there are no such locks on Windows
 
 from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
 from skdp.engines._engine import import_extra
-from skdp.engines._files import written_beside
+from skdp.engines._files import sync, written_beside
 from skdp.local import SecretKey
 from skdp.local._row_reports import RowReports
 
@@ -83,8 +83,8 @@ class WorkingFolder:
             key = SecretKey.generate() if transformer._seed is None else str(call).encode()
             _write(beside / folder._key.name, key)
             _write(beside / folder._settings.name, json.dumps(settings).encode())
-            _sync(beside)
-        _sync(target.parent)
+            sync(beside)
+        sync(target.parent)
         return folder
 
     @classmethod
@@ -143,16 +143,23 @@ class WorkingFolder:
         FileNotFoundError
             If another run has finished it.
         """
-        with (self.path / "lock").open("ab") as lock:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise FileExistsError(f"{self.path} is being written by another run; let it finish") from None
+        with self._lock():
             if not self._settings.is_file():
                 raise FileNotFoundError(f"there is nothing to resume: no unfinished run in {self.path}")
             for half in self.path.glob(".*.partial"):
                 half.unlink()
+            yield
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        if fcntl is None:
+            yield
+            return
+        with (self.path / "lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileExistsError(f"{self.path} is being written by another run; let it finish") from None
             yield
 
     @classmethod
@@ -219,7 +226,7 @@ class WorkingFolder:
             transformer._charge()
         if not self._charged.exists():
             _write(self._charged, b"")
-            _sync(self.path)
+            sync(self.path)
 
     def has(self, part: int) -> bool:
         """Say whether a part is drawn.
@@ -267,8 +274,8 @@ class WorkingFolder:
         with written_beside(self._part(part)) as beside:
             with ipc.new_file(str(beside), reports.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
                 writer.write_table(reports)
-            _sync(beside)
-        _sync(self.path)
+            sync(beside)
+        sync(self.path)
 
     def _part(self, part: int) -> Path:
         return self.path / f"{part:08d}.arrow"
@@ -284,8 +291,8 @@ class WorkingFolder:
         """
         with written_beside(self.whole) as beside:
             yield beside
-            _sync(beside)
-        _sync(self.path)
+            sync(beside)
+        sync(self.path)
 
     def publish(self) -> None:
         """Delete the key, move what is whole to its place, and remove the folder.
@@ -298,9 +305,9 @@ class WorkingFolder:
         if self._target.exists():
             raise FileExistsError(f"{self._target} exists already; a release is never overwritten")
         self._key.unlink(missing_ok=True)
-        _sync(self.path)
+        sync(self.path)
         self.whole.rename(self._target)
-        _sync(self._target.parent)
+        sync(self._target.parent)
         self.remove()
 
     def remove(self) -> None:
@@ -316,14 +323,3 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # folders cannot be opened there
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

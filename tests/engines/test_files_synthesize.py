@@ -16,8 +16,8 @@ import pytest
 from skdp import BudgetExceeded, Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import _csv, _files_synthesize, _large_arrow, _large_files, synthesize_file
 from skdp.synthesis._records import CodedRecords
-from tests.synthesis import dated_rows, test_table_file
-from tests.synthesis.dated_rows import write_dates
+from tests.base import dated_rows, test_table_file
+from tests.base.dated_rows import write_dates
 
 FORMATS = ["csv", "parquet", "arrow"]
 N = 3_000

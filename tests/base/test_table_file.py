@@ -6,11 +6,10 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, Interval
-from skdp.base import draft_domain_toml
+from skdp.base import draft_domain_toml, read_frame
 from skdp.domain import Categories
-from skdp.synthesis._table_file import read_frame
-from tests.synthesis import dated_rows
-from tests.synthesis.dated_rows import write_dates
+from tests.base import dated_rows
+from tests.base.dated_rows import write_dates
 
 DOMAIN = Domain(
     {

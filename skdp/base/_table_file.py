@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
 
-# What pandas takes for missing, but for what is declared as a value.
-_MISSING = ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+MISSING_TEXTS = ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+"""What pandas takes for missing, but for what is declared as a value."""
+
+LARGEST_WHOLE = 1 << 53
+"""Up to here, floats have all whole numbers."""
+
 _DATE_TYPES = {"date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
-_LARGEST = 1 << 53  # up to here, floats have all whole numbers
 _ARROW = (".arrow", ".feather", ".ipc")
 
 
@@ -52,12 +55,13 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
     options: dict[str, Any] = {}
     dates: dict[Any, Any] = {}
     if domain is not None:
-        dates = {name: dtype for name in domain.columns if (dtype := _date_type(domain[name])) is not None}
-        texts = [name for name in domain.columns if _kind(domain[name]) is str]
+        dates = {name: dtype for name in domain.columns if (dtype := date_dtype(domain[name])) is not None}
+        texts = [name for name in domain.columns if type_of_values(domain[name]) is str]
         names = pd.read_csv(path, nrows=0).columns
         options["dtype"] = dict.fromkeys([*texts, *dates], "str")
         options["na_values"] = {
-            name: [text for text in _MISSING if name not in texts or text not in domain[name].labels] for name in names
+            name: [text for text in MISSING_TEXTS if name not in texts or text not in domain[name].labels]
+            for name in names
         }
         options["keep_default_na"] = options["low_memory"] = False
     try:
@@ -69,8 +73,19 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
     return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items() if name in frame})
 
 
-def _date_type(values: Any) -> Any:
-    """Return how the declared dates count, in days or microseconds; None for other values."""
+def date_dtype(values: Any) -> Any:
+    """Say how declared dates count.
+
+    Parameters
+    ----------
+    values : Categories or Interval
+        What is declared of a column.
+
+    Returns
+    -------
+    numpy.dtype or None
+        ``datetime64`` in days or microseconds; None for other values.
+    """
     if isinstance(values, Interval):
         return values.dtype if values.dtype.kind == "M" else None
     known = [value for value in values.values if value is not None]
@@ -83,19 +98,35 @@ def _find_dates(column: pd.Series) -> Any:
     if not pd.api.types.is_string_dtype(column.dtype) or column.isna().all():
         return None
     try:
-        times = _parse_dates(column)
+        times = parse_dates(column)
     except ValueError:
         return None
     return _DATE_TYPES["date" if (times.astype("datetime64[D]") == times)[column.notna()].all() else "datetime"]
 
 
 def _read_dates(column: pd.Series, dtype: Any) -> pd.Series:
-    times = _parse_dates(column).astype(dtype)
+    times = parse_dates(column).astype(dtype)
     return pd.Series(times.astype(object) if dtype == _DATE_TYPES["date"] else times, column.index, name=column.name)
 
 
-def _parse_dates(column: pd.Series) -> NDArray[np.datetime64]:
-    """Read ISO 8601 text."""
+def parse_dates(column: pd.Series) -> NDArray[np.datetime64]:
+    """Read ISO 8601 text.
+
+    Parameters
+    ----------
+    column : pandas.Series
+        Text; anything else is missing.
+
+    Returns
+    -------
+    ndarray of datetime64[us]
+        The times.
+
+    Raises
+    ------
+    ValueError
+        If there is other text, or a time zone; the error names the column.
+    """
     try:
         times = [datetime.fromisoformat(text) if isinstance(text, str) else None for text in column]
     except ValueError:  # its text has a value
@@ -105,8 +136,19 @@ def _parse_dates(column: pd.Series) -> NDArray[np.datetime64]:
     return np.array(times, "datetime64[us]")
 
 
-def _kind(values: Any) -> type | None:
-    """Return the type of the declared values, None for an `Interval` and for values of other types."""
+def type_of_values(values: Any) -> type | None:
+    """Say of which type declared values are.
+
+    Parameters
+    ----------
+    values : Categories or Interval
+        What is declared of a column.
+
+    Returns
+    -------
+    type or None
+        None for an `Interval`, and where types are mixed.
+    """
     if isinstance(values, Interval):
         return None
     kinds = {type(value) for value in values.labels if value is not None}
