@@ -2,7 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: report test lint types docs layers pytest notebooks notebooks-write test-long bench clean
+# Of the random search; HYPOTHESIS_SEED=... repeats one.
+HYPOTHESIS_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbits(32))')
+# What `make test-versions` tests with.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+
+.PHONY: report test lint types docs layers pytest notebooks notebooks-write test-long test-versions bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -32,8 +37,14 @@ notebooks: .venv/installed
 notebooks-write: .venv/installed
 	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
 
+# The studies that take minutes, and the property tests on random examples: the seed is in the command that is shown.
 test-long: .venv/installed .venv/spark
 	$(BIN)/pytest -n 2 -m long
+	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) tests
+
+# The newest and the oldest dependencies, on each Python of the list that is installed.
+test-versions:
+	$(PYTHON) .ci/versions.py $(PYTHONS)
 
 # The peers pin old packages, so they live in an environment of their own.
 bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
@@ -83,4 +94,4 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-bench-central .venv-bench-mbi .venv-bench-dpmm report
+	rm -rf .venv .venv-versions .venv-bench .venv-bench-central .venv-bench-mbi .venv-bench-dpmm report

@@ -14,7 +14,7 @@ from skdp.coding._kinds import ColumnError, library_of
 
 Times = NDArray[np.datetime64]
 
-_MISSING = np.datetime64("NaT")
+_MISSING = np.datetime64("NaT", "us")
 _YEARS = np.array(["-0001-01-01", "10001-01-01"], "datetime64[D]")
 """Beyond all dates of Python: a day further away is as good as these."""
 _NANOSECOND_YEARS = np.array(["1677-09-22", "2262-04-11"], "datetime64[D]")

@@ -102,7 +102,8 @@ def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray
     if dtype is not None and dtype.kind == "b" and None not in values:
         return np.array(values, bool)
     if dtype is not None and dtype.kind == "M":
-        return np.array([np.datetime64("NaT") if value is None else value for value in values], dtype)
+        missing = np.array("NaT", dtype)[()]  # of the same unit: NumPy deprecates a NaT without one
+        return np.array([missing if value is None else value for value in values], dtype)
     if dtype is None and all(isinstance(value, int | float) for value in values):
         return np.array(values)
     levels = np.empty(len(values), object)

@@ -133,7 +133,8 @@ def _unions(
 
 
 def _among(feature: Feature, members: NDArray[np.uint64]) -> Callable[[Outputs], NDArray[np.bool_]]:
-    return lambda outputs: np.isin(feature.outcomes(outputs), members)
+    # By sorting: NumPy 2.0 counts in a table where the values are near one another, and overflows beyond 2**63.
+    return lambda outputs: np.isin(feature.outcomes(outputs), members, kind="sort")
 
 
 def _sums(

@@ -184,7 +184,7 @@ def _decode_dates(interval: Interval, codes: NDArray[np.integer], like: Any, rng
     bins = np.minimum(codes, edges.size - 2)
     times = rng.integers(first[bins], last[bins], endpoint=True).astype(step).astype(edges.dtype)
     if interval.missing:
-        times[codes == edges.size - 1] = np.datetime64("NaT")
+        times[codes == edges.size - 1] = np.datetime64("NaT", "us")
     return dates_like(times, like)
 
 

@@ -16,7 +16,7 @@ from skdp.coding import ColumnError, ValueCoder, decoder, distinct_values, is_mi
 from skdp.frames import read_table
 
 STRINGS = ["a", "", "b", None, "ü"]
-MISSING = [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), np.float32("nan")]
+MISSING = [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), np.float32("nan")]
 
 
 def decode(codes, values, like):
@@ -197,9 +197,9 @@ def test_numbers_of_any_frame(make_frame):
     assert np.isnan(numbers[1])
 
 
-def test_text_is_not_numeric(make_frame, frame_kind):
+def test_text_is_not_numeric(make_frame):
     text = column(make_frame({"x": ["1", "2"]}))
-    if frame_kind == "pandas-object":  # decided value by value
+    if getattr(text, "dtype", None) == object:  # decided value by value; pandas 2 reads text so
         assert np.isnan(to_numbers(text)).all()
     else:
         with pytest.raises(ColumnError, match="expected numbers, got a column of dtype"):

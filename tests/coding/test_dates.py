@@ -133,10 +133,10 @@ AWARE = pd.date_range("2020", periods=2, tz="UTC")
     [
         np.array([1.0]),
         np.array(["secret"]),
-        pd.Series(["secret"]),
+        pd.Series(["secret"], dtype="string"),
         pd.Series([1], dtype="Int64"),
         pd.Series(AWARE),
-        pd.Series(["secret"], dtype="category"),
+        pd.Series(["secret"], dtype="string").astype("category"),
         pd.Series(AWARE, dtype=pd.ArrowDtype(pa.timestamp("us", "UTC"))),
         pd.Series(pd.timedelta_range("1D", periods=2)),
         pl.Series(["secret"]),

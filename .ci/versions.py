@@ -1,0 +1,69 @@
+"""Run the tests with other versions of Python and of what skdp depends on.
+
+Run ``make test-versions``, or ``python .ci/versions.py PYTHON ...`` with the commands of several Pythons. Each gets the
+newest dependencies that it can have; the first that is installed also gets the oldest ones that ``pyproject.toml``
+allows. One that is not installed is skipped, and named at the end. The environments are made in ``.venv-versions``.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / ".venv-versions"
+EXTRAS = "fairness,plot,dask,polars,duckdb,test"
+
+
+def oldest() -> str:
+    """Return constraints: the lower bounds of all dependencies, as exact versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    listed = [*project["dependencies"], *(line for name in EXTRAS.split(",") for line in extras[name])]
+    bounds: dict[str, str] = {}
+    for name, version in (found.groups() for line in listed if (found := re.match(r"([\w-]+)[^>]*>=([\d.]+)", line))):
+        bounds[name] = max(bounds.get(name, "0"), version, key=lambda text: [int(part) for part in text.split(".")])
+    return "".join(f"{name}=={version}\n" for name, version in bounds.items())
+
+
+def run(python: str, constraints: str | None) -> bool:
+    """Make an environment and run the tests in it; return whether they pass."""
+    folder = FOLDER / f"{Path(python).name}-{'oldest' if constraints else 'newest'}"
+    print(f"== {folder.name}", flush=True)
+    subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
+    pip = [folder / "bin" / "pip", "install", "--quiet", "--editable", f"{ROOT}[{EXTRAS}]"]
+    if constraints:
+        (folder / "constraints.txt").write_text(constraints)
+        pip += ["--constraint", folder / "constraints.txt"]
+    subprocess.run(pip, check=True)
+    here = folder / "bin" / "python"
+    tests = [here, "-m", "pytest", "-q", "-n", "2", "--dist", "loadscope", "-p", "no:cacheprovider", "-m", "not long"]
+    # Notebooks show what one version prints.
+    commands = [[here, "-W", "error", "-c", "import skdp"], [*tests, "--ignore", "tests/test_notebooks.py"]]
+    return all(subprocess.run(command, cwd=ROOT, check=False).returncode == 0 for command in commands)
+
+
+def main(pythons: list[str]) -> int:
+    """Test each Python that is installed; return the status of the process."""
+    found = [python for python in pythons if _works(python)]
+    runs = [(python, None) for python in found] + [(python, oldest()) for python in found[:1]]
+    results = [(python, constraints, run(python, constraints)) for python, constraints in runs]
+    for python in pythons:
+        if python not in found:
+            print(f"{python}: not installed, not tested")
+    for python, constraints, passed in results:
+        print(f"{python}, {'oldest' if constraints else 'newest'}: {'passed' if passed else 'FAILED'}")
+    return 0 if results and all(passed for *_, passed in results) else 1
+
+
+def _works(python: str) -> bool:
+    """Return whether a command starts a Python; pyenv has commands for versions that are not selected."""
+    return shutil.which(python) is not None and not subprocess.run([python, "-V"], capture_output=True).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
