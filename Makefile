@@ -65,6 +65,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/engines_local.py
 	$(BIN)/python benchmarks/engines_counts.py
 	$(BIN)/python benchmarks/engines_cost.py
+	$(BIN)/python benchmarks/engines_synthesis.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
