@@ -119,6 +119,14 @@ class FrequencyOracle(ABC):
         """The mean over the values of n times the variance of a frequency: the same for all data."""
         return pure_error(self.k, self.p, self.q)
 
+    @property
+    def error_floor(self) -> float:  # numpydoc ignore=RT01
+        """The mean squared error of a frequency that no number of reports takes away, for the worst data.
+
+        It is 0 unless records share hash functions: collisions of values do not average out then.
+        """
+        return 0.0
+
     def parameters(self) -> dict[str, Any]:
         """Return what client and server must agree on.
 
