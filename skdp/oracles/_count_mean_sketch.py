@@ -151,9 +151,10 @@ class CountMeanSketch(FrequencyOracle):
         Raises
         ------
         ValueError
-            If a code is not below k.
+            If a code is not below k, or the reports would take more than 2 GiB.
         """
         self._check_codes(codes)
+        self._check_size(codes.size, np.dtype(np.uint32).itemsize)
         reports = np.empty((codes.size, 2), np.uint32)
         reports[:, 0] = uniform_integers(source, self.n_functions, codes.size)
         buckets = self.hash_family(reports[:, 0], codes)
