@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
@@ -92,7 +93,8 @@ def privacy_curve(
         By default 5. An int is that many folds, shuffled, stratified for a classifier, others in each repeat, but the
         same in each call, whatever `random_state`. Other splits are made once, and used in every repeat.
     groups : array-like of shape (n_samples,), optional
-        Handed to the splitter, such as ``GroupKFold``: not the groups of `sensitive_features`.
+        The groups whose rows are kept together, for a splitter that uses them: `cv` must be one, such as
+        ``GroupKFold(5)``. Not the groups of `sensitive_features`.
     n_repeats : int, default=1
         How often to repeat the cross-validation, with other coins.
     privatize : {"always", "fit"}, default="always"
@@ -128,7 +130,8 @@ def privacy_curve(
     ImportError
         If an optional package is missing that the scoring or the progress bar needs.
     TypeError, ValueError
-        If a parameter is out of range, or the estimator or a scorer refuses the rows.
+        If a parameter is out of range, `groups` are given but `cv` does not use them, or the estimator or a scorer
+        refuses the rows.
 
     See Also
     --------
@@ -276,7 +279,26 @@ def _splits(
 ) -> Sequence[Sequence[tuple[Any, Any]]]:
     """Return the folds of each repeat."""
     folds = check_cv(5 if cv is None else cv, y, classifier=is_classifier(estimator))
+    if groups is not None:
+        return [_grouped_folds(cv, X, y, groups)] * n_repeats
     if cv is not None and not isinstance(cv, Integral):
-        return [list(folds.split(X, y, groups))] * n_repeats
+        return [list(folds.split(X, y))] * n_repeats
     shuffled = (type(folds)(folds.n_splits, shuffle=True, random_state=repeat) for repeat in range(n_repeats))
     return [list(one.split(y, y)) for one in shuffled]
+
+
+def _grouped_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> list[tuple[Any, Any]]:
+    """Split by a splitter that uses the groups; any other would put rows of one group on both sides."""
+    if hasattr(cv, "split"):
+        try:
+            with warnings.catch_warnings():
+                # scikit-learn's splitters that have no use for groups warn of it.
+                warnings.filterwarnings("error", "The groups parameter is ignored", UserWarning)
+                return list(cv.split(X, y, groups))
+        except UserWarning:
+            pass
+    given = "None" if cv is None else repr(cv) if isinstance(cv, Integral) else type(cv).__name__
+    raise ValueError(
+        f"groups must come with cv=, a splitter that uses them, such as GroupKFold(5) or StratifiedGroupKFold(5); "
+        f"got cv={given}, which ignores them"
+    )

@@ -67,7 +67,9 @@ class FrequencyOracleEncoder(ReportColumns):
     oracle_ : list of str
         The name of the oracle of each attribute.
     expected_error_ : list of float
-        For each attribute, the mean over its values of n times the variance of an estimated frequency.
+        For each attribute, the mean over its values of n times the variance of an estimated frequency. A count-mean
+        sketch adds up to n times ``oracles_[i].error_floor``, for its collisions; the standard errors of
+        `estimate_counts` have them.
     oracles_ : tuple of FrequencyOracle
         The protocol of each attribute.
     permanent_oracles_ : tuple of FrequencyOracle

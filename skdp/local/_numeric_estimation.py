@@ -16,7 +16,7 @@ from skdp.base import check_confidence_level, check_names, read_input, read_numb
 from skdp.domain import Interval
 from skdp.local._numeric_tally import NumericTally
 from skdp.oracles import NumericMechanism, check_size
-from skdp.oracles._numeric import bin_positions, expectation_maximisation
+from skdp.oracles._numeric import bin_positions, estimate_frequencies
 from skdp.privacy import PrivacyGuarantee
 
 _BINS = 32
@@ -141,9 +141,10 @@ class NumericEstimation:
     def estimate_distribution(self, reports: Any, *, n_bins: int | None = None, smooth: bool = True) -> pd.DataFrame:
         """Estimate how the values of each column are distributed over bins of equal width.
 
-        The likeliest distribution on the exact channel, by expectation maximisation; with smoothing between updates as
-        the square wave mechanism has it ("EMS"). That is biased where the distribution has spikes, and has no standard
-        errors; to learn how sure it is, repeat it on resampled reports, which is free.
+        By default a smooth distribution that explains the reports on the exact channel: expectation maximisation,
+        averaged over neighbours at each update, as the square wave mechanism has it ("EMS"), until nothing moves. That
+        is regularised, not the likeliest distribution, and biased where the distribution has spikes. There are no
+        standard errors; to learn how sure it is, repeat it on resampled reports, which is free.
 
         Parameters
         ----------
@@ -152,7 +153,9 @@ class NumericEstimation:
         n_bins : int, optional
             The number of bins between the bounds, at most `grid_size`; by default 32, or fewer on a smaller grid.
         smooth : bool, default=True
-            Whether to smooth. Without it, the estimate follows the noise the more the more bins there are.
+            Whether to smooth. If not, it is the likeliest distribution over the bins, to 0.001 of log-likelihood (for
+            all reports together). Under much noise that has a few high bins and nothing between them, the more so the
+            more bins there are.
 
         Returns
         -------
@@ -192,7 +195,7 @@ class NumericEstimation:
             strict=True,
         ):
             merged = _merge(channel.T, values, distinct).T
-            frequencies = expectation_maximisation(merged, counts, smooth=smooth)
+            frequencies = estimate_frequencies(merged, counts, smooth=smooth)
             interval = Interval(low, high, bins=bins)
             table = {
                 "left": interval.edges[:-1],

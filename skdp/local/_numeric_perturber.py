@@ -171,7 +171,7 @@ class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin,
     [0, 20)     0.0   20.0      0.063
     [20, 40)   20.0   40.0      0.530
     [40, 60)   40.0   60.0      0.339
-    [60, 80)   60.0   80.0      0.064
+    [60, 80)   60.0   80.0      0.063
     [80, 100]  80.0  100.0      0.004
 
     A missing value is refused, and where it is not shown:

@@ -133,7 +133,9 @@ class RapporEstimation:
             ``count, std_error``, indexed by candidate for one column, by (column, candidate) for several. The standard
             error is that of unconstrained least squares on the candidates that are counted: of the coins of both
             rounds, and of the cohorts that the records of each candidate happen to be in. It is nan for a candidate
-            that the lasso did not choose, and for all if the bits do not tell them apart.
+            that the lasso did not choose, and for all if the bits do not tell them apart. It does not include how
+            values outside the list collide with candidates: of 8 cohorts, one unlisted value that half of 300,000
+            records have makes the errors 2.7 times the stated ones. List every frequent value.
 
         Raises
         ------

@@ -46,7 +46,8 @@ def recommend_strategy(
     pandas.DataFrame
         A row a strategy, the best one first: ``oracles`` (which), ``error``, the mean over the cells of n times the
         variance of a frequency, and under "margins" this error for each column. It is the same for all data, but for
-        "sample", whose sampling error is that of uniform data. Joint frequencies cannot be had from "sample": nan.
+        "sample", whose sampling error is that of uniform data. Joint frequencies cannot be had from "sample": nan. Of
+        "count_mean_sketch" it leaves out the collisions, whose part grows with n and depends on the data.
 
     Raises
     ------

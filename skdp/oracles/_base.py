@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import log_upper
+from skdp.oracles._likelihood import likeliest_frequencies
 from skdp.oracles._parameters import pure_error
 from skdp.randomness import ByteSource
 
@@ -20,7 +20,6 @@ MAX_REPORT_BYTES = 1 << 31
 
 _CHUNK = 1 << 22
 _SUM_WIDTH = 1 << 12
-_MAX_UPDATES, _TOLERANCE = 1_000, 1e-3
 
 
 class FrequencyOracle(ABC):
@@ -118,6 +117,14 @@ class FrequencyOracle(ABC):
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
         """The mean over the values of n times the variance of a frequency: the same for all data."""
         return pure_error(self.k, self.p, self.q)
+
+    @property
+    def error_floor(self) -> float:  # numpydoc ignore=RT01
+        """The mean squared error of a frequency that no number of reports takes away, for the worst data.
+
+        It is 0 unless records share hash functions: collisions of values do not average out then.
+        """
+        return 0.0
 
     def parameters(self) -> dict[str, Any]:
         """Return what client and server must agree on.
@@ -244,12 +251,11 @@ class FrequencyOracle(ABC):
     def maximum_likelihood(
         self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
-        """Estimate the counts by maximum likelihood, by iterative Bayesian updates ("IBU", EM).
+        """Estimate the counts by maximum likelihood.
 
         A report is `support_ratio` times likelier under the values that it supports than under the others, so its
-        likelihood is known up to a factor from its supports ([1]_). Updates are extrapolated ([2]_), which takes far
-        fewer of them, and end when no frequencies have a log-likelihood that is more than 0.001 larger: it is concave,
-        so its slopes bound what is missing.
+        likelihood is known up to a factor from its supports ([1]_). No frequencies have a log-likelihood that is more
+        than 0.001 larger than that of these: it is concave, so its slopes bound what is missing.
 
         Parameters
         ----------
@@ -270,41 +276,24 @@ class FrequencyOracle(ABC):
         ValueError
             If the reports are not given, or what they support takes more than 2 GiB.
 
+        Warns
+        -----
+        RuntimeWarning
+            If the bound is not reached, for very many values.
+
         References
         ----------
         .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
            algorithms. PODS.
-        .. [2] R. Varadhan, C. Roland (2008). Simple and globally convergent methods for accelerating the convergence of
-           any EM algorithm. Scandinavian Journal of Statistics 35(2).
         """
         if reports is None:
             raise ValueError("postprocess='mle' needs the reports themselves, not their tally")
         if n == 0 or self.p == self.q:
             return np.full(self.k, np.nan)
-        excess = float(self.support_ratio - 1)
-        patterns, repeats = self._distinct(reports)
-
-        def update(
-            frequencies: NDArray[np.float64],
-        ) -> tuple[NDArray[np.float64], float, float]:  # numpydoc ignore=GL08
-            likelihoods = 1 + excess * (patterns @ frequencies)
-            inverse = repeats / likelihoods
-            slopes = (inverse.sum() + excess * (inverse @ patterns)) / n
-            return frequencies * slopes, float(repeats @ np.log(likelihoods)), n * (float(slopes.max()) - 1)
-
-        frequencies = np.full(self.k, 1 / self.k)
-        for _ in range(_MAX_UPDATES):
-            once, value, missing = update(frequencies)
-            if missing < _TOLERANCE:
-                break
-            twice = update(once)[0]
-            step, bend = once - frequencies, twice - 2 * once + frequencies
-            stretch = math.sqrt((step @ step) / max(bend @ bend, 1e-300))
-            further = frequencies + 2 * stretch * step + stretch**2 * bend
-            further = np.where(further > 0, further, twice / 1000)
-            further, reached, _ = update(further / further.sum())
-            frequencies = further if reached >= value else twice
-        return n * frequencies / frequencies.sum()
+        likelihoods, repeats = self._distinct(reports)
+        likelihoods *= float(self.support_ratio - 1)
+        likelihoods += 1
+        return n * likeliest_frequencies(likelihoods, repeats)
 
     def _distinct(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the distinct sets of supported values, and how many reports support each."""
@@ -325,12 +314,14 @@ class FrequencyOracle(ABC):
         if codes.size and (codes.max() >= self.k or codes.min() < 0):
             raise ValueError(f"codes must be between 0 and {self.k - 1}")
 
-    def _check_size(self, n: int) -> None:
+    def _check_size(self, n: int, itemsize: int = 1) -> None:
         """Refuse a call whose reports would fill the memory."""
-        if n * self.width > MAX_REPORT_BYTES:
+        size = n * self.width * itemsize
+        if size > MAX_REPORT_BYTES:
+            narrower = ", or use LocalHashing or HadamardResponse" if self.width > 2 else ""
             raise ValueError(
-                f"{n:,} reports of {self.width:,} cells would need {n * self.width:,} bytes (the limit is "
-                f"{MAX_REPORT_BYTES:,}); report in batches, or use LocalHashing or HadamardResponse"
+                f"{n:,} reports of {self.width:,} cells would need {size:,} bytes (the limit is "
+                f"{MAX_REPORT_BYTES:,}); report in batches{narrower}"
             )
 
 

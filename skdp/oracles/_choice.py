@@ -69,6 +69,9 @@ def choose_oracle(
 ) -> tuple[str, FrequencyOracle]:
     """Return the oracle with the least mean squared error among those whose report fits.
 
+    An oracle whose error has a floor (`CountMeanSketch`) is chosen only if no other one fits: how many reports there
+    will be is not known, and with many of them the floor is all that counts.
+
     Parameters
     ----------
     k : int
@@ -115,5 +118,5 @@ def choose_oracle(
             f"{least}"
         )
     sent = {name: oracle if again is None else two_rounds(oracle, again) for name, oracle in fitting.items()}
-    name = min(fitting, key=lambda name: sent[name].mean_squared_error)
+    name = min(fitting, key=lambda name: (fitting[name].error_floor, sent[name].mean_squared_error))
     return name, fitting[name]

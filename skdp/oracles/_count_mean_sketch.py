@@ -56,7 +56,8 @@ class CountMeanSketch(FrequencyOracle):
 
     The estimate of a count is unbiased over the seed, for given functions it is off by the counts of the values that
     collide: the variance over coins and seed is that of independent reports plus
-    ``c / (d (1 - c))`` times the sum of ``n_u (n_u - 1)`` over the other values u.
+    ``c / (d (1 - c))`` times the sum of ``n_u (n_u - 1)`` over the other values u. Divided by n², this part does not
+    fall with n: see `error_floor`. So the sketch is for small tables on the server, not for small errors.
 
     References
     ----------
@@ -106,11 +107,20 @@ class CountMeanSketch(FrequencyOracle):
 
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of n times the variance of a frequency, with unlimited hash functions."""
+        """The mean over the values of n times the variance of a frequency, with a hash function for each report.
+
+        Shared functions add up to n times `error_floor`, which for many reports is by far the larger part.
+        """
         if self.inner.lie == 1:
             return math.inf
         same, other = self._squares()
         return float(same / self.k + other * (1 - 1 / self.k) - 1 / self.k)
+
+    @property
+    def error_floor(self) -> float:  # numpydoc ignore=RT01
+        """The mean over the values of the variance by collisions, over the seed, if all records have one value."""
+        meet = float(self.hash_family.collision)
+        return (1 - 1 / self.k) * meet / (self.n_functions * (1 - meet))
 
     def parameters(self) -> dict[str, Any]:
         """Return what client and server must agree on.
@@ -141,9 +151,10 @@ class CountMeanSketch(FrequencyOracle):
         Raises
         ------
         ValueError
-            If a code is not below k.
+            If a code is not below k, or the reports would take more than 2 GiB.
         """
         self._check_codes(codes)
+        self._check_size(codes.size, np.dtype(np.uint32).itemsize)
         reports = np.empty((codes.size, 2), np.uint32)
         reports[:, 0] = uniform_integers(source, self.n_functions, codes.size)
         buckets = self.hash_family(reports[:, 0], codes)

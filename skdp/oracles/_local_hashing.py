@@ -126,9 +126,10 @@ class LocalHashing(FrequencyOracle):
         Raises
         ------
         ValueError
-            If a code is not below k.
+            If a code is not below k, or the reports would take more than 2 GiB.
         """
         self._check_codes(codes)
+        self._check_size(codes.size, np.dtype(np.uint64).itemsize)
         reports = np.empty((codes.size, 2), np.uint64)
         reports[:, 0] = self.hash_family.draw(source, codes.size)
         reports[:, 1] = self._inner.report(self.hash_family(reports[:, 0], codes), source)

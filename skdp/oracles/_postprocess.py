@@ -18,6 +18,8 @@ mle        the likeliest ones; other oracles than GRR need the reports ([3]_)   
 
 - ``simplex`` is the choice for tables that must be consistent; ``clip`` and ``norm_mul`` move the weight of a few
   heavy values to many light ones.
+- ``norm_cut`` keeps or cuts equal estimates together, so that the result does not depend on the order of the values:
+  with 6, 2, 2 and 2 of n = 10 it keeps the 6 alone. A largest estimate above n is cut too.
 - ``norm_cut`` and ``base_cut`` are for finding heavy values. An estimate is significant above the level that k values
   which nobody has exceed, one or more of them, with a probability of at most 5 % (Bonferroni).
 - ``power`` takes the counts of the values for independent draws from a law that falls as ``(count + 1)**-a``, a such
@@ -154,12 +156,15 @@ def cut_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of shape (k,)
-        The counts above a level unchanged, the others 0; equal counts stay equal.
+        The counts from a level upwards unchanged, the others 0. Equal counts are kept or cut together, whatever their
+        order; if the largest one alone is above the total, nothing is kept.
 
     Examples
     --------
     >>> cut_to_total([6.0, 3.0, 2.0, -1.0], 10).tolist()
     [6.0, 3.0, 0.0, 0.0]
+    >>> cut_to_total([2.0, 6.0, 2.0, 2.0], 10).tolist()
+    [0.0, 6.0, 0.0, 0.0]
     """
     counts = np.asarray(counts, float)
     if not np.isfinite(counts).all():

@@ -19,7 +19,7 @@ from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, make_scorer, recall_score, roc_auc_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -255,9 +255,35 @@ def test_splits_do_not_depend_on_the_coins_and_given_ones_are_repeated():
 
 
 def test_groups_go_to_the_splitter():
-    people = np.arange(240) // 4
+    X, y = table()
+    people = np.repeat(np.arange(60), 4)
     result = curve(cv=GroupKFold(3), groups=people)
     assert len(result) == 9
+    splits = list(GroupKFold(3).split(X, y, people))
+    assert all(not set(people[train]) & set(people[test]) for train, test in splits)
+    pd.testing.assert_frame_equal(result, curve(cv=splits))
+
+
+@pytest.mark.parametrize(
+    ("cv", "named"),
+    [
+        (None, "None"),
+        (3, "3"),
+        (np.int64(3), "3"),
+        (StratifiedKFold(3), "StratifiedKFold"),
+        (PredefinedSplit(np.arange(240) % 3), "PredefinedSplit"),
+        ([(np.arange(120), np.arange(120, 240))], "list"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_groups_that_the_splits_would_ignore_are_refused(cv, named):
+    ledger = PrivacyLedger(epsilon=10.0)
+    encoder = counting().set_params(ledger=ledger)
+    with pytest.raises(ValueError, match=rf"such as GroupKFold\(5\).*got cv=(np.int64\()?{named}"):
+        curve(pipeline(encoder), cv=cv, groups=np.arange(240) // 4)
+    assert not fits
+    assert not releases
+    assert ledger.spent.epsilon == 0
 
 
 @pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])

@@ -23,6 +23,7 @@ from skdp.oracles import (
     RandomizedResponse,
     SubsetSelection,
     UnaryEncoding,
+    choose_oracle,
 )
 from skdp.oracles._base import column_sums
 from skdp.oracles._parameters import MOST_EPSILON, capped_epsilon, lie_threshold
@@ -354,6 +355,15 @@ def test_codes_that_cannot_be_hidden_are_refused_before_a_draw(make_oracle, code
         make_oracle(6, 1.0).report(codes, NoSource())
 
 
+@pytest.mark.parametrize(("make", "itemsize"), [(LocalHashing, 8), (CountMeanSketch, 4)])
+def test_the_size_of_hashed_reports_counts_bytes(make, itemsize, monkeypatch):
+    monkeypatch.setattr(module, "MAX_REPORT_BYTES", 2 * itemsize * 10)
+    oracle = make(6, 1.0)
+    assert oracle.report(np.zeros(10, np.uint8), SecureSource()).nbytes == 2 * itemsize * 10
+    with pytest.raises(ValueError, match=rf"11 reports of 2 cells would need {2 * itemsize * 11} bytes"):
+        oracle.report(np.zeros(11, np.uint8), NoSource())
+
+
 @pytest.mark.parametrize("name", ["OUE", "SUE", "THE", "SS"])
 def test_bits_beyond_the_memory_are_refused_with_their_size(all_oracles, monkeypatch, name):
     with pytest.raises(ValueError, match="20,000 reports of 1,000,000 cells would need 20,000,000,000 bytes"):
@@ -428,19 +438,6 @@ def test_the_likeliest_counts(make_oracle, epsilon):
     assert log_likelihood(oracle, reports, found / 200) >= -best.fun - 2e-3
 
 
-def test_more_updates_never_lower_the_likelihood(make_oracle, monkeypatch):
-    oracle = make_oracle(6, 1.0)
-    reports = oracle.report(zipf_codes(6, 500, SeededSource(1)), SeededSource("monotone"))
-    monkeypatch.setattr(module, "_TOLERANCE", 0.0)
-    values = []
-    for updates in range(12):
-        monkeypatch.setattr(module, "_MAX_UPDATES", updates)
-        counts = FrequencyOracle.maximum_likelihood(oracle, oracle.tally(reports), 500, reports)
-        values.append(log_likelihood(oracle, reports, counts / 500))
-    assert (np.diff(values) >= -1e-9).all()
-    assert values[-1] > values[0]
-
-
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (14, 1.0), (30, 3.0)])
 def test_updates_find_the_closed_form(k, epsilon):
     oracle = RandomizedResponse(k, epsilon)
@@ -472,3 +469,23 @@ def test_repeated_patterns_of_support_are_counted():
     assert patterns.shape == (6, 4)
     assert repeats.sum() == 5_000
     assert (repeats @ patterns).tolist() == oracle.tally(reports).tolist()
+
+
+@pytest.mark.parametrize("max_report_bytes", [3, 9])
+def test_the_chosen_oracle_has_the_stated_error_for_many_reports(max_report_bytes):
+    """A sketch was chosen: it stated .0028 and had .022, as its collisions do not average out."""
+    k, n = 100_000, 500_000
+    _, oracle = choose_oracle(k, 8.0, max_report_bytes=max_report_bytes)
+    counts = np.where(np.arange(k) % 1_000 == 0, 5_000, 0)
+    codes = np.repeat(np.arange(k, dtype=np.uint32), counts)
+    found = oracle.estimate(oracle.tally(oracle.report(codes, SeededSource(0))), n)
+    measured = ((found - counts) ** 2).mean() / n  # of 100,000 squares: known to some 0.5 %
+    assert measured == pytest.approx(oracle.mean_squared_error, rel=0.05)
+    assert oracle.variance(counts, n).mean() / n == pytest.approx(measured, rel=0.05)
+
+
+def test_an_error_that_does_not_fall_is_taken_only_where_nothing_else_fits():
+    assert choose_oracle(20_000_000, 8.0, max_report_bytes=3)[0] == "count_mean_sketch"
+    for k in (10, 1_000, 100_000, 10_000_000):
+        for epsilon in (0.5, 2.0, 8.0):
+            assert choose_oracle(k, epsilon, max_report_bytes=4)[1].error_floor == 0

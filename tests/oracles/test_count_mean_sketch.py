@@ -78,6 +78,24 @@ def test_over_all_functions_the_variance_is_the_stated_one(small_prime):
     assert oracle.variance(counts, 11) == pytest.approx(total, rel=1e-9)
 
 
+def test_over_all_functions_the_floor_is_what_collisions_leave(small_prime):
+    """Of one function and of two: the bias of each value, over all functions, when all records have the value 2."""
+    for g in (2, 4, 11):
+        oracle = sketch_of(small_prime, 5, g, 1331)
+        buckets = oracle.hash_family(np.arange(1331)[:, np.newaxis], np.arange(5))
+        meet = float(oracle.hash_family.collision)
+        bias = ((buckets == buckets[:, [2]]) - meet) / (1 - meet) - (np.arange(5) == 2)
+        assert bias.mean(axis=0) == pytest.approx(0, abs=1e-12)
+        single = (bias**2).mean()
+        pairs = ((bias[:, np.newaxis] + bias) ** 2).mean() / 4
+        for n_functions, floor in ((1, single), (2, pairs)):
+            oracle = sketch_of(small_prime[:n_functions], 5, g, n_functions)
+            assert oracle.error_floor == pytest.approx(floor, rel=1e-9)
+            many = 10**12
+            worst = np.array([0, 0, many, 0, 0])
+            assert oracle.variance(worst, many).mean() / many**2 == pytest.approx(floor, rel=1e-6)
+
+
 def test_noise_of_many_values_is_not_taken_for_collisions():
     """The collisions of n reports are at most those of one value that all of them have."""
     oracle = CountMeanSketch(10_000, 1.0, n_functions=4, n_buckets=16)

@@ -13,7 +13,7 @@ from skdp.oracles._numeric import (
     MAX_STEPS,
     SUBSTEPS,
     bin_positions,
-    expectation_maximisation,
+    estimate_frequencies,
     round_at_random,
 )
 from skdp.oracles._numeric_hybrid import Duchi, Hybrid
@@ -276,7 +276,7 @@ class TestExpectationMaximisation:
         mechanism = WindowMechanism(4, 1.0, 2)
         channel = np.array(mechanism.channel(), float)
         truth = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
-        found = expectation_maximisation(channel, np.round(truth @ channel * 10**9).astype(int), smooth=False)
+        found = estimate_frequencies(channel, np.round(truth @ channel * 10**9).astype(int), smooth=False)
         assert found == pytest.approx(truth, abs=0.01)
 
     @pytest.mark.parametrize("smooth", [True, False])
@@ -286,14 +286,14 @@ class TestExpectationMaximisation:
             for report in (0, 7, 16):
                 counts = np.zeros(17, int)
                 counts[report] = 5
-                found = expectation_maximisation(channel, counts, smooth=smooth)
+                found = estimate_frequencies(channel, counts, smooth=smooth)
                 assert found.min() >= 0
                 assert found.sum() == pytest.approx(1)
 
     def test_smoothing_smooths(self):
         channel = SquareWave(64, 1.0).spread(bin_positions(64, 64))
         counts = np.random.default_rng(0).multinomial(3_000, channel.mean(axis=0))
-        rough, smooth = (expectation_maximisation(channel, counts, smooth=on) for on in (False, True))
+        rough, smooth = (estimate_frequencies(channel, counts, smooth=on) for on in (False, True))
         assert np.abs(np.diff(smooth)).sum() < np.abs(np.diff(rough)).sum() / 2
 
 

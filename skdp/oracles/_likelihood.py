@@ -1,0 +1,155 @@
+"""The likeliest frequencies behind reports, with a proof of how likely they are."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+from scipy.optimize import nnls
+
+TOLERANCE = 1e-3
+"""How much log-likelihood may be missing, over all reports together."""
+
+_MANY_UPDATES, _FEW_UPDATES, _NEWTON_STEPS = 1_000, 50, 100
+_LITTLE_WORK, _MOST_WORK = 2e9, 1e11
+"""Multiplications of a Newton step: up to the first number it is cheap, beyond the second too expensive."""
+
+Floats = NDArray[np.float64]
+
+
+def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
+    """Return the frequencies under which reports are the likeliest, up to `TOLERANCE`.
+
+    The log-likelihood is concave, so its slopes bound what is missing: with the mixture m of each report, no
+    frequencies have one larger by more than ``n (max_x mean(likelihood_x / m) - 1)``. Iterative Bayesian updates (EM,
+    [1]_), extrapolated ([2]_), take few steps where the reports say much. Elsewhere Newton steps follow, each the
+    solution of a quadratic problem with the constraints of frequencies ([3]_).
+
+    Parameters
+    ----------
+    likelihoods : ndarray of shape (n_distinct, k)
+        The probability of each distinct report given each value, up to a factor for each report.
+    repeats : ndarray of shape (n_distinct,)
+        How often each came, at least once.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Frequencies: not negative, with sum 1.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the bound is not reached, with what may be missing.
+
+    References
+    ----------
+    .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
+       algorithms. PODS.
+    .. [2] R. Varadhan, C. Roland (2008). Simple and globally convergent methods for accelerating the convergence of
+       any EM algorithm. Scandinavian Journal of Statistics 35(2).
+    .. [3] Y. Wang (2007). On fast computation of the non-parametric maximum likelihood estimate of a mixing
+       distribution. Journal of the Royal Statistical Society B 69(2).
+
+    Examples
+    --------
+    >>> likelihoods = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> likeliest_frequencies(likelihoods, np.array([60, 40])).round(2)
+    array([0.7, 0.3])
+    """
+    size, k = likelihoods.shape
+    work = size * k**2
+    rounds = _FEW_UPDATES if work <= _LITTLE_WORK else _MANY_UPDATES
+    frequencies, missing = _update(likelihoods, repeats, np.full(k, 1 / k), rounds)
+    if missing > TOLERANCE and work <= _MOST_WORK:
+        frequencies, missing = _climb(likelihoods, repeats, frequencies)
+    if missing > TOLERANCE:
+        warnings.warn(
+            f"the likeliest frequencies were not found: up to {missing:.2g} of log-likelihood may be missing",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return frequencies
+
+
+def extrapolate(start: Floats, once: Floats, twice: Floats) -> Floats:
+    """Return frequencies further on the way of two updates.
+
+    Parameters
+    ----------
+    start, once, twice : ndarray of shape (k,)
+        Frequencies, and what one and two updates made of them.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Frequencies.
+    """
+    step, bend = once - start, twice - 2 * once + start
+    stretch = math.sqrt((step @ step) / max(bend @ bend, 1e-300))
+    further = start + 2 * stretch * step + stretch**2 * bend
+    further = np.where(further > 0, further, twice / 1000)
+    return further / further.sum()
+
+
+def _slopes(likelihoods: Floats, repeats: NDArray[Any], mixture: Floats) -> tuple[Floats, float]:
+    """Return the slopes, whose mean under the frequencies is 1, and what is missing at most."""
+    n = float(repeats.sum())
+    slopes = (repeats / mixture) @ likelihoods / n
+    return slopes, n * (float(slopes.max()) - 1)
+
+
+def _score(repeats: NDArray[Any], mixture: Floats) -> float:
+    return float(repeats @ np.log(mixture)) if mixture.min() > 0 else -math.inf
+
+
+def _update(likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats, rounds: int) -> tuple[Floats, float]:
+    """Repeat extrapolated updates until nothing is missing, and return what may be."""
+    for _ in range(rounds):
+        mixture = likelihoods @ frequencies
+        slopes, missing = _slopes(likelihoods, repeats, mixture)
+        if missing <= TOLERANCE:
+            break
+        once = frequencies * slopes
+        twice = once * _slopes(likelihoods, repeats, likelihoods @ once)[0]
+        further = extrapolate(frequencies, once, twice / twice.sum())
+        further_mixture = likelihoods @ further
+        if _score(repeats, further_mixture) >= _score(repeats, mixture):
+            twice = further * _slopes(likelihoods, repeats, further_mixture)[0]
+        frequencies = twice / twice.sum()
+    return frequencies, _slopes(likelihoods, repeats, likelihoods @ frequencies)[1]
+
+
+def _climb(likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats) -> tuple[Floats, float]:
+    """Take Newton steps within the simplex until nothing is missing, and return what may be."""
+    roots = np.sqrt(repeats)[:, np.newaxis]
+    for _ in range(_NEWTON_STEPS):
+        mixture = likelihoods @ frequencies
+        slopes, missing = _slopes(likelihoods, repeats, mixture)
+        if missing <= TOLERANCE:
+            break
+        # -log(x / m) is (x / m - 2)**2 / 2 to second order; on the simplex, 2 is 2 times the sum of the frequencies.
+        design = roots * (likelihoods / mixture[:, np.newaxis] - 2)
+        target = _smallest(design)
+        step, gain = target - frequencies, float(repeats.sum()) * float(slopes @ (target - frequencies))
+        before, reach = _score(repeats, mixture), 1.0
+        while reach > 1e-6 and _score(repeats, mixture + reach * (likelihoods @ step)) < before + reach * gain / 1000:
+            reach /= 2
+        frequencies = frequencies + reach * step if gain > 0 and reach > 1e-6 else frequencies * slopes
+        frequencies = np.maximum(frequencies, 0)
+        frequencies /= frequencies.sum()
+    return frequencies, _slopes(likelihoods, repeats, likelihoods @ frequencies)[1]
+
+
+def _smallest(design: Floats) -> Floats:
+    """Return the frequencies f with the least ``|design f|``, from non-negative least squares."""
+    if design.shape[0] > design.shape[1]:
+        design = qr(design, mode="r", check_finite=False)[0][: design.shape[1]]
+    size = float(np.linalg.norm(design, axis=0).min())
+    rows = np.vstack([design, np.full(design.shape[1], size)])
+    found = nnls(rows, np.r_[np.zeros(len(design)), size])[0]
+    return found / found.sum()
