@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
-import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, NoReturn, Protocol, Self
+from decimal import Decimal, localcontext
+from typing import Any, Self
 
 from skdp.exact import round_up
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation, Trust
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation
 from skdp.privacy._parameters import check_epsilon
 
 _ONE_PROCESS = (
-    "a PrivacyLedger in memory lives in one process and cannot be {}: two copies would spend the same budget twice. "
-    "Use PrivacyLedger('ledger.sqlite', epsilon=...), which processes share, or n_jobs=1 (or threads), or set "
-    "ledger=None and fit again before pickling."
+    "a PrivacyLedger in memory lives in one process and cannot be used in another one or through a copy, which would "
+    "spend the same budget twice; nothing was released. Use PrivacyLedger('ledger.jsonl', epsilon=...), which "
+    "processes share, or n_jobs=1 (or threads)."
 )
+
+_DIGITS = 800
+"""The sums of floats' decimals, from 1e308 to 5e-324, are exact."""
 
 
 @dataclass(frozen=True)
@@ -50,29 +53,25 @@ class Charge:  # numpydoc ignore=PR02
     ----------
     what : str
         Who asked.
-    epsilon, delta : str
-        The decimals that were written, so that sums are exact: 0.1 is a tenth.
-    rho : str or None
-        The same.
-    relation, trust, scope, mechanism, secure : str, str, str, str, bool
-        As in the guarantee, the columns of the scope as one text.
+    epsilon, delta : Decimal
+        What is charged: the decimals that were written, so that sums are exact (0.1 is a tenth).
+    relation : {"replace", "add_remove"}
+        The neighbouring relation that they are for, which is the ledger's.
+    guarantee : PrivacyGuarantee
+        What the release promises, as it was stated.
     time : str
         When, in UTC, as ISO 8601 has it.
     """
 
     what: str
-    epsilon: str
-    delta: str
-    rho: str | None
+    epsilon: Decimal
+    delta: Decimal
     relation: Relation
-    trust: Trust
-    scope: str
-    mechanism: str
-    secure: bool
+    guarantee: PrivacyGuarantee
     time: str
 
     @classmethod
-    def of(cls, what: str, guarantee: PrivacyGuarantee) -> Self:
+    def of(cls, what: str, guarantee: PrivacyGuarantee, relation: Relation) -> Self:
         """Write a guarantee down.
 
         Parameters
@@ -80,65 +79,97 @@ class Charge:  # numpydoc ignore=PR02
         what : str
             Who asks.
         guarantee : PrivacyGuarantee
-            What the release promises, in the relation of the ledger.
+            What the release promises.
+        relation : {"replace", "add_remove"}
+            The neighbouring relation of the ledger.
 
         Returns
         -------
         Charge
             The line.
         """
-        return cls(
-            what=str(what),
-            epsilon=_written(guarantee.epsilon),
-            delta=_written(guarantee.delta),
-            rho=None if guarantee.rho is None else _written(guarantee.rho),
-            relation=guarantee.relation,
-            trust=guarantee.trust,
-            scope=", ".join(map(str, guarantee.scope)),
-            mechanism=str(guarantee.mechanism),
-            secure=bool(guarantee.secure),
-            time=datetime.now(UTC).isoformat(timespec="microseconds"),
-        )
+        charged = guarantee.to(relation)
+        time = datetime.now(UTC).isoformat(timespec="microseconds")
+        return cls(what, _written(charged.epsilon), _written(charged.delta), relation, guarantee, time)
 
 
-def _written(number: Any) -> str:
+def _written(number: Any) -> Decimal:
     """Return the shortest decimal of a float; what is no float is rounded up to one."""
-    return repr(round_up(check_epsilon(number, zero=True)))
+    return Decimal(repr(round_up(check_epsilon(number, zero=True))))
 
 
-class Page(Protocol):
-    """A book that is open, with nobody else writing in it."""
+@dataclass(frozen=True)
+class Account:  # numpydoc ignore=PR02
+    """Where a ledger stands: all that the next charge needs to know, however many there were.
 
-    @property
-    def budget(self) -> Budget:  # numpydoc ignore=RT01
-        """The budget, with the relation that the first charge gave it."""
+    Parameters
+    ----------
+    budget : Budget
+        With the relation that the first charge gave it.
+    epsilon, delta : Decimal
+        What was charged so far, exactly.
+    """
 
-    def charges(self) -> list[Charge]:
-        """Return all lines in order.
+    budget: Budget
+    epsilon: Decimal = Decimal(0)
+    delta: Decimal = Decimal(0)
 
-        Returns
-        -------
-        list of Charge
-            The lines.
-        """
-
-    def amounts(self) -> list[tuple[str, str]]:
-        """Return epsilon and delta of all lines.
-
-        Returns
-        -------
-        list of pair of str
-            As they were written.
-        """
-
-    def append(self, charge: Charge) -> None:
-        """Add a line; its relation becomes that of the budget.
+    def after(self, epsilon: Decimal, delta: Decimal, relation: Relation) -> Account:
+        """Return the account after one more charge.
 
         Parameters
         ----------
-        charge : Charge
-            The line.
+        epsilon, delta : Decimal
+            What is charged.
+        relation : {"replace", "add_remove"}
+            Its relation, which becomes the budget's.
+
+        Returns
+        -------
+        Account
+            A new one.
         """
+        with localcontext(prec=_DIGITS):
+            return Account(replace(self.budget, relation=relation), self.epsilon + epsilon, self.delta + delta)
+
+    def left(self) -> tuple[Decimal, Decimal]:
+        """Return what is left of the budget.
+
+        Returns
+        -------
+        tuple of Decimal
+            Epsilon and delta.
+        """
+        budget = self.budget
+        with localcontext(prec=_DIGITS):
+            return Decimal(repr(budget.epsilon)) - self.epsilon, Decimal(repr(budget.delta)) - self.delta
+
+
+@dataclass
+class Turn:
+    """One thread at a time. What interrupts the thread whose turn it is, such as a signal handler, does not wait."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    taken: bool = False
+
+    @contextmanager
+    def take(self) -> Iterator[bool]:
+        """Wait for other threads.
+
+        Yields
+        ------
+        bool
+            False if this thread's turn had begun before: only what was known then may be read.
+        """
+        with self.lock:
+            first, self.taken = not self.taken, True
+            try:
+                yield first
+            finally:
+                self.taken = not first
+
+
+INTERRUPTED = "the ledger is being charged by the code that this code interrupts; nothing more was charged or released"
 
 
 class MemoryBook:
@@ -152,33 +183,26 @@ class MemoryBook:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
+        self._account = Account(budget)
         self._charges: list[Charge] = []
-        self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._turn = Turn()
+        self._process: int | None = os.getpid()
 
-    @contextmanager
-    def opened(self, *, write: bool) -> Iterator[Page]:
-        """Open the book for one thread at a time.
+    def account(self) -> Account:
+        """Return where the ledger stands, without waiting for anybody.
 
-        Parameters
-        ----------
-        write : bool
-            No matter: readers wait too.
-
-        Yields
-        ------
-        MemoryBook
-            Itself.
+        Returns
+        -------
+        Account
+            After the last charge.
 
         Raises
         ------
         RuntimeError
-            In a process that was forked from its own.
+            In a process that was forked from its own, and of a copy.
         """
-        if os.getpid() != self._process:
-            raise RuntimeError(_ONE_PROCESS.format("used in another"))
-        with self._lock:
-            yield self
+        self._check_process()
+        return self._account
 
     def charges(self) -> list[Charge]:
         """Return all lines in order.
@@ -187,29 +211,47 @@ class MemoryBook:
         -------
         list of Charge
             The lines.
+
+        Raises
+        ------
+        RuntimeError
+            As `account`.
         """
+        self._check_process()
         return list(self._charges)
 
-    def amounts(self) -> list[tuple[str, str]]:
-        """Return epsilon and delta of all lines.
-
-        Returns
-        -------
-        list of pair of str
-            As they were written.
-        """
-        return [(charge.epsilon, charge.delta) for charge in self._charges]
-
-    def append(self, charge: Charge) -> None:
+    def add(self, write: Callable[[Account], Charge]) -> None:
         """Add a line.
 
         Parameters
         ----------
-        charge : Charge
-            The line.
-        """
-        self.budget = replace(self.budget, relation=charge.relation)
-        self._charges.append(charge)
+        write : callable
+            Gets the account, while nobody else charges, and returns the line; if it raises, nothing is charged.
 
-    def __reduce__(self) -> NoReturn:
-        raise pickle.PicklingError(_ONE_PROCESS.format("pickled"))
+        Raises
+        ------
+        RuntimeError
+            As `account`, and in code that interrupts a charge.
+        """
+        self._check_process()
+        with self._turn.take() as first:
+            if not first:
+                raise RuntimeError(INTERRUPTED)
+            charge = write(self._account)
+            self._charges.append(charge)
+            self._account = self._account.after(charge.epsilon, charge.delta, charge.relation)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError(_ONE_PROCESS)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An error of pickling would not reach the user: joblib shows one of its own. That of the first charge does.
+        return _copied, (self.budget,)
+
+
+def _copied(budget: Budget) -> MemoryBook:
+    """Make a book that knows its budget and refuses everything else."""
+    book = MemoryBook(budget)
+    book._process = None
+    return book

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -35,9 +33,8 @@ class TestCharges:
 
     def test_a_ledger_in_memory_refuses_two_processes(self):
         ledger = PrivacyLedger(epsilon=10)
-        with pytest.raises(pickle.PicklingError) as caught:
+        with pytest.raises(RuntimeError, match="lives in one process"):
             cross_val_score(pipeline(ledger), X, y, cv=5, n_jobs=2, error_score="raise")
-        assert "lives in one process" in str(caught.value.__cause__)
         assert ledger.spent == (0, 0)
 
     def test_a_search_charges_every_fit_and_stops_at_the_budget(self):

@@ -248,10 +248,8 @@ class TestPromise:
     def test_pickles_and_clones(self, make):
         rows = np.random.default_rng(0).uniform(0, 100, (50, 3))
         fitted = make(ledger=PrivacyLedger(epsilon=1.0)).fit(rows)
-        with pytest.raises(pickle.PicklingError):
-            pickle.dumps(fitted)
-        fitted.set_params(ledger=None)
         again = pickle.loads(pickle.dumps(fitted))
+        assert repr(again.ledger).endswith("spent=unknown)")  # a copy, which cannot be charged
         np.testing.assert_array_equal(again.transform(rows), fitted.transform(rows))
         assert again.guarantee_ == fitted.guarantee_
         assert not hasattr(clone(fitted), "guarantee_")

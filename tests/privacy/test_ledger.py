@@ -4,6 +4,7 @@ import contextlib
 import copy
 import os
 import pickle
+import re
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -140,9 +141,16 @@ def test_copies_and_clones_are_the_same_ledger(make):
     assert copy.copy(ledger) is copy.deepcopy(ledger) is clone(ledger) is ledger
 
 
-def test_in_memory_it_refuses_to_be_pickled():
-    with pytest.raises(pickle.PicklingError, match=r"lives in one process and cannot be pickled.*ledger\.sqlite"):
-        pickle.dumps(PrivacyLedger(epsilon=1))
+def test_in_memory_a_copy_that_was_pickled_refuses_everything_but_its_budget():
+    ledger = PrivacyLedger(epsilon=1)
+    ledger.charge(PrivacyGuarantee(0.5), "before")
+    copied = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(ledger))))
+    assert copied.epsilon == 1
+    assert repr(copied) == "PrivacyLedger(epsilon=1.0, delta=0.0, spent=unknown)"
+    for use in (lambda: copied.charge(PrivacyGuarantee(0.1), "copy"), lambda: copied.spent, copied.remaining):
+        with pytest.raises(RuntimeError, match=r"lives in one process .* a copy.*ledger\.jsonl.*n_jobs=1"):
+            use()
+    assert ledger.spent == (0.5, 0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -178,26 +186,22 @@ def test_sums_are_exact_to_the_last_digit(make):
     ledger.charge(PrivacyGuarantee(1.5), "release")
 
 
-def test_a_charge_waits_for_the_one_before_it(make, monkeypatch):
+def test_a_charge_waits_for_the_one_before_it(make):
     """Both threads see an empty ledger unless the second waits until the first has charged."""
-    ledger = make(epsilon=1)
-    totals, meeting = ledger._totals, threading.Barrier(2)
+    ledger, meeting = make(epsilon=1), threading.Barrier(2)
 
-    def slow_totals(page):
-        result = totals(page)
-        with contextlib.suppress(threading.BrokenBarrierError):
-            meeting.wait(timeout=0.5)
-        return result
-
-    monkeypatch.setattr(ledger, "_totals", slow_totals)
+    class Slow(PrivacyGuarantee):
+        def to(self, relation):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                meeting.wait(timeout=0.5)
+            return super().to(relation)
 
     def spend(_):
         with contextlib.suppress(BudgetExceeded):
-            ledger.charge(PrivacyGuarantee(1), "thread")
+            ledger.charge(Slow(1), "thread")
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(spend, range(2)))
-    monkeypatch.undo()
     assert len(ledger.report()) == 1
 
 
@@ -290,11 +294,30 @@ def test_cross_validation_over_processes_charges_every_fit(tmp_path):
     assert ledger.spent == (7, 0)
 
 
-def test_in_memory_cross_validation_over_processes_is_refused():
+ADVICE = r"a PrivacyLedger in memory lives in one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
+
+
+def test_in_memory_work_over_processes_is_refused_with_advice():
+    """In the last line that the user sees, and not in that of an error behind it."""
     ledger = PrivacyLedger(epsilon=7)
-    with pytest.raises(pickle.PicklingError) as caught:
-        cross_val_score(model(ledger), FRAME, ILL, cv=5, n_jobs=2)
-    assert "a PrivacyLedger in memory lives in one process" in str(caught.value.__cause__)
+    search = GridSearchCV(model(ledger), {"logisticregression__C": [1]}, cv=2, n_jobs=2)
+    for refused in (
+        lambda: cross_val_score(model(ledger), FRAME, ILL, cv=2, n_jobs=2, error_score="raise"),
+        lambda: search.fit(FRAME, ILL),  # by default, errors become scores, unless there is nothing else
+    ):
+        with pytest.raises((RuntimeError, ValueError)) as caught:
+            refused()
+        assert re.search(ADVICE, str(caught.value), re.DOTALL)
+    assert ledger.spent == (0, 0)
+
+
+@pytest.mark.long
+def test_in_memory_work_of_dask_over_processes_is_refused_with_advice():
+    dask = pytest.importorskip("dask")
+    ledger = PrivacyLedger(epsilon=7)
+    delayed = dask.delayed(model(ledger).fit)(FRAME, ILL)
+    with pytest.raises(RuntimeError, match=ADVICE):
+        delayed.compute(scheduler="processes", num_workers=1)
     assert ledger.spent == (0, 0)
 
 

@@ -1,0 +1,266 @@
+"""The lines of a ledger's file: JSON, each with a hash of itself and of the line before it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict, dataclass, fields, replace
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+from skdp.privacy._book import Account, Budget, Charge
+from skdp.privacy._guarantee import PrivacyGuarantee
+
+_VERSION = 2
+"""Version 1 was an SQLite database."""
+
+_HASH = 64
+
+_HEAD = '{{"skdp_ledger": {}, "charges": {:15d}, "hash": "{}"}}\n'
+"""The first line: how many charges there are at least, and the hash of the last of these. It is written over after
+each charge, so it is of one size; a crash may leave it behind."""
+
+HEAD_SIZE = len(_HEAD.format(_VERSION, 0, "0" * _HASH))
+
+_RELATIONS = ("replace", "add_remove")
+
+
+_HUGE = Decimal("1e309")
+"""More than any float."""
+
+
+class Damaged(ValueError):
+    """The lines are not as they were written."""
+
+
+def head(count: int, digest: str) -> bytes:
+    """Write the first line.
+
+    Parameters
+    ----------
+    count : int
+        The number of charges.
+    digest : str
+        The hash of the last line.
+
+    Returns
+    -------
+    bytes
+        `HEAD_SIZE` of them.
+    """
+    return _HEAD.format(_VERSION, count, digest).encode()
+
+
+def read_head(line: bytes) -> tuple[int, str]:
+    """Read the first line.
+
+    Parameters
+    ----------
+    line : bytes
+        The first `HEAD_SIZE` bytes of a file.
+
+    Returns
+    -------
+    tuple of int and str
+        The number of charges and the hash.
+
+    Raises
+    ------
+    Damaged
+        If it is not one.
+    """
+    record = _parsed(line, 1)
+    version, count, digest = (record.get(name) for name in ("skdp_ledger", "charges", "hash"))
+    if isinstance(version, int) and version > _VERSION:
+        raise Damaged("it was made by a later version of skdp")
+    if not isinstance(count, int) or not isinstance(digest, str) or head(count, digest) != line:
+        raise Damaged("its first line is not that of a ledger")
+    return count, digest
+
+
+def _parsed(text: bytes, number: int) -> dict[str, Any]:
+    try:
+        record = json.loads(text, parse_float=Decimal)
+    except ValueError:  # bytes that are no text, too
+        record = None
+    if not isinstance(record, dict):
+        raise Damaged(f"its line {number} cannot be read")
+    return record
+
+
+def _signed(record: dict[str, Any], previous: str) -> bytes:
+    """Write a line that ends with its hash."""
+    body = json.dumps(record, separators=(", ", ": "))[:-1]
+    return f'{body}, "hash": "{sha256((previous + body).encode()).hexdigest()}"}}\n'.encode()
+
+
+def digest_of(line: bytes) -> str:
+    """Return the hash at the end of a line.
+
+    Parameters
+    ----------
+    line : bytes
+        A line, or its end.
+
+    Returns
+    -------
+    str
+        As it stands there.
+    """
+    return line[-_HASH - 3 : -3].decode("ascii", "replace")
+
+
+TAIL_SIZE = _HASH + 3
+
+
+def beginning(budget: Budget) -> bytes:
+    """Write the first two lines; that of the budget is another one in every ledger.
+
+    Parameters
+    ----------
+    budget : Budget
+        The budget.
+
+    Returns
+    -------
+    bytes
+        The lines.
+    """
+    line = _signed({"budget": asdict(budget), "id": secrets.token_hex(8)}, "")
+    return head(0, digest_of(line)) + line
+
+
+def line_of(charge: Charge, previous: str) -> bytes:
+    """Write the line of a charge, with the guarantee whole.
+
+    Parameters
+    ----------
+    charge : Charge
+        The charge.
+    previous : str
+        The hash of the line before.
+
+    Returns
+    -------
+    bytes
+        The line.
+    """
+    stated = {one.name: getattr(charge.guarantee, one.name) for one in fields(PrivacyGuarantee)}
+    stated["scope"] = [name if isinstance(name, str | int) else str(name) for name in stated["scope"]]
+    amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
+    record = {"what": charge.what, **amounts, "relation": charge.relation, "guarantee": stated, "time": charge.time}
+    return _signed(record, previous)
+
+
+def charge_of(line: bytes) -> Charge:
+    """Read the line of a charge that `Position.after` has checked.
+
+    Parameters
+    ----------
+    line : bytes
+        The line.
+
+    Returns
+    -------
+    Charge
+        The charge.
+
+    Raises
+    ------
+    Damaged
+        If it holds no guarantee.
+    """
+    try:
+        return _charge(json.loads(line, parse_float=Decimal))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Damaged("a guarantee in it cannot be read") from None
+
+
+def _charge(record: dict[str, Any]) -> Charge:
+    stated: dict[str, Any] = {
+        name: float(one) if isinstance(one, Decimal) else one for name, one in record["guarantee"].items()
+    }
+    guarantee = PrivacyGuarantee(**stated | {"scope": tuple(stated["scope"])})
+    amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
+    return Charge(record["what"], *amounts, record["relation"], guarantee, record["time"])
+
+
+@dataclass(frozen=True)
+class Position:  # numpydoc ignore=PR02
+    """How far a file has been read, and what was found there.
+
+    Parameters
+    ----------
+    offset : int
+        Where the next line begins.
+    count : int
+        The number of charges before it.
+    digest : str
+        The hash of the line before it.
+    account : Account or None
+        What these lines come to; None before the budget.
+    """
+
+    offset: int = HEAD_SIZE
+    count: int = -1
+    digest: str = ""
+    account: Account | None = None
+
+    def after(self, line: bytes) -> Position:
+        """Check the next line and add it up.
+
+        Parameters
+        ----------
+        line : bytes
+            With its end.
+
+        Returns
+        -------
+        Position
+            After it.
+
+        Raises
+        ------
+        Damaged
+            If it is not what was written there.
+        """
+        number, digest = self.count + 3, digest_of(line)
+        body = line[: -_HASH - 14]
+        if line[-_HASH - 14 :] != f', "hash": "{digest}"}}\n'.encode() or digest != _hash(self.digest, body):
+            raise Damaged(f"its line {number} is not what was written there, or lines before it are missing")
+        record = _parsed(body + b"}", number)
+        account = _opened(record) if self.account is None else _charged(self.account, record, number)
+        return replace(self, offset=self.offset + len(line), count=self.count + 1, digest=digest, account=account)
+
+
+def _hash(previous: str, body: bytes) -> str:
+    return sha256(previous.encode() + body).hexdigest()
+
+
+def _opened(record: dict[str, Any]) -> Account:
+    budget = record.get("budget")
+    if not isinstance(budget, dict):
+        raise Damaged("its line 2 has no budget")
+    epsilon, delta = (_amount(budget.get(name), 2) for name in ("epsilon", "delta"))
+    relation = budget.get("relation")
+    if not (epsilon > 0 and delta < 1) or relation not in (None, *_RELATIONS):
+        raise Damaged("its line 2 has an impossible budget")
+    return Account(Budget(float(epsilon), float(delta), relation))
+
+
+def _charged(account: Account, record: dict[str, Any], number: int) -> Account:
+    epsilon, delta = (_amount(record.get(name), number) for name in ("epsilon", "delta"))
+    relation = record.get("relation")
+    if relation not in _RELATIONS or relation != (account.budget.relation or relation):
+        raise Damaged(f"its line {number} has another neighbouring relation than the ledger")
+    account = account.after(epsilon, delta, relation)
+    if min(account.left()) < 0:
+        raise Damaged(f"its line {number} spends more than the budget, which no ledger allows")
+    return account
+
+
+def _amount(value: Any, number: int) -> Decimal:
+    if not isinstance(value, Decimal | int) or isinstance(value, bool) or not 0 <= Decimal(value) < _HUGE:
+        raise Damaged(f"its line {number} has an amount that is no number of at least 0")
+    return Decimal(value)
