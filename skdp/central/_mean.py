@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdp.base import check_confidence_level
+from skdp.base import all_or_nothing, check_confidence_level, level_of_the_caller
 from skdp.central._base import CentralEstimator
 from skdp.central._framework_means import adaptive_mean, chunk_means, proposed_mean, smooth_beta, smooth_mean
 from skdp.central._large_sums import sum_columns
@@ -140,6 +140,7 @@ class DPMean(CentralEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the means of a table.
 
@@ -200,7 +201,7 @@ class DPMean(CentralEstimator):
                 f"(min_n={self.min_n}, proposed_sensitivity={self.proposed_sensitivity}). What it cost is spent. "
                 "Without a proposal, nothing is refused",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=level_of_the_caller(),
             )
         return self
 
