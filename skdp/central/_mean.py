@@ -49,7 +49,8 @@ class DPMean(CentralEstimator):
           there are enough; without either the noise is for a private lower bound of their number, and nothing is ever
           refused [2]_.
         - ``"smooth_sensitivity"``: noise in proportion to the smooth sensitivity [3]_.
-        - ``"sample_and_aggregate"``: the noisy mean of the means of `n_chunks` random chunks [3]_.
+        - ``"sample_and_aggregate"``: the noisy mean of the means of `n_chunks` random chunks, of those that have a
+          value [3]_.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
         clipped to them, on both sides.
@@ -93,10 +94,9 @@ class DPMean(CentralEstimator):
     all that is released by at most ``(epsilon, delta)``; replacing one by ``(2 epsilon, (1 + e**epsilon) delta)``.
     `fit` reads the values of all columns, and how many there are is protected too: a missing value adds nothing, and a
     table without rows is answered. Delta is 0 for ``"two_sums"``, ``"noisy_sum_count"`` and
-    ``"sample_and_aggregate"``, and for ``"smooth_sensitivity"`` without one. ``"two_sums"`` and
-    ``"sample_and_aggregate"`` release all columns together; the others draw for each of d columns with epsilon / d and
-    delta / d. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is drawn
-    exactly.
+    ``"sample_and_aggregate"``, and for ``"smooth_sensitivity"`` without one. ``"two_sums"`` releases all columns
+    together; the others draw for each of d columns with epsilon / d and delta / d. Values are placed on a grid of
+    2**30 steps between the bounds and summed as integers, and noise is drawn exactly.
 
     References
     ----------
