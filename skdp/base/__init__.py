@@ -2,8 +2,9 @@
 
 from skdp.base._coins import CallCounter, check_random_state, coins
 from skdp.base._confidence import check_confidence_level
-from skdp.base._domain import DECLARED, declares_missing, domains_of_dtypes, read_domain
+from skdp.base._domain import DECLARED, declares_missing, domains_of_dtypes, level_of_the_caller, read_domain
 from skdp.base._draft import draft_domain, draft_domain_toml
+from skdp.base._fitting import all_or_nothing
 from skdp.base._input import check_names, read_input
 from skdp.base._ledger import check_ledger
 from skdp.base._numbers import read_bounds, read_numbers
@@ -22,6 +23,7 @@ __all__ = [
     "LARGEST_WHOLE",
     "MISSING_TEXTS",
     "CallCounter",
+    "all_or_nothing",
     "as_asked",
     "check_confidence_level",
     "check_ledger",
@@ -33,6 +35,7 @@ __all__ = [
     "domains_of_dtypes",
     "draft_domain",
     "draft_domain_toml",
+    "level_of_the_caller",
     "parse_dates",
     "read_bounds",
     "read_domain",

@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from skdp.central._propose_test_release import pass_threshold, passes
-from skdp.central._sample_and_aggregate import noise_std, noisy_means
+from skdp.central._sample_and_aggregate import noise_std, noisy_totals
 from skdp.central._smooth_sensitivity import DEGREES_OF_FREEDOM, SmoothNoise
 from skdp.central._sums import GRID, BoundedColumn
-from skdp.central._two_sums import REFUSED, Estimate
+from skdp.central._two_sums import REFUSED, Estimate, ratio
 from skdp.exact import exp_bounds
 from skdp.randomness import ByteSource, discrete_laplace, rounded_laplace, uniform_integers
 
@@ -204,7 +204,7 @@ def smooth_mean(
 def chunk_means(
     columns: Sequence[BoundedColumn], epsilon: Fraction, n_chunks: int, level: float, source: ByteSource
 ) -> list[Estimate]:
-    """Release the mean of the means of random chunks.
+    """Release the mean of the means of random chunks, of those that have a value.
 
     Parameters
     ----------
@@ -225,7 +225,10 @@ def chunk_means(
         For each column.
     """
     labels = uniform_integers(source, n_chunks, columns[0].numbers.size)
-    totals = []
+    share = epsilon / len(columns)
+    error = noise_std(share, 1)
+    reach = error * Fraction(-math.log(1 - level) / math.sqrt(2))
+    estimates = []
     for column in columns:
         sums, counts = np.zeros(n_chunks, np.int64), np.zeros(n_chunks, np.int64)
         start = 0
@@ -235,8 +238,7 @@ def chunk_means(
             start += places.size
             sums += np.bincount(chunk, places[present], n_chunks).astype(np.int64)
             counts += np.bincount(chunk, minlength=n_chunks)
-        # The mean of a chunk, rounded down; the middle where it is empty.
-        totals.append(sum((sums // np.maximum(counts, 1)).tolist()))
-    error = noise_std(epsilon, n_chunks, len(columns))
-    reach = error * Fraction(-math.log(1 - level) / math.sqrt(2))
-    return [Estimate.around(mean, error, reach) for mean in noisy_means(source, totals, n_chunks, epsilon)]
+        means = sums[counts > 0] // counts[counts > 0]  # rounded down
+        (total,), answered = noisy_totals(source, [sum(means.tolist())], means.size, share)
+        estimates.append(ratio(total, answered * GRID, (error, error), (reach, reach)))
+    return estimates

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_confidence_level, declares_missing
+from skdp.base import all_or_nothing, check_confidence_level, declares_missing
 from skdp.central._base import CentralEstimator
 from skdp.central._cells import CellTally, count_large
 from skdp.central._count_estimate import LARGEST, CountEstimate, interval_reach
@@ -147,6 +147,7 @@ class DPHistogram(CentralEstimator):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore" or declared
         return tags
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the counts of a table.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.base import read_bounds, read_numbers
+from skdp.base import all_or_nothing, read_bounds, read_numbers
 from skdp.central._candidates import equal_steps, read_candidates
 from skdp.central._large_sums import rank_columns
 from skdp.central._quantiles import ranked_quantiles
@@ -128,6 +128,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the edges of the bins.
 

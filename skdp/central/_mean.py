@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdp.base import check_confidence_level
+from skdp.base import all_or_nothing, check_confidence_level, level_of_the_caller
 from skdp.central._base import CentralEstimator
 from skdp.central._framework_means import adaptive_mean, chunk_means, proposed_mean, smooth_beta, smooth_mean
 from skdp.central._large_sums import sum_columns
@@ -49,7 +49,8 @@ class DPMean(CentralEstimator):
           there are enough; without either the noise is for a private lower bound of their number, and nothing is ever
           refused [2]_.
         - ``"smooth_sensitivity"``: noise in proportion to the smooth sensitivity [3]_.
-        - ``"sample_and_aggregate"``: the noisy mean of the means of `n_chunks` random chunks [3]_.
+        - ``"sample_and_aggregate"``: the noisy mean of the means of `n_chunks` random chunks, of those that have a
+          value [3]_.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
         clipped to them, on both sides.
@@ -93,10 +94,9 @@ class DPMean(CentralEstimator):
     all that is released by at most ``(epsilon, delta)``; replacing one by ``(2 epsilon, (1 + e**epsilon) delta)``.
     `fit` reads the values of all columns, and how many there are is protected too: a missing value adds nothing, and a
     table without rows is answered. Delta is 0 for ``"two_sums"``, ``"noisy_sum_count"`` and
-    ``"sample_and_aggregate"``, and for ``"smooth_sensitivity"`` without one. ``"two_sums"`` and
-    ``"sample_and_aggregate"`` release all columns together; the others draw for each of d columns with epsilon / d and
-    delta / d. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is drawn
-    exactly.
+    ``"sample_and_aggregate"``, and for ``"smooth_sensitivity"`` without one. ``"two_sums"`` releases all columns
+    together; the others draw for each of d columns with epsilon / d and delta / d. Values are placed on a grid of
+    2**30 steps between the bounds and summed as integers, and noise is drawn exactly.
 
     References
     ----------
@@ -140,6 +140,7 @@ class DPMean(CentralEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the means of a table.
 
@@ -200,7 +201,7 @@ class DPMean(CentralEstimator):
                 f"(min_n={self.min_n}, proposed_sensitivity={self.proposed_sensitivity}). What it cost is spent. "
                 "Without a proposal, nothing is refused",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=level_of_the_caller(),
             )
         return self
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdp.base import read_bounds, read_numbers
+from skdp.base import all_or_nothing, read_bounds, read_numbers
 from skdp.central._candidates import read_candidates
 from skdp.central._large_sums import rank_columns
 from skdp.central._quantiles import ranked_quantiles, read_probability
@@ -117,6 +117,7 @@ class DPMinMaxScaler(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Take the bounds, or release the quantiles.
 

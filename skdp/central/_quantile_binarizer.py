@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import Tags
 
+from skdp.base import all_or_nothing
 from skdp.central._candidates import read_candidates
 from skdp.central._large_sums import rank_columns
 from skdp.central._quantiles import ranked_quantiles, read_probability
@@ -116,6 +117,7 @@ class DPQuantileBinarizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release a quantile of each column.
 

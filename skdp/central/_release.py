@@ -30,12 +30,15 @@ class Release:  # numpydoc ignore=PR02
         What was promised, and spent, also by a refusal.
     released : bool
         False if the mechanism refused.
+    n_failed : int, optional
+        Of `sample_and_aggregate`: in about how many chunks there was no value. A noisy number, perhaps negative.
     """
 
     value: float | NDArray[np.float64]
     std_error: float | NDArray[np.float64]
     guarantee: PrivacyGuarantee
     released: bool = True
+    n_failed: int | None = None
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_ledger, check_random_state, coins, read_bounds
+from skdp.central._chunks import open_rows, random_chunks
+from skdp.central._isolation import Isolation
 from skdp.central._release import Release
 from skdp.central._sums import GRID, to_places, to_value
+from skdp.central._two_sums import ratio
 from skdp.exact import round_up
-from skdp.frames import is_frame
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
-from skdp.randomness import ByteSource, discrete_laplace, uniform_integers
+from skdp.randomness import ByteSource, discrete_laplace
 
 MOST_CHUNKS = 1 << 31
 
@@ -40,15 +42,17 @@ def sample_and_aggregate(
 
     Every row goes to one of `n_chunks` chunks, drawn uniformly and independently of everything. The statistic of each
     chunk is clipped to its bounds, and their mean is released with discrete Laplace noise: one row can change the
-    statistic of one chunk only, whatever the statistic does ([1]_).
+    statistic of one chunk only ([1]_). Where the statistic fails in most chunks, nothing is released.
 
     Parameters
     ----------
     statistic : callable
-        Called as ``statistic(chunk)``, or ``statistic(chunk, y_chunk)`` with `y`, for each chunk that has rows. It
-        returns a number or a 1-D array of numbers, such as the ``coef_`` of an estimator fitted to the chunk.
+        Called as ``statistic(chunk)``, or ``statistic(chunk, y_chunk)`` with `y`, for each chunk that has rows; each
+        time a copy of it (`copy.deepcopy`). It returns a number or a 1-D array of numbers, such as the ``coef_`` of an
+        estimator fitted to the chunk.
     X : dataframe or ndarray of shape (n_samples, n_features)
-        The private table; chunks are of the same kind.
+        The private table. Chunks are of the same kind, made of nothing but the values of their rows: numbers are
+        float64 (nan where missing), categories are their values, rows are in random order and have new labels.
     y : array-like of shape (n_samples,), optional
         More of it: passed on in the same chunks.
     bounds : pair of float, or array-like of shape (n_outputs, 2)
@@ -59,8 +63,8 @@ def sample_and_aggregate(
     epsilon : float
         Privacy loss, finite and > 0.
     default : float or array-like of shape (n_outputs,), optional
-        Counts for a chunk without rows, and for one whose statistic raises an error, is nan, or has another shape; by
-        default the middle between the bounds.
+        Counts for a chunk without rows, and for one whose statistic raises an error, is nan, or has another shape. By
+        default such chunks do not count: the mean is that of the others.
     ledger : PrivacyLedger, optional
         What is charged, before anything is drawn.
     random_state : None or int, default=None
@@ -70,23 +74,41 @@ def sample_and_aggregate(
     -------
     Release
         The statistic (a float if there is one output, else an array). Its `std_error` is that of the noise; how far the
-        mean over chunks is from the statistic of the table is not known.
+        mean over chunks is from the statistic of the table is not known. Its `n_failed` is a noisy number of chunks
+        without a value. If that is more than half of them, the release is refused: nan, with ``released=False``. A
+        refusal costs as much.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range. Errors and warnings of the statistic itself are not shown: they may hold
-        values.
+        If a parameter is out of range. Errors (`SystemExit` among them), warnings and output of the statistic itself
+        are not shown: they may hold values.
+    KeyboardInterrupt
+        If the user interrupts it, without text.
     BudgetExceeded
         If the ledger does not cover it.
+
+    Warns
+    -----
+    UserWarning
+        If nothing is released.
 
     Notes
     -----
     **Privacy.** Central model, pure epsilon, delta = 0, both for adding or removing a row and for replacing one: given
-    the chunks of all rows, one row is in one chunk, so the mean of each output moves by at most its width divided by
-    `n_chunks`; with m outputs each gets epsilon / m. The statistics are rounded to an integer grid and added as
-    integers. What the statistic *does* while it runs is not covered: how long it takes, what it prints, and what it
-    keeps.
+    the chunks of all rows, one row is in one chunk, so the sum of each of m outputs moves by at most its width, or by
+    half of it while the number of chunks with a value moves by 1. Noise of scale m widths / epsilon on the sums and
+    2 / epsilon on the number protects both for one epsilon. The statistics are rounded to an integer grid and added as
+    integers.
+
+    No row shows in another chunk: neither by its position, its label or its dtype, nor by what a copy of the statistic
+    keeps, nor by the state of the generators of `random` and `numpy.random`, which are seeded with new bits for each
+    chunk and restored afterwards. The table may be in any order. **Not covered** is what the statistic does elsewhere:
+    how long it takes, what it writes to files or sends, and what it keeps in global variables, in closures or in
+    threads. So it must be a function of its chunk.
+
+    With fewer than ``10 / epsilon`` chunks the noise alone may cause a refusal: ``n_chunks = 40 / epsilon`` are refused
+    wrongly with a probability of 2e-5.
 
     References
     ----------
@@ -103,11 +125,12 @@ def sample_and_aggregate(
     """
     if not callable(statistic):
         raise TypeError(f"statistic must be callable, got {type(statistic).__name__}")
-    take, rows = _chunk_taker(X, y)
+    _check_copyable(statistic)
+    take, rows = open_rows(X, y)
     ends = _read_output_bounds(bounds)
     chunks = check_size(n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
     exact = check_epsilon(epsilon)
-    defaults = _read_default(default, ends)
+    defaults = None if default is None else _to_integers(_read_default(default, ends), ends)
     check_ledger(ledger)
     check_random_state(random_state)
     guarantee = PrivacyGuarantee(
@@ -120,83 +143,96 @@ def sample_and_aggregate(
     if ledger is not None:
         ledger.charge(guarantee, "sample_and_aggregate")
     source = coins(random_state, "sample_and_aggregate")
-    labels = uniform_integers(source, chunks, rows)
-    sizes = np.bincount(labels, minlength=chunks)
-    places = _to_integers(defaults, ends)
-    total = [place * int(np.count_nonzero(sizes == 0)) for place in places]
-    if rows:
-        order = np.argsort(labels, kind="stable")
-        for members in np.split(order, np.cumsum(sizes[sizes > 0])[:-1]):
-            outputs = _call(statistic, take(members), len(ends))
-            chunk = places if outputs is None else _to_integers(outputs, ends)
-            total = [left + right for left, right in zip(total, chunk, strict=True)]
-    means = noisy_means(source, total, chunks, exact)
-    values = np.array([to_value(mean, low, high) for mean, (low, high) in zip(means, ends, strict=True)])
-    share = float(min(noise_std(exact, chunks, len(ends)) / (2 * GRID), Fraction(1 << 64)))
-    errors = share * (ends[:, 1] - ends[:, 0])
+    total, answered = [0] * len(ends), 0
+    with Isolation(source) as isolation:
+        for members in random_chunks(source, chunks, rows):
+            places = isolation.call(lambda members=members: _places(statistic, take(members), ends))
+            if places is not None:
+                total = [left + right for left, right in zip(total, places, strict=True)]
+                answered += 1
+    total, answered = noisy_totals(source, total, answered, exact)
+    failed = chunks - answered
+    if 2 * answered < chunks:
+        warnings.warn(
+            f"the statistic gave no value in about {failed:,} of {chunks:,} chunks (a noisy number): nothing is "
+            "released. What it cost is spent. It may raise errors, or there are fewer rows than chunks; try it on "
+            "public rows, in float64",
+            UserWarning,
+            stacklevel=2,
+        )
+        nothing = np.full(len(ends), math.nan)
+        means, errors, released = nothing, nothing, False
+    else:
+        noise = noise_std(exact, len(ends)), noise_std(exact, 1)
+        estimates = [
+            _mean(part, answered, chunks, place, noise)
+            for part, place in zip(total, defaults or [None] * len(ends), strict=True)
+        ]
+        means = np.array([to_value(one[0], low, high) for one, (low, high) in zip(estimates, ends, strict=True)])
+        shares = np.array([float(min(one[1] / (2 * GRID), Fraction(1 << 64))) for one in estimates])
+        errors, released = shares * (ends[:, 1] - ends[:, 0]), True
     if np.ndim(bounds) == 1:
-        return Release(float(values[0]), float(errors[0]), guarantee)
-    return Release(values, errors, guarantee)
+        return Release(float(means[0]), float(errors[0]), guarantee, released, failed)
+    return Release(means, errors, guarantee, released, failed)
 
 
-def noisy_means(source: ByteSource, totals: list[int], n_chunks: int, epsilon: Fraction) -> list[Fraction]:
-    """Release sums over chunks of places from -`GRID` to `GRID`, as means.
+def _mean(
+    total: int, answered: int, n_chunks: int, default: int | None, noise: tuple[Fraction, Fraction]
+) -> tuple[Fraction, Fraction]:
+    """Return the mean place and its error, over the chunks with a value, or over all of them with a default."""
+    if default is None:
+        estimate = ratio(total, answered * GRID, (noise[0], noise[1]), (Fraction(0), Fraction(0)))
+        return Fraction(estimate.mean), Fraction(estimate.std_error)
+    mean = Fraction(total + default * (n_chunks - answered), n_chunks)
+    parts = noise[0] / n_chunks, noise[1] * Fraction(default, GRID * n_chunks)
+    return mean, Fraction(math.hypot(*(float(min(abs(part), Fraction(1 << 64))) for part in parts)))
+
+
+def noisy_totals(source: ByteSource, totals: Sequence[int], answered: int, epsilon: Fraction) -> tuple[list[int], int]:
+    """Release sums over chunks of places from -`GRID` to `GRID`, and how many chunks gave one.
+
+    One row changes one chunk. If that has a place before and after, each of m sums moves by at most ``2 * GRID`` and
+    the number does not; if it has one only before or only after, each sum moves by at most `GRID`, and the number by 1.
+    So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the loss is
+    at most epsilon in both cases: the number costs nothing more.
 
     Parameters
     ----------
     source : ByteSource
-        Where the coins come from.
-    totals : list of int
-        The sum over all chunks of each output. One row moves each of them by at most ``2 * GRID``.
-    n_chunks : int
-        The number of chunks.
+        Where the random bits come from.
+    totals : sequence of int
+        The sums over all chunks that gave a place, one for each of m outputs.
+    answered : int
+        How many chunks did.
     epsilon : Fraction
-        Privacy loss of all outputs together.
+        Privacy loss of all of it together.
 
     Returns
     -------
-    list of Fraction
-        The noisy mean of each output, from -`GRID` to `GRID`.
+    tuple of (list of int, int)
+        The noisy sums and the noisy number.
     """
     noise = discrete_laplace(source, 2 * GRID * len(totals) / epsilon, len(totals))
-    means = [Fraction(total + int(part), n_chunks) for total, part in zip(totals, noise, strict=True)]
-    return [min(max(mean, Fraction(-GRID)), Fraction(GRID)) for mean in means]
+    count = discrete_laplace(source, 2 / epsilon, 1)
+    return [total + int(part) for total, part in zip(totals, noise, strict=True)], answered + int(count[0])
 
 
-def noise_std(epsilon: Fraction, n_chunks: int, n_outputs: int) -> Fraction:
-    """Return the standard deviation of the noise of a mean over chunks.
+def noise_std(epsilon: Fraction, n_outputs: int) -> Fraction:
+    """Return the standard deviation of the noise of a sum over chunks, and for one output, of their number in steps.
 
     Parameters
     ----------
     epsilon : Fraction
         Privacy loss of all outputs together.
-    n_chunks, n_outputs : int
-        The number of chunks and of outputs.
+    n_outputs : int
+        The number of outputs.
 
     Returns
     -------
     Fraction
         In steps of the grid.
     """
-    return Fraction(math.sqrt(2)) * 2 * GRID * n_outputs / epsilon / n_chunks
-
-
-def _chunk_taker(X: Any, y: Any) -> tuple[Callable[[NDArray[np.intp]], tuple[Any, ...]], int]:
-    """Return what takes rows out of all tables, and the number of rows."""
-    tables = [X if is_frame(X) else np.asarray(X)]
-    if np.ndim(tables[0]) == 0:
-        raise ValueError("X must be a dataframe or an array of rows")
-    if y is not None:
-        tables.append(np.asarray(y))
-    rows = len(tables[0])
-    if any(len(table) != rows for table in tables):
-        raise ValueError("X and y must have as many rows as each other")  # how many is private
-    parts = [table if isinstance(table, np.ndarray) else nw.from_native(table, eager_only=True) for table in tables]
-
-    def take(members: NDArray[np.intp]) -> tuple[Any, ...]:  # numpydoc ignore=GL08
-        return tuple(nw.to_native(part[members], pass_through=True) for part in parts)
-
-    return take, rows
+    return Fraction(math.sqrt(2)) * 2 * GRID * n_outputs / epsilon
 
 
 def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
@@ -209,23 +245,26 @@ def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
 
 
 def _read_default(default: Any, ends: NDArray[np.float64]) -> NDArray[np.float64]:
-    if default is None:
-        return ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
     values = np.atleast_1d(np.asarray(default, float))
     if values.shape != (len(ends),) or not ((ends[:, 0] <= values) & (values <= ends[:, 1])).all():
         raise ValueError(f"default must be {len(ends)} number(s) between the bounds")
     return values
 
 
-def _call(statistic: Callable[..., Any], chunk: tuple[Any, ...], n_outputs: int) -> NDArray[np.float64] | None:
-    """Return the statistic of a chunk; None if there is none, whatever the reason."""
+def _check_copyable(statistic: Any) -> None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            outputs = np.atleast_1d(np.asarray(statistic(*chunk), float))
-    except Exception:  # which error it was, and that there was one, is private
-        return None
-    return outputs if outputs.shape == (n_outputs,) and not np.isnan(outputs).any() else None
+        copy.deepcopy(statistic)
+    except Exception as error:
+        raise TypeError(
+            f"statistic must be something that can be copied, as each chunk gets its own ({type(error).__name__})"
+        ) from None
+
+
+def _places(statistic: Callable[..., Any], chunk: tuple[Any, ...], ends: NDArray[np.float64]) -> list[int] | None:
+    """Return the statistic of a chunk as places on the grid; None if it is no statistic."""
+    outputs = np.atleast_1d(np.array(copy.deepcopy(statistic)(*chunk), float))
+    fits = outputs.shape == (len(ends),) and not np.isnan(outputs).any()
+    return _to_integers(outputs, ends) if fits else None
 
 
 def _to_integers(outputs: NDArray[np.float64], ends: NDArray[np.float64]) -> list[int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import as_asked, check_names, read_bounds, read_input
+from skdp.base import all_or_nothing, as_asked, check_names, read_bounds, read_input
 from skdp.central._candidates import STEPS, equal_steps
 from skdp.central._cells import CellTally, count_large
 from skdp.central._declared import declared_domain, find_codes, read_codes, undeclared_error
@@ -133,6 +133,7 @@ class DPSimpleImputer(CentralTransformer):
             tags.transformer_tags.preserves_dtype = []
         return tags
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release what stands for the missing values of each column.
 

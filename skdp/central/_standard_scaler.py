@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
+from skdp.base import all_or_nothing, level_of_the_caller
 from skdp.central._large_sums import sum_columns
 from skdp.central._moments import cube_moments
 from skdp.central._sums import GRID
@@ -137,6 +138,7 @@ class DPStandardScaler(CentralTransformer):
         tags.input_tags.allow_nan = self.missing == "ignore"
         return tags
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the means and the variances of a table.
 
@@ -197,7 +199,7 @@ class DPStandardScaler(CentralTransformer):
                     f"the noise drowns the variance of {drowned}: scale_ is that of a uniform law between the bounds. "
                     "There are too few rows for this epsilon",
                     UserWarning,
-                    stacklevel=2,
+                    stacklevel=level_of_the_caller(),
                 )
         return self
 

@@ -77,12 +77,25 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralEstimato
     def _apply(table: Table, function: Callable[[Columns], Columns], names: Sequence[Any]) -> Any:
         columns = function(read_numbers(table, missing=True))
         if not isinstance(table.native, np.ndarray | pd.DataFrame):
-            columns = [_with_nulls(column, nw.get_native_namespace(table.native)) for column in columns]
+            columns = [with_nulls(column, nw.get_native_namespace(table.native)) for column in columns]
         return table.rebuild(columns, names)
 
 
-def _with_nulls(column: Any, backend: Any) -> Any:
-    """Write nan as polars and pyarrow write what is missing: for them, nan is a number."""
+def with_nulls(column: Any, backend: Any) -> Any:
+    """Write nan as polars and pyarrow write what is missing: for them, nan is a number.
+
+    Parameters
+    ----------
+    column : ndarray
+        Values.
+    backend : module
+        The library.
+
+    Returns
+    -------
+    ndarray or series
+        The array itself, if nothing is missing.
+    """
     if column.dtype.kind != "f" or not np.isnan(column).any():
         return column
     frame = nw.new_series("column", column, backend=backend).to_frame()

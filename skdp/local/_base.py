@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     CallCounter,
+    all_or_nothing,
     as_asked,
     check_ledger,
     check_names,
@@ -92,6 +93,7 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, RowRe
             is_missing(value) for values in nested if isinstance(values, list | tuple | np.ndarray) for value in values
         )
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the column names and take the declared domain.
 

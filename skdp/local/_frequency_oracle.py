@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Self
 
+from skdp.base import all_or_nothing
 from skdp.local._report_columns import ReportColumns
 from skdp.local._unary_encoding import check_output
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle
@@ -178,6 +179,7 @@ class FrequencyOracleEncoder(ReportColumns):
     def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> FrequencyOracle:
         return self._choose(k, epsilon, again)
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:  # numpydoc ignore=GL08
         super().fit(X, y)
         self.oracle_ = self._chosen

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from skdp.base import CallCounter, check_confidence_level, check_ledger, check_random_state, coins
+from skdp.base import CallCounter, all_or_nothing, check_confidence_level, check_ledger, check_random_state, coins
 from skdp.frames import Table, is_frame, read_table
 from skdp.local._report_columns import read_report_table
 from skdp.local._words import Start, WordCoder, check_words
@@ -196,6 +196,7 @@ class HeavyHitters(BaseEstimator):
         reports = protocol.report(coder.vectors(values), source)
         return table.rebuild(list(reports.T), protocol.columns)
 
+    @all_or_nothing
     def fit(self, reports: Any, y: Any = None) -> Self:
         """Find the frequent words: the server's side.
 

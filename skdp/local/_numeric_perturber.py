@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     CallCounter,
+    all_or_nothing,
     as_asked,
     check_ledger,
     check_names,
@@ -203,6 +204,7 @@ class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin,
         self.ledger = ledger
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the column names and take the declared bounds.
 

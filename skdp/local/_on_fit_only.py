@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import as_asked
+from skdp.base import all_or_nothing, as_asked
 from skdp.privacy import PrivacyGuarantee
 
 
@@ -86,6 +86,7 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit a clone of the transformer, without releasing anything.
 

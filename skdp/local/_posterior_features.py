@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import CallCounter, as_asked, read_input
+from skdp.base import CallCounter, all_or_nothing, as_asked, read_input
 from skdp.frames import read_table
 from skdp.local._base import LocalTransformer
 from skdp.local._report_columns import read_report_table, read_sampled
@@ -209,6 +209,7 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             return process_routing(self, caller, **params)["encoder"]["transform"]
         return params
 
+    @all_or_nothing
     def _learn(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
         """Set all that is fitted, and return the reports of the rows."""
         encoder = self._check_parameters()

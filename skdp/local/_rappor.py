@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skdp.base import CallCounter, check_ledger, check_names, check_random_state, read_input
+from skdp.base import CallCounter, all_or_nothing, check_ledger, check_names, check_random_state, read_input
 from skdp.coding import ColumnError, plain
 from skdp.exact import log_upper
 from skdp.frames import Table
@@ -173,6 +173,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the column names.
 

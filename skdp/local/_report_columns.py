@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.base import all_or_nothing
 from skdp.domain import Codes
 from skdp.frames import Table, is_frame, read_table
 from skdp.local._base import LocalTransformer
@@ -182,6 +183,7 @@ class ReportColumns(LocalTransformer):
 
         return write
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Any:  # numpydoc ignore=GL08
         super().fit(X, y)
         self._output = self.output

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 
+from skdp.base import all_or_nothing
 from skdp.frames import Table, is_frame
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._reading import target_column
@@ -87,6 +88,7 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
         self.synthesizer = synthesizer
         self.n_samples = n_samples
 
+    @all_or_nothing
     def fit_resample(self, X: Any, y: Any = None, *, groups: Any = None) -> tuple[Any, Any]:
         """Fit a clone of the synthesizer to a table, and draw synthetic rows.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import CallCounter, declares_missing
+from skdp.base import CallCounter, all_or_nothing, declares_missing
 from skdp.central._ranges import is_ordered
 from skdp.domain import Domain
 from skdp.frames import LargeTable, Table, open_large
@@ -233,6 +233,7 @@ class DPMarginalSynthesizer(ModelRows):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Measure a table, and fit a model to it.
 

@@ -3,21 +3,29 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import random
+import sys
 import warnings
+from collections import Counter
 from fractions import Fraction
+from functools import partial
+from threading import Lock
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.stats import kstest, laplace, t
+from scipy.stats import chisquare, kstest, laplace, t
 from sklearn.linear_model import LinearRegression
 
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.central import _sample_and_aggregate as framework
 from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
+from skdp.central._chunks import random_chunks
+from skdp.central._sample_and_aggregate import noisy_totals
 from skdp.central._sums import GRID
+from skdp.randomness import SeededSource
 
 FALSE_ALARM = 1e-6
 
@@ -140,42 +148,50 @@ class TestSmoothSensitivity:
 
 class TestSampleAndAggregate:
     def test_the_noise_is_that_of_one_chunk(self):
-        runs = [aggregate(random_state=seed) for seed in range(800)]
-        errors = np.array([run.value for run in runs]) - 30
-        assert kstest(errors, laplace(scale=100 / 50).cdf).pvalue > FALSE_ALARM
-        assert runs[0].std_error == pytest.approx(100 / 50 * math.sqrt(2))
+        X = np.full((200, 1), 50.0)
+        runs = [aggregate(X, n_chunks=10, epsilon=200.0, random_state=seed) for seed in range(400)]
+        errors = np.array([run.value for run in runs]) - 50
+        assert kstest(errors, laplace(scale=100 / 10 / 200).cdf).pvalue > FALSE_ALARM
 
-    def test_one_row_changes_one_chunk_for_every_chunking(self, monkeypatch):
-        def totals(rows, labels):
-            seen = []
-            monkeypatch.setattr(framework, "uniform_integers", lambda source, high, size: np.array(labels, np.uint8))
-            monkeypatch.setattr(framework, "noisy_means", lambda source, sums, k, epsilon: seen.append(sums) or [0, 0])
-            statistic = lambda chunk: [np.ptp(chunk), np.median(chunk)]  # noqa: E731
-            sample_and_aggregate(
-                statistic, np.array(rows, float), bounds=[(0, 4), (-1, 5)], n_chunks=3, epsilon=1.0, default=[1, 2]
-            )
-            return np.array(seen[0])
+    def test_the_standard_error_is_that_of_the_noise(self):
+        runs = [aggregate(np.full((400, 1), 80.0), n_chunks=20, epsilon=5.0, random_state=seed) for seed in range(300)]
+        errors = np.array([run.value for run in runs]) - 80
+        stated = np.mean([run.std_error for run in runs])
+        assert np.sqrt(np.mean(errors**2)) == pytest.approx(stated, rel=0.3)  # 300 runs: 7 % a standard error
+        assert stated == pytest.approx(math.sqrt(2) * 100 / 20 / 5 * math.hypot(1, 0.6), rel=0.05)
 
-        rows = [0.0, 4.0, 1.0, 9.0]
-        for labels in itertools.product(range(3), repeat=4):
-            for place in range(4):  # wherever the row is added
-                less = totals(rows[:place] + rows[place + 1 :], labels[:place] + labels[place + 1 :])
-                assert (np.abs(totals(rows, labels) - less) <= 2 * GRID).all()
+    @pytest.mark.parametrize("outputs", [1, 2])
+    def test_one_row_changes_one_chunk_for_every_chunking(self, monkeypatch, outputs):
+        # Whatever a chunk gives before and after: the loss of the noise on the sums and on their number.
+        epsilon, scales = Fraction(7, 10), []
+        monkeypatch.setattr(
+            framework, "discrete_laplace", lambda source, scale, size: scales.append(scale) or np.zeros(size, int)
+        )
+        noisy_totals(None, [0] * outputs, 0, epsilon)
+        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
+        losses = []
+        for old, new in itertools.product(values, repeat=2):
+            sums = [abs(a - b) for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
+            losses.append(sum(sums) / scales[0] + abs((old is None) - (new is None)) / scales[1])
+        assert max(losses) == epsilon
 
-    def test_labels_are_uniform_and_independent_of_the_data(self):
-        labels = []
-        original = framework.uniform_integers
+    def test_a_row_is_in_one_chunk(self, scripted_source):
+        keys = np.array([3, 1, 2], "<u4").view(np.uint8)
+        for labels in itertools.product(range(2), repeat=3):
+            chunks = random_chunks(scripted_source(labels, keys, keys), 2, 3)
+            assert [chunk.tolist() for chunk in chunks] == [
+                [place for place in (1, 2, 0) if labels[place] == label] for label in sorted(set(labels))
+            ]
 
-        def spy(source, high, size):
-            labels.append(original(source, high, size))
-            return labels[-1]
+    def test_all_orders_within_a_chunk_are_equally_likely(self):
+        counts = Counter(tuple(random_chunks(SeededSource(seed), 1, 3)[0].tolist()) for seed in range(3000))
+        assert len(counts) == 6
+        assert chisquare(list(counts.values())).pvalue > FALSE_ALARM
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(framework, "uniform_integers", spy)
-            for X in (np.zeros((500, 1)), np.arange(500.0)[:, np.newaxis]):
-                aggregate(X, random_state=7)
-        np.testing.assert_array_equal(*labels)
-        assert np.bincount(labels[0], minlength=50).min() > 0
+    def test_equal_keys_are_drawn_again(self, scripted_source):
+        # Two rows of one chunk draw the same keys: their order would be that of the table.
+        equal, other = (np.array(keys, "<u4").view(np.uint8) for keys in ([7, 7], [2, 1]))
+        assert random_chunks(scripted_source([0, 0], equal, equal, other, equal), 1, 2)[0].tolist() == [1, 0]
 
     def test_positional_chunks_would_break_the_promise(self):
         # The textbook cuts the table by position: a row more shifts all chunks behind it.
@@ -198,25 +214,108 @@ class TestSampleAndAggregate:
                 raise RuntimeError("8.5123")
             return [math.nan, 8.5123, [1, 2], "8.5123", math.inf][choice]
 
-        release = aggregate(statistic=moody, n_chunks=200)
-        assert 0 <= release.value <= 100
+        release = aggregate(statistic=moody, n_chunks=200, default=50)
+        assert release.n_failed > 50
 
-    def test_an_interrupt_is_not_caught(self):
+    def test_an_interrupt_is_not_caught_and_says_nothing(self):
         def interrupted(chunk):
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(f"row {chunk[0]}")
 
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as caught:
             aggregate(statistic=interrupted)
+        assert caught.value.args == ()
+        assert caught.value.__context__ is None
+        assert caught.value.__cause__ is None
+
+    @pytest.mark.parametrize("error", [SystemExit, GeneratorExit, ValueError, BaseException, RecursionError])
+    def test_a_statistic_that_fails_is_refused(self, error):
+        def failing(chunk):
+            raise error(f"row {chunk[0]}")
+
+        ledger = PrivacyLedger(epsilon=2.0)
+        with pytest.warns(UserWarning, match="gave no value in about 5[0-9] of 50 chunks|about 4[0-9] of 50") as found:
+            release = aggregate(statistic=failing, ledger=ledger, random_state=0)
+        assert math.isnan(release.value)
+        assert math.isnan(release.std_error)
+        assert not release.released
+        assert len(found) == 1
+        assert ledger.spent[0] == 1.0
+
+    def test_failed_chunks_do_not_count(self):
+        def fragile(chunk):
+            assert chunk.min() >= 0
+            return chunk.mean()
+
+        X = np.full((20_000, 1), 90.0)
+        X[:150] = -1.0
+        release = aggregate(X, fragile, n_chunks=500, epsilon=50.0, random_state=0)
+        assert release.value == pytest.approx(90, abs=1)
+        assert 100 < release.n_failed < 160
+        zero = aggregate(X, fragile, n_chunks=500, epsilon=50.0, default=0, random_state=0)
+        assert zero.value == pytest.approx(90 * (1 - release.n_failed / 500), abs=1)
+        assert zero.n_failed == release.n_failed
+
+    def test_nothing_of_the_statistic_is_shown(self, capfd, caplog):
+        def talkative(chunk):
+            print("8.5123")
+            print("8.5123", file=sys.stderr)
+            warnings.simplefilter("always")
+            warnings.warn("8.5123", stacklevel=1)
+            np.array([1.0]) / 0
+            return 8.5123
+
+        assert aggregate(statistic=talkative, random_state=0).released
+        assert capfd.readouterr() == ("", "")
 
     @pytest.mark.parametrize("rows", [0, 1])
     def test_tables_of_no_rows_and_of_one(self, rows):
-        release = aggregate(np.full((rows, 1), 100.0), epsilon=500.0, n_chunks=4)
-        assert release.value == pytest.approx(50 + 12.5 * rows, abs=1)
+        with pytest.warns(UserWarning, match="gave no value in about"):
+            release = aggregate(np.full((rows, 1), 100.0), epsilon=500.0, n_chunks=4)
+        assert release.n_failed == 4 - rows
+        assert math.isnan(release.value)
 
-    def test_the_default_counts_for_empty_chunks(self):
-        assert aggregate(np.zeros((0, 1)), default=20.0, epsilon=500.0).value == pytest.approx(20, abs=0.1)
-        nan = aggregate(statistic=lambda chunk: math.nan, default=80.0, epsilon=500.0)
-        assert nan.value == pytest.approx(80, abs=0.1)
+    def test_the_order_and_the_labels_of_the_rows_do_not_show(self):
+        # One row at the front moved an answer by 99.5: each chunk knew where its rows stood.
+        ages = pd.DataFrame({"age": np.arange(200.0)})
+        one_more = pd.concat([ages.iloc[:1], ages])
+        for statistic in (lambda chunk: chunk.index.max(), lambda chunk: (chunk.index % 2).to_numpy()[:2].sum()):
+            found = [
+                aggregate(table, statistic, n_chunks=20, epsilon=500.0, random_state=0).value
+                for table in (ages, one_more, one_more.set_index(pd.Index(range(1000, 1201))))
+            ]
+            assert found == pytest.approx([found[0]] * 3, abs=0.5)
+        # Half of all chunks have their first row first, however the table is sorted.
+        first = aggregate(
+            np.repeat([[0.0], [1.0]], 400, axis=0),
+            lambda chunk: chunk[0, 0],
+            n_chunks=200,
+            epsilon=500.0,
+            bounds=(0, 1),
+        )
+        assert 0.25 < first.value < 0.75
+
+    def test_the_statistic_keeps_no_state(self):
+        class Counter:
+            seen = 0
+
+            def __call__(self, chunk):
+                self.seen += 1
+                return self.seen
+
+        assert aggregate(statistic=Counter(), epsilon=500.0).value == pytest.approx(1, abs=0.1)
+        assert aggregate(statistic=Counter().__call__, epsilon=500.0).value == pytest.approx(1, abs=0.1)
+
+    def test_a_chunk_draws_its_own_numbers(self):
+        np.random.seed(0)  # noqa: NPY002
+        random.seed(0)
+        states = np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
+
+        def drawn(chunk):
+            return np.random.random() < 0.5, random.random() < 0.5  # noqa: NPY002
+
+        release = aggregate(statistic=drawn, bounds=[(0, 1), (0, 1)], n_chunks=100, epsilon=500.0)
+        assert ((release.value > 0.2) & (release.value < 0.8)).all()
+        assert (np.random.get_state()[1].tolist(), random.getstate()) == states  # noqa: NPY002
 
     def test_coefficients_of_an_estimator(self):
         rng = np.random.default_rng(0)
@@ -232,7 +331,8 @@ class TestSampleAndAggregate:
             random_state=0,
         )
         assert release.value == pytest.approx([1, -2], abs=0.2)
-        assert release.std_error == pytest.approx([math.sqrt(2) * 10 / 200 / 2.5] * 2)
+        alone = math.sqrt(2) * 10 / 200 / 2.5
+        assert release.std_error == pytest.approx([alone * math.hypot(1, share / 2) for share in (0.2, 0.4)], rel=0.05)
 
     @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
     def test_chunks_are_of_the_kind_of_the_table(self, make):
@@ -268,6 +368,8 @@ class TestSampleAndAggregate:
             ({"default": math.nan}, ValueError, "default"),
             ({"default": [1, 2]}, ValueError, "default"),
             ({"y": [1]}, ValueError, "as many rows"),
+            ({"X": np.ma.zeros((3, 1))}, TypeError, "masked arrays"),
+            ({"statistic": partial(np.mean, out=Lock())}, TypeError, "can be copied"),
             ({"X": 3}, ValueError, "X must be a dataframe or an array of rows"),
             ({"X": pl.DataFrame({"a": [1]}).lazy()}, TypeError, "skdp.engines"),
             ({"random_state": 1.5}, TypeError, "random_state"),

@@ -337,8 +337,18 @@ class TestNoise:
 
     def test_chunks(self, monkeypatch):
         parameters = {"bounds": (0, 1), "mechanism": "sample_and_aggregate", "n_chunks": 10}
-        ((_, scale),) = self.scales(monkeypatch, np.zeros((50, 3)), **parameters)
-        assert 3 * 2 * GRID / scale == Fraction(self.EPSILON)
+        drawn = self.scales(monkeypatch, np.zeros((50, 3)), **parameters)
+        for place in (0, 2, 4):
+            # Of one column of three: a chunk's mean moves; or there is none before or after, and their number moves.
+            (_, total), (_, count) = drawn[place : place + 2]
+            assert 3 * 2 * GRID / total == 3 * (GRID / total + 1 / count) == Fraction(self.EPSILON)
+
+    def test_chunks_without_a_value_do_not_count(self):
+        # 1,000 chunks of 100 rows: the mean of the chunks was that of 95 means, and of 905 times the middle.
+        mean = DPMean(50.0, bounds=(0, 100), mechanism="sample_and_aggregate", random_state=0).fit(
+            np.full((100, 1), 9.0)
+        )
+        assert abs(mean.mean_[0] - 9) < 5 * mean.std_error_[0] < 1
 
 
 class TestRefusal:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from skdp import DPHistogram, DPMean, Interval
+from skdp.central import _framework_means as framework_means
 from skdp.central import _two_sums as two_sums
 from skdp.central._sums import GRID, to_value
 
@@ -59,7 +60,6 @@ def test_counts_of_two_neighbours_can_give_the_same_integers(epsilon):
         {"mechanism": "propose_test_release", "delta": 1e-6, "min_n": 2},
         {"mechanism": "smooth_sensitivity", "delta": 1e-6},
         {"mechanism": "smooth_sensitivity"},
-        {"mechanism": "sample_and_aggregate", "n_chunks": 1},
     ],
 )
 def test_means_of_two_neighbours_lie_on_the_same_public_grid(kind):
@@ -70,12 +70,13 @@ def test_means_of_two_neighbours_lie_on_the_same_public_grid(kind):
             assert to_value(Fraction(place), 0.0, 1.0) == value
 
 
-@pytest.mark.parametrize("mechanism", ["two_sums", "noisy_sum_count"])
+@pytest.mark.parametrize("mechanism", ["two_sums", "noisy_sum_count", "sample_and_aggregate"])
 def test_means_from_two_sums_are_functions_of_two_noisy_integers(mechanism, monkeypatch):
     # Noise on either sum has every integer, so whatever two integers can give can be had from any table.
     seen = []
     original = two_sums.ratio
-    monkeypatch.setattr(two_sums, "ratio", lambda *parts: seen.append(parts[:2]) or original(*parts))
+    for module in (two_sums, framework_means):
+        monkeypatch.setattr(module, "ratio", lambda *parts: seen.append(parts[:2]) or original(*parts))
     means = [DPMean(5.0, bounds=(-1, 1), mechanism=mechanism).fit([[0.1]] * 300).mean_[0] for _ in range(100)]
     for (total, count), mean in zip(seen, means, strict=True):
         assert type(total) is type(count) is int

@@ -1,0 +1,167 @@
+"""Random chunks of the rows of a table, which know nothing of the rows elsewhere."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.central._transformer import with_nulls
+from skdp.coding import ColumnError, is_missing, kind_of, plain, to_numbers
+from skdp.frames import is_frame, read_table
+from skdp.randomness import ByteSource, uniform_integers
+
+Take = Callable[[NDArray[np.intp]], Any]
+
+
+def open_rows(X: Any, y: Any = None) -> tuple[Callable[[NDArray[np.intp]], tuple[Any, ...]], int]:
+    """Prepare to take chunks out of a table.
+
+    A chunk is made of the values of its own rows: numbers are float64, booleans without a missing one are bool, dates
+    are in microseconds, and all else is as a library reads a list of plain values. So it does not show by its dtypes,
+    categories, row labels, metadata or widths what other rows hold, and it shares no object with them.
+
+    Parameters
+    ----------
+    X : dataframe or ndarray
+        The private table.
+    y : array-like, optional
+        A value a row.
+
+    Returns
+    -------
+    tuple of (callable, int)
+        What takes the places of rows and returns the chunks of X and of y; and the number of rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X is a lazy frame, a masked array or no table, or y has another length.
+
+    Examples
+    --------
+    >>> take, rows = open_rows(pd.DataFrame({"age": [31, None, 27]}, index=["Ann", "Bob", "Cid"]))
+    >>> take(np.array([2, 0]))[0]
+        age
+    0  27.0
+    1  31.0
+    """
+    tables = [X if is_frame(X) else _read_array(X)]
+    if getattr(tables[0], "ndim", 2) == 0:  # to ask NumPy would make an array of a frame
+        raise ValueError("X must be a dataframe or an array of rows")
+    if y is not None:
+        tables.append(_read_array(y))
+    rows = len(tables[0])
+    if any(getattr(table, "ndim", 2) == 0 or len(table) != rows for table in tables):
+        raise ValueError("X and y must have as many rows as each other")  # how many is private
+    takers = [_taker(table, name) for table, name in zip(tables, "Xy", strict=False)]
+    return (lambda members: tuple(take(members) for take in takers)), rows
+
+
+def random_chunks(source: ByteSource, n_chunks: int, rows: int) -> list[NDArray[np.intp]]:
+    """Draw a chunk for each row, and a random order in each chunk.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Where the random bits come from.
+    n_chunks : int
+        How many chunks.
+    rows : int
+        How many rows.
+
+    Returns
+    -------
+    list of ndarray of int
+        The places of the rows of each chunk that has any. Each row is in each chunk with the same probability,
+        independently of all others; given the chunks, all orders within them are equally likely, whatever the order of
+        the table.
+    """
+    labels = uniform_integers(source, n_chunks, rows)
+    while True:
+        high, low = uniform_integers(source, 1 << 32, rows), uniform_integers(source, 1 << 32, rows)
+        order = np.lexsort((low, high, labels))
+        keys = np.column_stack([labels, high, low])[order]
+        # Rows of a chunk that drew the same number would stand in the order of the table.
+        if not (keys[1:] == keys[:-1]).all(axis=1).any():
+            break
+    ends = np.flatnonzero(np.diff(labels[order].astype(np.int64))) + 1
+    return np.split(order, ends) if rows else []
+
+
+def _read_array(data: Any) -> NDArray[Any]:
+    if isinstance(data, np.ma.MaskedArray):
+        raise TypeError("masked arrays are not supported, as their masked values would be used; fill them first")
+    return np.asarray(data)
+
+
+def _taker(table: Any, name: str) -> Take:
+    try:
+        return _array_taker(table) if isinstance(table, np.ndarray) else _frame_taker(table)
+    except Exception as error:
+        # The text of another library's error may hold a value.
+        raise TypeError(f"{name} holds values that cannot be read ({type(error).__name__})") from None
+
+
+def _array_taker(array: NDArray[Any]) -> Take:
+    shape, width = array.shape, array[:1].size if len(array) else 0
+    values = _values(array.reshape(-1)).reshape(len(array), width)
+
+    def take(members: NDArray[np.intp]) -> NDArray[Any]:  # numpydoc ignore=GL08
+        return _own_dtype(values[members].reshape(-1)).reshape(len(members), *shape[1:])
+
+    return take
+
+
+def _frame_taker(frame: Any) -> Take:
+    table = read_table(frame)
+    columns = [_values(column) for column in table.columns]
+    names = frame.columns.copy(deep=True) if isinstance(frame, pd.DataFrame) else table.names
+
+    def take(members: NDArray[np.intp]) -> Any:  # numpydoc ignore=GL08
+        chunk = [_own_dtype(column[members]) for column in columns]
+        if isinstance(frame, pd.DataFrame):
+            made = pd.DataFrame(dict(enumerate(chunk)))
+            made.columns = names.copy(deep=True)
+            return made
+        backend = nw.get_native_namespace(frame)
+        plain_columns = [with_nulls(part, backend) if part.dtype != object else part.tolist() for part in chunk]
+        return nw.from_dict(dict(zip(names, plain_columns, strict=True)), backend=backend).to_native()
+
+    return take
+
+
+def _values(column: Any) -> NDArray[Any]:
+    """Read a column as floats, or as plain Python values, None where missing."""
+    if not (isinstance(column, np.ndarray | pd.Series) and column.dtype == object):
+        try:
+            return to_numbers(column).astype(float)
+        except ColumnError:
+            pass  # no numbers
+    if isinstance(column, np.ndarray):
+        column = pd.Series(column) if column.dtype.kind in "mM" else column
+        objects: Sequence[Any] = column.tolist()
+    else:
+        objects = nw.from_native(column, series_only=True).to_list()
+    return np.fromiter(map(plain, objects), object, len(objects))
+
+
+def _own_dtype(values: NDArray[Any]) -> NDArray[Any]:
+    """Choose the dtype of plain values by themselves."""
+    if values.dtype != object:
+        return values
+    known = [value for value in values if not is_missing(value)]
+    kinds = {kind_of(value) for value in known}
+    if kinds <= {"number"}:
+        return np.fromiter((np.nan if value is None else value for value in values), float, values.size)
+    if kinds == {"boolean"} and len(known) == values.size:
+        return values.astype(bool)
+    if kinds == {"datetime"} and all(value.tzinfo is None for value in known):
+        return np.array([pd.NaT if value is None else value.to_datetime64() for value in values], "datetime64[us]")
+    copies = copy.deepcopy(values.tolist())  # a list or a dict of one row may be that of another row
+    return np.fromiter(copies, object, values.size)

@@ -1,0 +1,191 @@
+"""A fit that fails leaves every estimator as it was: no old statistic under a new guarantee."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import (
+    DPHistogram,
+    DPKBinsDiscretizer,
+    DPMarginalSynthesizer,
+    DPMean,
+    DPMinMaxScaler,
+    DPQuantileBinarizer,
+    DPSimpleImputer,
+    DPStandardScaler,
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    HeavyHitters,
+    LocalHashingEncoder,
+    NumericPerturber,
+    OnFitOnly,
+    PosteriorFeatures,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SubsetSelectionEncoder,
+    SyntheticResampler,
+    UnaryEncodingTransformer,
+)
+from skdp.randomness import SecureSource, SeededSource
+
+NUMBERS = np.linspace(1, 99, 80).reshape(-1, 2)
+WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"] * 10})
+DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
+BOUNDS = (0, 100)
+KEY = bytes(range(32))
+FINDER = HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
+
+SUBJECTS = [
+    (DPMean(bounds=BOUNDS), NUMBERS),
+    (DPMean(bounds=BOUNDS, mechanism="noisy_sum_count"), NUMBERS),
+    (DPMean(bounds=BOUNDS, mechanism="propose_test_release", delta=1e-6), NUMBERS),
+    (DPMean(bounds=BOUNDS, mechanism="smooth_sensitivity", delta=1e-6), NUMBERS),
+    (DPMean(bounds=BOUNDS, mechanism="sample_and_aggregate", n_chunks=10), NUMBERS),
+    (DPStandardScaler(100.0, bounds=BOUNDS), NUMBERS),
+    (DPMinMaxScaler(bounds=BOUNDS), NUMBERS),
+    (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
+    (DPSimpleImputer(bounds=BOUNDS), NUMBERS),
+    (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
+    (DPSimpleImputer(strategy="most_frequent", categories=DECLARED), WORDS),
+    (DPQuantileBinarizer(bounds=BOUNDS), NUMBERS),
+    (DPKBinsDiscretizer(bounds=BOUNDS), NUMBERS),
+    (DPKBinsDiscretizer(bounds=BOUNDS, strategy="uniform"), NUMBERS),
+    (DPHistogram(domain=DECLARED), WORDS),
+    (DPMarginalSynthesizer(domain=DECLARED, max_iter=3), WORDS),
+    (DPMarginalSynthesizer(5.0, delta=0.1, domain={"sex": ["f", "m"]}, discover=0.5, max_iter=3), WORDS),
+    (SyntheticResampler(DPMarginalSynthesizer(domain=DECLARED)), WORDS),
+    (RandomizedResponseEncoder(categories=DECLARED), WORDS),
+    (RandomizedResponseEncoder(categories=DECLARED, memoize=True, secret_key=KEY, instantaneous_epsilon=0.5), WORDS),
+    (UnaryEncodingTransformer(categories=DECLARED), WORDS),
+    (SubsetSelectionEncoder(categories=DECLARED), WORDS),
+    (LocalHashingEncoder(categories=DECLARED), WORDS),
+    (HadamardResponseEncoder(categories=DECLARED), WORDS),
+    (FrequencyOracleEncoder(categories=DECLARED), WORDS),
+    (NumericPerturber(bounds=BOUNDS), NUMBERS),
+    (RapporEncoder(n_bits=8), WORDS),
+    (OnFitOnly(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
+    (PosteriorFeatures(RandomizedResponseEncoder(categories=DECLARED)), WORDS),
+    (FINDER, FINDER.report(["ab", "a"] * 30)),
+]
+IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumerate(SUBJECTS)]
+
+pytestmark = pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
+
+
+class Stop(BaseException):
+    """Neither an error nor an interrupt: what no code expects."""
+
+
+def fit(estimator, X):
+    return estimator.fit_resample(X) if hasattr(estimator, "fit_resample") else estimator.fit(X)
+
+
+def state(estimator):
+    return {name: value for name, value in vars(estimator).items() if name not in estimator.get_params(deep=False)}
+
+
+def is_unchanged_wherever_it_stops(estimator, X, patch, most):
+    """Refit, and stop at each call of what is patched; return how many calls there were before a fit was complete."""
+    fit(estimator, X)
+    before = state(estimator)
+    for place in range(most):
+        with pytest.MonkeyPatch.context() as patches:
+            patch(patches, place)
+            try:
+                fit(estimator, X)
+            except Stop:
+                after = state(estimator)
+                assert after.keys() == before.keys()
+                assert all(after[name] is before[name] for name in before)
+                continue
+        return place
+    return most
+
+
+@pytest.mark.parametrize(("estimator", "X"), SUBJECTS, ids=IDS)
+def test_a_refit_that_stops_while_it_draws_changes_nothing(estimator, X):
+    def patch(patches, place):
+        counter = itertools.count()
+
+        def stopping(draw):
+            def stop(self, size):
+                if next(counter) == place:
+                    raise Stop
+                return draw(self, size)
+
+            return stop
+
+        for source in (SecureSource, SeededSource):
+            patches.setattr(source, "bytes", stopping(source.bytes))
+
+    spends = type(estimator).__name__.startswith("DP")
+    free = isinstance(estimator, DPMinMaxScaler | DPKBinsDiscretizer)
+    assert is_unchanged_wherever_it_stops(estimator, X, patch, 8) > 0 or not spends or free
+
+
+@pytest.mark.parametrize(("estimator", "X"), SUBJECTS, ids=IDS)
+def test_a_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
+    def patch(patches, place):
+        counter = itertools.count()
+
+        def set_attribute(self, name, value):
+            if self is estimator and next(counter) == place:
+                raise Stop
+            object.__setattr__(self, name, value)
+
+        patches.setattr(type(estimator), "__setattr__", set_attribute, raising=False)
+
+    assert 0 < is_unchanged_wherever_it_stops(estimator, X, patch, 40) < 40
+
+
+@pytest.mark.parametrize(("estimator", "X"), SUBJECTS[:5] + SUBJECTS[15:17], ids=IDS[:5] + IDS[15:17])
+def test_a_refit_that_stops_after_its_charge_costs_and_changes_nothing(estimator, X):
+    class Stopping(PrivacyLedger):
+        def charge(self, guarantee, what):
+            super().charge(guarantee, what)
+            if self.stops:
+                raise Stop
+
+    ledger = Stopping(epsilon=100, delta=0.5)
+    ledger.stops = False
+    parameters = estimator.get_params(deep=False) | {"ledger": ledger}
+    estimator = type(estimator)(**parameters)
+    fit(estimator, X)
+    before, spent = state(estimator), ledger.spent[0]
+    ledger.stops = True
+    with pytest.raises(Stop):
+        fit(estimator, X)
+    after = state(estimator)
+    assert after.keys() == before.keys()
+    assert all(after[name] is before[name] for name in before)
+    assert ledger.spent[0] == 2 * spent
+
+
+def test_a_first_fit_that_stops_leaves_nothing():
+    estimator = DPMean(bounds=BOUNDS)
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(SecureSource, "bytes", lambda self, size: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            estimator.fit(NUMBERS)
+    assert not state(estimator)
+
+
+def test_a_release_that_stops_takes_its_random_bits_with_it():
+    ledger = PrivacyLedger(epsilon=100)
+    one, other = (
+        RandomizedResponseEncoder(0.1, categories=DECLARED, random_state=0, ledger=book).fit(WORDS)
+        for book in (ledger, None)
+    )
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(SeededSource, "bytes", lambda self, size: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            one.transform(WORDS)
+    assert ledger.spent[0] == one.guarantee_.epsilon
+    first, second = other.transform(WORDS), other.transform(WORDS)
+    assert not first.equals(second)
+    assert one.transform(WORDS).equals(second)
