@@ -19,6 +19,7 @@ from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._queries import find_column, read_conditions
 from skdp.synthesis._tree import measure_tree
+from skdp.synthesis._workload import not_chosen, out_of_reach, warn_left_out
 
 METHODS: dict[str, Callable[[PrivateTable, Plan], FittedTable]] = {
     "auto": measure_auto,
@@ -157,7 +158,53 @@ def first_cliques(plan: Plan, marginals: Any, domain: Domain) -> list[Clique]:
         return [*columns, *_read_cliques("marginals", marginals, domain)]
     if marginals == "full":
         return [*columns, tuple(range(len(plan.sizes)))]
-    return columns if marginals == "independent" else [*columns, *plan.candidates(2)]
+    if marginals == "independent":
+        return columns
+    return [*columns, *(plan.first_candidates() if marginals == "auto" else plan.candidates(2))]
+
+
+def warn_out_of_reach(plan: Plan, marginals: Any, domain: Domain) -> set[Clique]:
+    """Warn of marginals of the workload that are not going to be measured, whatever the data are.
+
+    Parameters
+    ----------
+    plan : Plan
+        The workload and the limits.
+    marginals : str or list of tuple
+        What the user asked for.
+    domain : Domain
+        The columns.
+
+    Returns
+    -------
+    set of tuple of int
+        These marginals.
+    """
+    asked = marginals if isinstance(marginals, str) else _read_cliques("marginals", marginals, domain)
+    reasons = out_of_reach(plan, asked)
+    warn_left_out(plan, domain.columns, reasons)
+    return set(reasons)
+
+
+def warn_not_chosen(plan: Plan, marginals: Any, domain: Domain, measured: Iterable[Clique], known: set[Clique]) -> None:
+    """Warn of marginals of the workload that were not measured.
+
+    Parameters
+    ----------
+    plan : Plan
+        The workload.
+    marginals : str or list of tuple
+        What the user asked for.
+    domain : Domain
+        The columns.
+    measured : iterable of tuple of int
+        What was measured.
+    known : set of tuple of int
+        What `warn_out_of_reach` has named.
+    """
+    reasons = out_of_reach(plan, marginals) if isinstance(marginals, str) else {}
+    reasons = not_chosen(plan, marginals, set(measured)) | reasons
+    warn_left_out(plan, domain.columns, {clique: why for clique, why in reasons.items() if clique not in known})
 
 
 def check_size_of_model(plan: Plan, marginals: Any, domain: Domain) -> None:

@@ -29,6 +29,8 @@ from skdp.synthesis._methods import (
     measure,
     read_workload,
     read_zeros,
+    warn_not_chosen,
+    warn_out_of_reach,
 )
 from skdp.synthesis._open_columns import check_share, count_open_columns, find_values, undeclared
 from skdp.synthesis._plan import Plan
@@ -66,7 +68,8 @@ class DPMarginalSynthesizer(ModelRows):
         wrong; slow. ``"full"``: all combinations of values. Or a list of tuples of column names, all with the same
         noise.
     workload : list of tuple of column names, optional
-        The marginals that matter; by default all pairs.
+        The marginals that matter; by default all pairs. ``"auto"`` and ``"adaptive"`` choose among them and what is
+        within them, ``"tree"`` among their pairs. A warning names those that are not measured, and why.
     structural_zeros : list of mapping of column name to values, optional
         What cannot occur, as is publicly known: each mapping a combination, such as
         ``{"sex": "Male", "relationship": "Wife"}``.
@@ -288,12 +291,14 @@ class DPMarginalSynthesizer(ModelRows):
         mechanism = f"{budget.name} noise on marginals{f', up to {reach} rows a person' if reach > 1 else ''}"
         if counts:
             # All that can be checked before the values are known, is: as if none were found.
-            self._code(table, keep, {name: [None] for name in counts})
+            domain, plan, _ = self._code(table, keep, {name: [None] for name in counts})
+            left_out = warn_out_of_reach(plan, self.marginals, domain)
             source = self._spend(names, f"{mechanism}, thresholds on values", delta=delta)
             found = find_values(source, counts, epsilon * share, delta * share, reach)
             domain, plan, codes = self._code(table, keep, found)
         else:
             domain, plan, codes = self._code(table, keep, {})
+            left_out = warn_out_of_reach(plan, self.marginals, domain)
         records: Records = CodedRecords(codes, domain.sizes)
         if large is not None:
             records = LargeRecords(large, domain, self.handle_unknown)
@@ -311,6 +316,8 @@ class DPMarginalSynthesizer(ModelRows):
         self.n_iter_ = len(fitted.losses)
         self._template = empty_table(table)
         self._calls = CallCounter()
+        measured = (marginal.clique for marginal in self.marginals_)
+        warn_not_chosen(plan, self.marginals, domain, measured, left_out)
         return self
 
     def _open(self, large: LargeTable, y: Any, groups: Any, reach: int) -> tuple[LargeTable, Any]:
