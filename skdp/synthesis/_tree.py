@@ -50,6 +50,9 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
     counts = measure_columns(table, plan, _ONE_WAY)
     scores = by_workload(score_marginals(table, list(weights), counts, _SCORES), weights)
     chosen = spanning_tree(list(scores), np.array(list(scores.values())), plan.fits if plan.zeros else None)
+    if not chosen:  # none fits beside what cannot occur
+        measure_columns(table, plan, table.budget.left)
+        return fit_measured(table, plan)
     costs = [float(plan.n_cells(pair)) for pair in chosen]
     for pair, share in zip(chosen, table.budget.best_shares(costs, 1 - _ONE_WAY - _SCORES), strict=True):
         table.measure(pair, share)
