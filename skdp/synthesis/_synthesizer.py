@@ -160,6 +160,10 @@ class DPMarginalSynthesizer(ModelRows):
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
     marginals get the other shares.
 
+    `transform` returns as many rows as X has, as scikit-learn asks for. That is how many records there are, if X is the
+    table of `fit`: so the promise for its rows is for replacing a person, ``guarantee_.to("replace")``, which is what
+    `skdp.privacy.privacy_statement` states. ``sample()`` returns the noisy number of rows, under `guarantee_`.
+
     Not covered: that an error shows an undeclared value; that the dtypes of the columns are those of X. In `transform`,
     the columns that are not redrawn are released as they are, and `score` depends on the rows that it is given.
 
