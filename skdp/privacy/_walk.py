@@ -158,6 +158,12 @@ class Walk:
                 f"{step} leaves other columns of each row as they are. These show who is there, so the promise about "
                 "the columns that it protects is for replacing their values."
             )
+        elif protects is True and guarantee.relation == "add_remove" and hasattr(estimator, "transform"):
+            guarantee = guarantee.to("replace")
+            self.notes.append(
+                f"{step} returns as many rows as it is given, which shows how many there are: so the promise about "
+                "them is for replacing a record. Its guarantee_ is the promise about what it has learnt."
+            )
         covers = [not guarantee.scope or name in guarantee.scope for name in own]
         if flow.exact and len(covers) == len(flow.columns):
             pairs = list(zip(flow.columns, covers, strict=True))

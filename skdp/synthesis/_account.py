@@ -7,6 +7,9 @@ from fractions import Fraction
 from skdp.privacy import largest_mu, zcdp_epsilon
 from skdp.synthesis._noise import GaussianBudget, LaplaceBudget, NoiseBudget
 
+_LARGEST_NOISE = 10**30
+"""The standard deviation of counts from which nothing can be learnt, and powers of which overflow soon."""
+
 
 def open_budget(
     epsilon: Fraction, delta: Fraction, max_rows_per_person: int, *, choices: bool
@@ -30,11 +33,25 @@ def open_budget(
     -------
     tuple of (NoiseBudget, Fraction or None)
         The budget, and the zero-concentrated loss, if delta > 0.
+
+    Raises
+    ------
+    ValueError
+        If the noise would be so large that the sums of its squares overflow.
     """
+    least = Fraction(max_rows_per_person, _LARGEST_NOISE)
+    if max(epsilon, delta) < least:
+        raise _too_small(least)
     if delta == 0:
         return LaplaceBudget(epsilon, max_rows_per_person), None
     mu_squared = 2 * largest_rho(epsilon, delta) if choices else Fraction(largest_mu(epsilon, delta)) ** 2
+    if mu_squared < least**2:
+        raise _too_small(least)
     return GaussianBudget(mu_squared, max_rows_per_person), mu_squared / 2
+
+
+def _too_small(least: Fraction) -> ValueError:
+    return ValueError(f"epsilon (or delta) is too small: with less than {float(least):g} there is nothing but noise")
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:

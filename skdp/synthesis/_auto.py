@@ -17,7 +17,7 @@ from skdp.synthesis._marginal import Groups, group
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._rare_values import group_rare_values
-from skdp.synthesis._scoring import by_workload, measure_columns, score_pairs
+from skdp.synthesis._scoring import by_workload, measure_columns, score_marginals
 
 # These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
 # worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent.
@@ -44,16 +44,17 @@ _MOST_TRIPLES = 50_000
 def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     """Measure the columns and those marginals that are worth their noise.
 
-    First each column is measured with a twentieth of the budget, and with a seventieth how far each pair is from the
-    independence of its two columns: what a model gains if it is told the pair. Scores are shrunk towards their mean as
-    far as their noise explains how they differ, and lowered by half a standard deviation of what remains. Then pairs
-    are taken, the most gain for its noise first, as long as the gain is more than the noise that it adds to all that
-    are measured, and the junction tree stays small enough. What is left of the budget is split among the columns and
-    the pairs such that the expected sum of the errors is least ([1]_, [2]_). Values that are too rare for the noise
-    are counted together in the pairs. Where no pair is worth its noise, all of the rest is spent on the columns.
+    First each column is measured with a twentieth of the budget, and with a seventieth how far each pair, and each
+    larger marginal of the workload, is from the independence of its columns: what a model gains if it is told the
+    marginal. Scores are shrunk towards their mean as far as their noise explains how they differ, and lowered by half a
+    standard deviation of what remains. Then marginals are taken, the most gain for its noise first, as long as the gain
+    is more than the noise that it adds to all that are measured, and the junction tree stays small enough. What is left
+    of the budget is split among the columns and the marginals such that the expected sum of the errors is least ([1]_,
+    [2]_). Values that are too rare for the noise are counted together in the marginals. Where none is worth its noise,
+    all of the rest is spent on the columns.
 
     If noise is small compared with the table, a quarter of the rest is kept for a second round, in which the scores are
-    the distances of pairs and of triples from the first model.
+    the distances of pairs, of triples and of larger marginals of the workload from the first model.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     """
     counts = measure_columns(table, plan, _ONE_WAY, equal=True)
     error = _relative_error(table, plan, counts)
-    weights = plan.candidates(2)
+    weights = plan.first_candidates()
     # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
     # twice the number of records.
     if not weights or error > 1 or table.budget.score_error(_SCORES, len(weights)) > counts[0].sum():
@@ -85,7 +86,8 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     refine = len(plan.sizes) > 2 and error < _SMALL_ERROR
     rest = (table.budget.left - _SCORES) * (1 - _REFINEMENT if refine else 1)
     groups = _rare_groups(table, plan, counts, rest)
-    gains = _trusted(score_pairs(table, list(weights), counts, _SCORES, groups), table, _SCORES)
+    scores = score_marginals(table, list(weights), counts, _SCORES, groups)
+    gains = _trusted_by_order(scores, list(weights), table)
     column_weight = _column_weight(error)
     costs = [column_weight * size for size in plan.sizes]
     chosen = _choose(table, plan, by_workload(gains, weights), groups, rest, costs, [])
@@ -106,7 +108,7 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     expected = zip(weights, guess_counts(fitted, weights), strict=True)
     guesses = [group(guess, _of(groups, clique)) for clique, guess in expected]
     scores = table.score(list(weights), guesses, share / 10, groups)
-    gains = by_workload(_trusted(scores, table, share / 10), weights)
+    gains = by_workload(_trusted(scores, table.budget.score_error(share / 10, scores.size)), weights)
     chosen = _choose(table, plan, gains, groups, table.budget.left, [], measured)
     if not chosen:  # the columns are never in vain
         measure_columns(table, plan, table.budget.left)
@@ -116,8 +118,8 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
 
 
 def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Clique]) -> dict[Clique, int]:
-    """List pairs that were not measured, and triples, those first that cost the model no further cells."""
-    pairs = {pair: weight for pair, weight in plan.candidates(2).items() if pair not in set(measured)}
+    """List what of the first candidates was not measured, and triples, those first that cost no further cells."""
+    pairs = {clique: weight for clique, weight in plan.first_candidates().items() if clique not in set(measured)}
     # Of very many triples, those that cost no cells are enough.
     listable = bool(plan.workload) or math.comb(len(plan.sizes), 3) <= _MOST_TRIPLES
     triples = plan.candidates(3) if listable else {}
@@ -128,7 +130,7 @@ def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Cliqu
         if triple in triples or not listable
     }
     others = sorted(set(triples) - inside, key=plan.n_cells)
-    listed = [*pairs, *sorted(inside), *others][:_MOST_CANDIDATES]
+    listed = list(dict.fromkeys([*pairs, *sorted(inside), *others]))[:_MOST_CANDIDATES]
     return {clique: pairs.get(clique) or triples.get(clique, 1) for clique in listed}
 
 
@@ -153,11 +155,22 @@ def _rare_groups(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.fl
     )
 
 
-def _trusted(noisy: NDArray[np.float64], table: PrivateTable, share: Fraction) -> NDArray[np.float64]:
+def _trusted(noisy: NDArray[np.float64], error: float) -> NDArray[np.float64]:
     """Shrink noisy scores towards their mean (empirical Bayes: of their variance, that of the noise is known)."""
-    error, variance = table.budget.score_error(share, noisy.size), float(noisy.var())
+    variance = float(noisy.var())
     kept = max(0.0, 1 - error**2 / variance) if variance > 0 else 0.0
     return noisy.mean() + (noisy - noisy.mean()) * kept - _CAUTION * error * math.sqrt(kept)
+
+
+def _trusted_by_order(
+    noisy: NDArray[np.float64], cliques: Sequence[Clique], table: PrivateTable
+) -> NDArray[np.float64]:
+    """Shrink the scores of pairs, of triples, …, each among themselves: further columns make all distances larger."""
+    error, orders = table.budget.score_error(_SCORES, noisy.size), np.array([len(clique) for clique in cliques])
+    gains = noisy.copy()
+    for order in set(orders.tolist()):
+        gains[orders == order] = _trusted(noisy[orders == order], error)
+    return gains
 
 
 def _choose(

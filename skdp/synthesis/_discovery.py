@@ -66,6 +66,7 @@ def discover_values(
     epsilon: Fraction | float,
     delta: Fraction | float,
     max_rows_per_person: int = 1,
+    most: int | None = None,
 ) -> list[Any]:
     """Publish the values of a column that occur often enough (partition selection, [1]_).
 
@@ -86,6 +87,8 @@ def discover_values(
         Failure probability, between 0 and 1, both excluded.
     max_rows_per_person : int, default=1
         The most rows that one person has; it is for the caller to see to it.
+    most : int, optional
+        The largest number of values to publish: those of the highest noisy counts.
 
     Returns
     -------
@@ -121,7 +124,11 @@ def discover_values(
     threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person)
     pairs = [(value, int(count)) for value, count in zip(values, counts, strict=True) if count]
     noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(pairs))
-    return [value for (value, count), shift in zip(pairs, noise, strict=True) if count + int(shift) >= threshold]
+    noisy = {place: count + int(shift) for place, ((_, count), shift) in enumerate(zip(pairs, noise, strict=True))}
+    published = [place for place, count in noisy.items() if count >= threshold]
+    if most is not None and len(published) > most:
+        published = sorted(sorted(published, key=lambda place: -noisy[place])[:most])
+    return [pairs[place][0] for place in published]
 
 
 def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1) -> int:
@@ -154,6 +161,9 @@ def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, m
 
     *Values that others have too.* Whether v is published is a function of its count plus z, so its probabilities differ
     by a factor of at most ``exp(m_v / b)``, and those of any set of such values by ``exp(k / b) = exp(epsilon)``.
+
+    The same holds of the count plus z itself, so that of the values above the threshold those of the highest noisy
+    counts may be chosen.
 
     *Values that are new.* The first table never publishes one. The second publishes none with probability Q = the
     product of F(t - 1 - m_v), whatever it does with the others. If p and p' are the probabilities of a set of outcomes

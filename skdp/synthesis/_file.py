@@ -20,6 +20,7 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._graphical_model import MOST_CELLS, GraphicalModel
 from skdp.synthesis._junction_tree import Clique, JunctionTree, Link
 from skdp.synthesis._marginal import Groups, Marginal
+from skdp.synthesis._open_columns import count_others
 from skdp.synthesis._packing import pack, pack_template, unpack, unpack_template
 
 _FORMAT, _VERSION = "skdp.DPMarginalSynthesizer", 1
@@ -153,6 +154,8 @@ def _read(kind: Any, file: ZipFile) -> Any:
         synthesizer.n_rows_ = _positive(header["n_rows"])
         synthesizer.n_rows_std_error_ = _positive(header["n_rows_std_error"])
         synthesizer.n_iter_ = _whole(header["n_iter"], 1, 1 << 32)
+        others = synthesizer._others
+        synthesizer.undiscovered_ = count_others(synthesizer.model_, domain, synthesizer.n_rows_, others)
     with _reading("marginals"):
         measured = enumerate(header["marginals"])
         synthesizer.marginals_ = [_read_marginal(file, place, about, domain.sizes) for place, about in measured]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from skdp.synthesis._auto import measure_auto
 from skdp.synthesis._fitted import FittedTable
 from skdp.synthesis._fixed import measure_cliques, measure_full, measure_independent
 from skdp.synthesis._graphical_model import MOST_CELLS
-from skdp.synthesis._junction_tree import Clique, JunctionTree
+from skdp.synthesis._junction_tree import Clique, JunctionTree, eliminate
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._queries import find_column, read_conditions
 from skdp.synthesis._tree import measure_tree
+from skdp.synthesis._workload import not_chosen, out_of_reach, warn_left_out
 
 METHODS: dict[str, Callable[[PrivateTable, Plan], FittedTable]] = {
     "auto": measure_auto,
@@ -28,6 +30,9 @@ METHODS: dict[str, Callable[[PrivateTable, Plan], FittedTable]] = {
     "full": measure_full,
 }
 """A function for each way of choosing marginals."""
+
+_MOST_TOGETHER = 4
+"""Times the most cells of a clique: what all cliques may have, as for `Plan.fits`."""
 
 
 def check_marginals(marginals: Any) -> None:
@@ -157,7 +162,53 @@ def first_cliques(plan: Plan, marginals: Any, domain: Domain) -> list[Clique]:
         return [*columns, *_read_cliques("marginals", marginals, domain)]
     if marginals == "full":
         return [*columns, tuple(range(len(plan.sizes)))]
-    return columns if marginals == "independent" else [*columns, *plan.candidates(2)]
+    if marginals == "independent":
+        return columns
+    return [*columns, *(plan.first_candidates() if marginals == "auto" else plan.candidates(2))]
+
+
+def warn_out_of_reach(plan: Plan, marginals: Any, domain: Domain) -> set[Clique]:
+    """Warn of marginals of the workload that are not going to be measured, whatever the data are.
+
+    Parameters
+    ----------
+    plan : Plan
+        The workload and the limits.
+    marginals : str or list of tuple
+        What the user asked for.
+    domain : Domain
+        The columns.
+
+    Returns
+    -------
+    set of tuple of int
+        These marginals.
+    """
+    asked = marginals if isinstance(marginals, str) else _read_cliques("marginals", marginals, domain)
+    reasons = out_of_reach(plan, asked)
+    warn_left_out(plan, domain.columns, reasons)
+    return set(reasons)
+
+
+def warn_not_chosen(plan: Plan, marginals: Any, domain: Domain, measured: Iterable[Clique], known: set[Clique]) -> None:
+    """Warn of marginals of the workload that were not measured.
+
+    Parameters
+    ----------
+    plan : Plan
+        The workload.
+    marginals : str or list of tuple
+        What the user asked for.
+    domain : Domain
+        The columns.
+    measured : iterable of tuple of int
+        What was measured.
+    known : set of tuple of int
+        What `warn_out_of_reach` has named.
+    """
+    reasons = out_of_reach(plan, marginals) if isinstance(marginals, str) else {}
+    reasons = not_chosen(plan, marginals, set(measured)) | reasons
+    warn_left_out(plan, domain.columns, {clique: why for clique, why in reasons.items() if clique not in known})
 
 
 def check_size_of_model(plan: Plan, marginals: Any, domain: Domain) -> None:
@@ -175,22 +226,82 @@ def check_size_of_model(plan: Plan, marginals: Any, domain: Domain) -> None:
     Raises
     ------
     ValueError
-        If the cliques that are asked for need more than 2**26 cells, with the number of cells and bytes; or if
-        structural zeros leave nothing that could occur.
+        If the cliques that are asked for need more than 2**26 cells, or four times as many together, with the number of
+        cells and bytes; or if structural zeros leave nothing that could occur, or have a clique above `max_cells`,
+        beside which no marginal that is chosen could be measured.
     """
-    cliques: list[Clique] = [clique for clique, _ in plan.zeros]
-    if not isinstance(marginals, str):
-        cliques += _read_cliques("marginals", marginals, domain)
-    elif marginals == "full":
-        cliques.append(tuple(range(len(plan.sizes))))
-    cells = plan.largest_clique(cliques)
+    cells, total = _needed_cells(plan, marginals, domain)
     if cells > MOST_CELLS:
         raise ValueError(
             f"the model of these marginals has a clique of {cells:,} cells ({8 * cells:,} bytes a table); at most "
             f"{MOST_CELLS:,} cells are computed. Ask for fewer columns together, or for coarser bins"
         )
+    if total > _MOST_TOGETHER * MOST_CELLS:
+        raise ValueError(
+            f"the model of these marginals has {total:,} cells ({8 * total:,} bytes a copy); at most "
+            f"{_MOST_TOGETHER * MOST_CELLS:,} are computed. Ask for fewer marginals, or for coarser bins"
+        )
+    chooses = isinstance(marginals, str) and marginals not in ("independent", "full")
+    if chooses and plan.zeros and cells > max(plan.max_cells, *plan.sizes):
+        raise ValueError(
+            f"structural_zeros take a clique of {cells:,} cells together; at most max_cells = {plan.max_cells:,} are "
+            "allowed. Leave out some, or set max_cells higher"
+        )
     if not _leaves_something(plan):
         raise ValueError("structural_zeros leave nothing that could occur")
+
+
+def largest_sizes(plan: Plan, marginals: Any, domain: Domain, columns: Collection[int]) -> int:
+    """Find how many values some columns may have, each the same number, for the model to be small enough.
+
+    Parameters
+    ----------
+    plan : Plan
+        Sizes and limits.
+    marginals : str or list of tuple
+        What the user asked for.
+    domain : Domain
+        The columns.
+    columns : collection of int
+        Those whose number of values is not known yet.
+
+    Returns
+    -------
+    int
+        At least 2.
+
+    Raises
+    ------
+    ValueError
+        If they cannot have 2.
+    """
+
+    def fits(size: int) -> bool:  # numpydoc ignore=GL08
+        sizes = tuple(size if column in columns else known for column, known in enumerate(plan.sizes))
+        cells, total = _needed_cells(replace(plan, sizes=sizes), marginals, domain)
+        return cells <= MOST_CELLS and total <= _MOST_TOGETHER * MOST_CELLS
+
+    least, most = 1, MOST_CELLS + 1
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle)
+    if least < 2:
+        raise ValueError(
+            f"the model of these marginals needs more than {MOST_CELLS:,} cells if discover= finds values. Ask for "
+            "fewer columns together, or for coarser bins"
+        )
+    return least
+
+
+def _needed_cells(plan: Plan, marginals: Any, domain: Domain) -> tuple[int, int]:
+    """Count the cells of the largest clique of what is certain to be modelled, and of all together."""
+    cliques: list[Clique] = [clique for clique, _ in plan.zeros]
+    if not isinstance(marginals, str):
+        cliques += _read_cliques("marginals", marginals, domain)
+    elif marginals == "full":
+        cliques.append(tuple(range(len(plan.sizes))))
+    cells = [plan.n_cells(clique) for clique in eliminate(plan.sizes, cliques)]
+    return max(cells), sum(cells)
 
 
 def _leaves_something(plan: Plan) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -11,14 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import domains_of_dtypes
-from skdp.coding import ColumnError, is_missing, kind_of
+from skdp.base._domain import level_of_the_caller
+from skdp.coding import ColumnError
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.randomness import ByteSource
 from skdp.synthesis._discovery import count_values, discover_values
+from skdp.synthesis._graphical_model import GraphicalModel
 
-OTHER = "other"
-"""Stands for values of text that are not found, in columns of text; elsewhere, missing does."""
+UNDISCOVERED = "<not discovered>"
+"""Stands for values of text that are not found; elsewhere, missing does. It is never found itself: a record that has it
+as a value counts as one of them."""
+
+_MUCH = 0.1
+"""The share of records without a found value from which a warning names the column."""
 
 Counts = dict[Any, tuple[list[Any], NDArray[np.int64]]]
 
@@ -104,15 +111,44 @@ def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool
     found: Counts = {}
     for name in names:
         try:
-            found[name] = count_values(_rows(table.columns[table.names.index(name)], keep))
+            values, numbers = count_values(_rows(table.columns[table.names.index(name)], keep))
         except ColumnError as error:
             raise ValueError(f"column {name!r} {error}; declare its domain") from None
+        kept = [place for place, value in enumerate(values) if value != UNDISCOVERED]
+        found[name] = [values[place] for place in kept], numbers[kept]
     return found
 
 
+def check_not_named(names: Iterable[Any], handle_unknown: Any, zeros: Any) -> None:
+    """Refuse parameters that name values of columns whose values are not known yet.
+
+    Parameters
+    ----------
+    names : iterable
+        The columns.
+    handle_unknown : str or mapping
+        What the user asked for.
+    zeros : iterable of mapping, or None
+        Combinations that cannot occur, as the user gave them.
+
+    Raises
+    ------
+    ValueError
+        If one names a column.
+    """
+    combinations = zeros if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping) else ()
+    given = [("handle_unknown", handle_unknown), *(("structural_zeros", combination) for combination in combinations)]
+    for name in names:
+        for parameter, mapping in given:
+            if isinstance(mapping, Mapping) and name in mapping:
+                raise ValueError(
+                    f"{parameter} names a value of column {name!r}, whose values discover= is to find; declare them"
+                )
+
+
 def find_values(
-    source: ByteSource, counts: Counts, epsilon: Fraction, delta: Fraction, max_rows_per_person: int
-) -> dict[Any, list[Any]]:
+    source: ByteSource, counts: Counts, epsilon: Fraction, delta: Fraction, max_rows_per_person: int, most: int
+) -> tuple[dict[Any, list[Any]], set[Any]]:
     """Publish the values that enough persons have, and one that stands for all others.
 
     Parameters
@@ -125,24 +161,91 @@ def find_values(
         What all columns together may cost; each gets the same share.
     max_rows_per_person : int
         How many rows may come or go with a person.
+    most : int
+        How many values a column may have, the one for others included.
 
     Returns
     -------
-    dict of name to list
-        The values of each column: those that are found, and last the one for others, ``"other"`` in columns of text
+    found : dict of name to list
+        The values of each column: those that are found, and last the one for others, `UNDISCOVERED` in columns of text
         and missing elsewhere.
+    mixed : set of names
+        The columns in which missing is frequent itself, and stands for others too.
     """
     n = len(counts)
-    found = {}
+    found: dict[Any, list[Any]] = {}
+    mixed: set[Any] = set()
     for name, (values, numbers) in counts.items():
         published = discover_values(
-            source, values, numbers, epsilon=epsilon / n, delta=delta / n, max_rows_per_person=max_rows_per_person
+            source,
+            values,
+            numbers,
+            epsilon=epsilon / n,
+            delta=delta / n,
+            max_rows_per_person=max_rows_per_person,
+            most=most - 1,
         )
-        known = [value for value in published if not is_missing(value)]
-        text = bool(known) and kind_of(known[0]) == "string"
-        other = OTHER if text else None
-        found[name] = [*(value for value in known if value != other), other]
-    return found
+        text = any(isinstance(value, str) for value in published)
+        if not text and None in published:
+            published.remove(None)
+            mixed.add(name)
+        found[name] = [*published, UNDISCOVERED if text else None]
+    return found, mixed
+
+
+def count_others(model: GraphicalModel, domain: Domain, total: float, others: Mapping[Any, Any]) -> dict[Any, float]:
+    """Estimate how many records have a value that was not found.
+
+    Parameters
+    ----------
+    model : GraphicalModel
+        The fitted model.
+    domain : Domain
+        The columns.
+    total : float
+        The estimated number of records.
+    others : mapping of column name to value
+        What stands for such values, in the columns that have it.
+
+    Returns
+    -------
+    dict of column name to float
+        Post-processing of the model.
+    """
+    return {
+        name: total * float(model.marginal((domain.columns.index(name),))[domain[name].values.index(other)])
+        for name, other in others.items()
+    }
+
+
+def warn_undiscovered(domain: Domain, counts: Mapping[Any, float], total: float, mixed: Collection[Any]) -> None:
+    """Warn of columns of which no value was found, or which lost many.
+
+    Parameters
+    ----------
+    domain : Domain
+        The columns.
+    counts : mapping of column name to float
+        What `count_others` gave.
+    total : float
+        The estimated number of records.
+    mixed : collection of column names
+        Where missing values, of which there are many, cannot be separated from these.
+
+    Warns
+    -----
+    UserWarning
+        A single one, that names the columns.
+    """
+    lines = []
+    for name, count in counts.items():
+        if len(domain[name]) == 1 and name not in mixed:
+            lines.append(f"column {name!r}: no value is frequent enough, so all are missing in what is drawn")
+        elif count > _MUCH * total and name not in mixed:
+            lines.append(f"column {name!r}: about {round(100 * count / total)} % of the records have no value found")
+    if lines:
+        advice = "; declare what is publicly known, or spend more (epsilon, delta, discover)"
+        warnings.warn("discover= has left values out. " + "; ".join(lines) + advice, stacklevel=level_of_the_caller())
 
 
 def _rows(column: Any, keep: NDArray[np.bool_]) -> Any:

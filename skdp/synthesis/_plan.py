@@ -107,3 +107,15 @@ class Plan:  # numpydoc ignore=PR02
         workload = self.workload or [tuple(columns)]
         found = Counter(subset for wanted in workload for subset in itertools.combinations(wanted, order))
         return {clique: weight for clique, weight in found.items() if self.n_cells(clique) <= self.max_cells}
+
+    def first_candidates(self) -> dict[Clique, int]:
+        """List the pairs that matter, and the larger marginals of the workload: these may show in none of their pairs.
+
+        Returns
+        -------
+        dict of tuple of int to int
+            As of `candidates`.
+        """
+        larger = [clique for clique in self.workload if len(clique) > 2 and self.n_cells(clique) <= self.max_cells]
+        wanted = [frozenset(clique) for clique in self.workload]
+        return self.candidates(2) | {clique: sum(map(frozenset(clique).issubset, wanted)) for clique in larger}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -94,7 +94,7 @@ class PrivateTable:
         return self.marginals[-1]
 
     def score(
-        self, cliques: Sequence[Clique], guesses: Sequence[NDArray[np.float64]], share: Fraction, groups: Groups
+        self, cliques: Sequence[Clique], guesses: Iterable[NDArray[np.float64]], share: Fraction, groups: Groups
     ) -> NDArray[np.float64]:
         """Measure how far guesses of some marginals are off, in records.
 
@@ -104,8 +104,8 @@ class PrivateTable:
         ----------
         cliques : sequence of tuple of int
             The columns of each candidate.
-        guesses : sequence of ndarray
-            Of the counts, by groups of values.
+        guesses : iterable of ndarray
+            Of the counts, by groups of values; taken one at a time.
         share : Fraction
             What all scores together may cost.
         groups : tuple of (ndarray of int or None)
@@ -159,7 +159,7 @@ class PrivateTable:
         return place
 
     def _distances(
-        self, cliques: Sequence[Clique], guesses: Sequence[NDArray[np.float64]], groups: Groups
+        self, cliques: Sequence[Clique], guesses: Iterable[NDArray[np.float64]], groups: Groups
     ) -> NDArray[np.int64]:
         counted = zip(cliques, self._records.count(cliques), guesses, strict=True)
         return np.array(

@@ -143,9 +143,9 @@ class ModelRows(TransformerMixin, ModelAnswers):
         Returns
         -------
         same kind as X
-            Without `redraw`, as many synthetic rows as X has: they have nothing to do with the rows of X, nor with a
-            target beside them. With it, the rows of X, in which those columns are drawn from the model given the others
-            of the row; these others are released as they are.
+            Without `redraw`, as many synthetic rows as X has, as scikit-learn asks for: they have nothing to do with
+            the rows of X, nor with a target beside them, and a new index. With it, the rows of X, in which those
+            columns are drawn from the model given the others of the row; these others are released as they are.
 
         Raises
         ------
@@ -153,6 +153,12 @@ class ModelRows(TransformerMixin, ModelAnswers):
             Before `fit`.
         TypeError, ValueError
             If X has other columns, or undeclared values that are not handled.
+
+        Notes
+        -----
+        **Privacy.** How many rows are returned shows how many X has: adding or removing a person is not hidden if X is
+        the table of `fit`. What is promised for these rows is for replacing a person: ``guarantee_.to("replace")``,
+        with twice the epsilon. `sample` without a number returns the noisy number of rows and keeps `guarantee_`.
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
@@ -163,7 +169,7 @@ class ModelRows(TransformerMixin, ModelAnswers):
         domain = self.domain_.select(features)
         if drawn is None:
             rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])
-            return as_asked(self, table.rebuild(decode(table, domain, rows, rng), features))
+            return as_asked(self, assemble(table, decode(table, domain, rows, rng), features))
         columns = list(table.columns)
         for place, code in zip(drawn, self._redraw(table, domain, drawn, rng), strict=True):
             name = features[place]

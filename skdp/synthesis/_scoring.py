@@ -1,9 +1,10 @@
-"""How much a model gains by being told a pair: the same for every way of choosing pairs."""
+"""How much a model gains by being told a marginal: the same for every way of choosing marginals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,21 +45,21 @@ def measure_columns(
     return [one_way_counts(column, size, table.marginals, total) for column, size in enumerate(plan.sizes)]
 
 
-def score_pairs(
+def score_marginals(
     table: PrivateTable,
-    pairs: Sequence[Clique],
+    cliques: Sequence[Clique],
     counts: Sequence[NDArray[np.float64]],
     share: Fraction,
     groups: Groups | None = None,
 ) -> NDArray[np.float64]:
-    """Measure how many records are misplaced, counted twice, where the columns of a pair are taken as independent.
+    """Measure how many records are misplaced, counted twice, where the columns of a marginal are taken as independent.
 
     Parameters
     ----------
     table : PrivateTable
         The table.
-    pairs : sequence of tuple of int
-        The candidates.
+    cliques : sequence of tuple of int
+        The candidates, of two columns or more.
     counts : sequence of ndarray
         Estimates of each column's counts.
     share : Fraction
@@ -68,14 +69,17 @@ def score_pairs(
 
     Returns
     -------
-    ndarray of float64, shape (n_pairs,)
+    ndarray of float64, shape (n_cliques,)
         The L1 distances with noise.
     """
     groups = groups or (None,) * len(counts)
     total = max(1.0, float(counts[0].sum()))
     rough = [group(count, (members,)) for count, members in zip(counts, groups, strict=True)]
-    guesses = [np.outer(rough[first], rough[second]) / total for first, second in pairs]
-    return table.score(pairs, guesses, share, groups)
+    guesses = (
+        reduce(lambda guess, count: np.multiply.outer(guess, count) / total, (rough[column] for column in clique))
+        for clique in cliques
+    )
+    return table.score(cliques, guesses, share, groups)
 
 
 def by_workload(gains: NDArray[np.float64], weights: Mapping[Clique, int]) -> dict[Clique, float]:

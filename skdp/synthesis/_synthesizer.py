@@ -22,15 +22,27 @@ from skdp.privacy import PrivacyLedger, check_delta
 from skdp.synthesis._account import open_budget
 from skdp.synthesis._contribution import bound_contribution, limit_persons
 from skdp.synthesis._file import read_synthesizer, write_synthesizer
+from skdp.synthesis._graphical_model import MOST_CELLS
 from skdp.synthesis._methods import (
     check_marginals,
     check_size_of_model,
     first_cliques,
+    largest_sizes,
     measure,
     read_workload,
     read_zeros,
+    warn_not_chosen,
+    warn_out_of_reach,
 )
-from skdp.synthesis._open_columns import check_share, count_open_columns, find_values, undeclared
+from skdp.synthesis._open_columns import (
+    check_not_named,
+    check_share,
+    count_open_columns,
+    count_others,
+    find_values,
+    undeclared,
+    warn_undiscovered,
+)
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._reading import check_policy, read_codes, read_declared, with_target
@@ -66,7 +78,8 @@ class DPMarginalSynthesizer(ModelRows):
         wrong; slow. ``"full"``: all combinations of values. Or a list of tuples of column names, all with the same
         noise.
     workload : list of tuple of column names, optional
-        The marginals that matter; by default all pairs.
+        The marginals that matter; by default all pairs. ``"auto"`` and ``"adaptive"`` choose among them and what is
+        within them, ``"tree"`` among their pairs. A warning names those that are not measured, and why.
     structural_zeros : list of mapping of column name to values, optional
         What cannot occur, as is publicly known: each mapping a combination, such as
         ``{"sex": "Male", "relationship": "Wife"}``.
@@ -79,9 +92,11 @@ class DPMarginalSynthesizer(ModelRows):
         her rows. If `fit` is told who is who (``groups``), further rows are left out; otherwise it is taken on trust.
     discover : float, optional
         The share of epsilon and delta with which values of columns that are not declared are found: those that enough
-        persons have, by noisy counts above a threshold. The others become ``"other"`` in columns of text, missing
-        elsewhere. By default an undeclared column is an error. For text and other columns of few values; numbers are
-        better declared as an `Interval`. It needs delta > 0.
+        persons have, by noisy counts above a threshold. In columns of text the others become one more value,
+        ``"<not discovered>"``, which is never taken for a value of the data; elsewhere they become missing, as which
+        missing values count too. `undiscovered_` says how many records that is, and a warning names the columns of
+        which it is much. By default an undeclared column is an error. For text and other columns of few values; numbers
+        are better declared as an `Interval`. It needs delta > 0.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         What is done with a value that is not declared. ``"clip"`` puts a number beyond the ends of an `Interval` into
         its first or last bin. ``"ignore"`` leaves the record out. A mapping names for a column the declared value that
@@ -114,6 +129,9 @@ class DPMarginalSynthesizer(ModelRows):
         The estimated number of records, from the noisy counts.
     n_rows_std_error_ : float
         Its standard deviation.
+    undiscovered_ : dict of column name to float
+        For each column whose values were found by `discover`, the estimated number of records whose value is not among
+        them; elsewhere than in columns of text, missing values are among these. From the noisy counts.
     n_iter_ : int
         How many models the last fit went through, by scaling and by descent, the first one included.
     n_features_in_ : int
@@ -141,6 +159,10 @@ class DPMarginalSynthesizer(ModelRows):
 
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
     marginals get the other shares.
+
+    `transform` returns as many rows as X has, as scikit-learn asks for. That is how many records there are, if X is the
+    table of `fit`: so the promise for its rows is for replacing a person, ``guarantee_.to("replace")``, which is what
+    `skdp.privacy.privacy_statement` states. ``sample()`` returns the noisy number of rows, under `guarantee_`.
 
     Not covered: that an error shows an undeclared value; that the dtypes of the columns are those of X. In `transform`,
     the columns that are not redrawn are released as they are, and `score` depends on the rows that it is given.
@@ -288,13 +310,18 @@ class DPMarginalSynthesizer(ModelRows):
         budget, rho = open_budget(epsilon * (1 - share), delta * (1 - share), reach, choices=choices)
         mechanism = f"{budget.name} noise on marginals{f', up to {reach} rows a person' if reach > 1 else ''}"
         if counts:
-            # All that can be checked before the values are known, is: as if none were found.
-            self._code(table, keep, {name: [None] for name in counts})
+            # All that can be checked before the values are known, is: as if none were found, and the most that fit.
+            check_not_named(counts, self.handle_unknown, self.structural_zeros)
+            domain, plan, _ = self._code(table, keep, {name: [None] for name in counts})
+            left_out = warn_out_of_reach(plan, self.marginals, domain)
+            most = largest_sizes(plan, self.marginals, domain, {names.index(name) for name in counts})
             source = self._spend(names, f"{mechanism}, thresholds on values", delta=delta)
-            found = find_values(source, counts, epsilon * share, delta * share, reach)
+            found, mixed = find_values(source, counts, epsilon * share, delta * share, reach, most)
             domain, plan, codes = self._code(table, keep, found)
         else:
+            mixed = set()
             domain, plan, codes = self._code(table, keep, {})
+            left_out = warn_out_of_reach(plan, self.marginals, domain)
         records: Records = CodedRecords(codes, domain.sizes)
         if large is not None:
             records = LargeRecords(large, domain, self.handle_unknown)
@@ -309,9 +336,13 @@ class DPMarginalSynthesizer(ModelRows):
         self.marginals_ = private.marginals
         self.model_ = fitted.model
         self.n_rows_, self.n_rows_std_error_ = fitted.total, fitted.std_error
+        self.undiscovered_ = count_others(fitted.model, domain, fitted.total, self._others)
         self.n_iter_ = len(fitted.losses)
         self._template = empty_table(table)
         self._calls = CallCounter()
+        measured = (marginal.clique for marginal in self.marginals_)
+        warn_not_chosen(plan, self.marginals, domain, measured, left_out)
+        warn_undiscovered(domain, self.undiscovered_, self.n_rows_, mixed)
         return self
 
     def _open(self, large: LargeTable, y: Any, groups: Any, reach: int) -> tuple[LargeTable, Any]:
@@ -341,7 +372,7 @@ class DPMarginalSynthesizer(ModelRows):
         return Plan(
             domain.sizes,
             tuple(is_ordered(domain[name]) for name in domain.columns),
-            check_size(self.max_cells, name="max_cells"),
+            min(check_size(self.max_cells, name="max_cells"), MOST_CELLS),
             read_workload(self.workload, domain),
             check_size(self.max_iter, name="max_iter", least=1),
             read_zeros(self.structural_zeros, domain),

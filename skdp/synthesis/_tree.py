@@ -13,7 +13,7 @@ from skdp.synthesis._fitted import FittedTable, fit_measured
 from skdp.synthesis._junction_tree import Clique
 from skdp.synthesis._plan import Plan
 from skdp.synthesis._private_table import PrivateTable
-from skdp.synthesis._scoring import by_workload, measure_columns, score_pairs
+from skdp.synthesis._scoring import by_workload, measure_columns, score_marginals
 
 _ONE_WAY = Fraction(1, 5)
 _SCORES = Fraction(1, 10)
@@ -48,8 +48,11 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
         measure_columns(table, plan, Fraction(1))
         return fit_measured(table, plan)
     counts = measure_columns(table, plan, _ONE_WAY)
-    scores = by_workload(score_pairs(table, list(weights), counts, _SCORES), weights)
+    scores = by_workload(score_marginals(table, list(weights), counts, _SCORES), weights)
     chosen = spanning_tree(list(scores), np.array(list(scores.values())), plan.fits if plan.zeros else None)
+    if not chosen:  # none fits beside what cannot occur
+        measure_columns(table, plan, table.budget.left)
+        return fit_measured(table, plan)
     costs = [float(plan.n_cells(pair)) for pair in chosen]
     for pair, share in zip(chosen, table.budget.best_shares(costs, 1 - _ONE_WAY - _SCORES), strict=True):
         table.measure(pair, share)

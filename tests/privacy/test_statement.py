@@ -734,8 +734,11 @@ def encoded_model():
 def test_a_synthesizer_protects_whole_rows():
     statement = privacy_statement(synthesizer(target=False).fit(TABLE))
     assert said(statement) == {name: [ROWS] for name in TABLE}
-    assert (statement.total.epsilon, statement.total.relation, statement.total.trust) == (1, "add_remove", "central")
-    assert statement.notes == (
+    # There are as many rows as the table has, so who is there is no secret in them: it would have to be n with noise.
+    assert (statement.total.epsilon, statement.total.relation, statement.total.trust) == (2, "replace", "central")
+    assert "as many rows as it is given" in statement.notes[0]
+    assert "guarantee_" in statement.notes[0]
+    assert statement.notes[1:] == (
         "Each further fit costs as much again; further rows that are made from what it learnt are free.",
     )
 

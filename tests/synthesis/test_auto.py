@@ -141,7 +141,7 @@ def test_scores_are_shrunk_by_as_much_as_noise_explains():
     table = private_table([], SIZES, make_budget("gaussian", 1))
     noise = np.random.default_rng(0).normal(size=1000)
     error = table.budget.score_error(Fraction(1), 1000)
-    np.testing.assert_allclose(_auto._trusted(0.5 * error * noise, table, Fraction(1)), 0.5 * error * noise.mean())
-    signal = _auto._trusted(100 * error * noise, table, Fraction(1))
+    np.testing.assert_allclose(_auto._trusted(0.5 * error * noise, error), 0.5 * error * noise.mean())
+    signal = _auto._trusted(100 * error * noise, error)
     np.testing.assert_allclose(signal, 100 * error * noise, atol=0.6 * error)
     assert (signal < 100 * error * noise).mean() > 0.95

@@ -78,7 +78,7 @@ def same(one, other):
 
 
 def test_a_file_gives_all_answers(tmp_path):
-    before = fitted(marginals=[("sex", "age"), ("age", "job")], workload=[("sex", "job")])
+    before = fitted(marginals=[("sex", "age"), ("age", "job")], workload=[("sex", "age")])
     before.save(tmp_path / "people.zip")
     after = DPMarginalSynthesizer.load(tmp_path / "people.zip")
     assert after.domain_ == before.domain_ == after.domain
@@ -146,7 +146,7 @@ def test_a_loaded_one_can_be_cloned_and_fitted_again():
 
 def test_parameters_keep_their_types():
     zeros = [{"sex": "M", "job": ["cook", None]}, {"sex": "F", "age": (90, None)}]
-    before = fitted(structural_zeros=zeros, workload=[("sex", "job")], marginals=[("sex",), ("age", "job")])
+    before = fitted(structural_zeros=zeros, workload=[("age", "job")], marginals=[("sex",), ("age", "job")])
     assert repr(loaded(before).structural_zeros) == repr(zeros)
     assert loaded(before).marginals == [("sex",), ("age", "job")]
     exact = DPMarginalSynthesizer(Fraction(1, 3), domain=DOMAIN).fit(pd.DataFrame(DATA))
@@ -244,7 +244,7 @@ def test_rare_values_that_were_counted_together():
 def test_values_that_were_found():
     table = pd.DataFrame({"job": ["clerk"] * 400 + ["cook"] * 300 + ["secret"], "day": [1, 2, None] * 233 + [1, 2]})
     before = fitted(table, domain=None, delta=1e-3, discover=0.2)
-    assert before.domain_["job"].values == ("clerk", "cook", "other")
+    assert before.domain_["job"].values == ("clerk", "cook", "<not discovered>")
     file = saved(before)
     assert not any(b"secret" in content for content in parts_of(file).values())
     after = DPMarginalSynthesizer.load(file)

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp import DPMarginalSynthesizer, Interval
+from skdp.privacy import privacy_statement
 from skdp.testing._tools import counted_draws
 
 FALSE_ALARM = 1e-6
@@ -113,6 +114,25 @@ class TestWholeRows:
         assert made.dtypes.equals(TABLE.dtypes)
         # None is a copy: the wages are drawn anew.
         assert not set(made["wage"]) & set(TABLE["wage"])
+
+    @pytest.mark.parametrize("library", ["default", "pandas"])
+    def test_no_labels_of_the_rows(self, library):
+        """They were those of X: names of persons, say."""
+        for made in (
+            fitted().set_output(transform=library).transform(TABLE),
+            fitted().set_output(transform=library).fit_transform(TABLE),
+        ):
+            pd.testing.assert_index_equal(made.index, pd.RangeIndex(N))
+
+    def test_the_promise_is_for_replacing_a_record(self):
+        """A table with a row more gives a row more, which distinguishes these neighbours with certainty."""
+        made = [len(fitted(TABLE.iloc[:n]).transform(TABLE.iloc[:n])) for n in (500, 501)]
+        assert made == [500, 501]
+        synthesizer = fitted()
+        total = privacy_statement(synthesizer).total
+        assert (total.epsilon, total.relation) == (20, "replace")
+        assert (synthesizer.guarantee_.epsilon, synthesizer.guarantee_.relation) == (10, "add_remove")
+        assert total.epsilon == synthesizer.guarantee_.to("replace").epsilon
 
     def test_they_have_nothing_to_do_with_the_rows(self):
         first = fitted().transform(TABLE.iloc[:100])

@@ -1,0 +1,132 @@
+"""Columns whose values are found privately: what stands for the values that are not found, and what is reported."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdp import DPMarginalSynthesizer, PrivacyLedger
+from skdp.synthesis import _methods, _open_columns
+from skdp.synthesis._open_columns import UNDISCOVERED
+
+JOBS = ["clerk"] * 500 + ["other"] * 300 + [None] * 200 + [f"rare {row}" for row in range(100)]
+TABLE = pd.DataFrame({"job": pd.Series(JOBS, dtype=object), "sex": ["F", "M"] * 550})
+DOMAIN = {"sex": ["F", "M"]}
+
+
+def fitted(table=TABLE, **parameters):
+    given = {"epsilon": 20.0, "delta": 1e-6, "domain": DOMAIN, "discover": 0.3, "random_state": 0}
+    return DPMarginalSynthesizer(**given | parameters).fit(table)
+
+
+def test_what_is_not_found_has_a_label_of_its_own():
+    synthesizer = fitted()
+    assert synthesizer.domain_["job"].values == ("clerk", "other", None, UNDISCOVERED)
+    counts = synthesizer.marginal(["job"])["count"]
+    np.testing.assert_allclose(counts, [500, 300, 200, 100], atol=10)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_the_label_is_never_found_in_the_data(make):
+    """It does not depend on the data; whoever has it as a value is among those that are not found."""
+    table = make({"job": ["clerk"] * 500 + [UNDISCOVERED] * 500})
+    with pytest.warns(UserWarning, match="50 %"):
+        synthesizer = fitted(table, domain=None)
+    assert synthesizer.domain_["job"].values == ("clerk", UNDISCOVERED)
+    assert synthesizer.undiscovered_["job"] == pytest.approx(500, abs=20)
+
+
+def test_the_number_of_records_of_values_that_were_not_found_is_reported():
+    synthesizer = fitted()
+    assert synthesizer.undiscovered_ == {"job": pytest.approx(100, abs=10)}
+    # From noisy counts: it is what the model says of the label.
+    assert synthesizer.undiscovered_["job"] == pytest.approx(synthesizer.count({"job": [UNDISCOVERED]}))
+    file = io.BytesIO()
+    synthesizer.save(file)
+    assert DPMarginalSynthesizer.load(file).undiscovered_ == pytest.approx(synthesizer.undiscovered_)
+    assert fitted(TABLE[["sex"]], discover=None).undiscovered_ == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([f"rare {row}" for row in range(1000)], r"(?s)'job': no value.*missing"),
+        (list(range(1000)), r"(?s)'job': no value.*missing"),
+        (["clerk"] * 300 + [f"rare {row}" for row in range(700)], r"'job': about 70 %"),
+    ],
+)
+def test_a_column_that_is_emptied_is_named_in_a_warning(values, message):
+    table = pd.DataFrame({"job": values})
+    ledger = PrivacyLedger(epsilon=100, delta=1e-3)
+    with pytest.warns(UserWarning, match=message) as caught:
+        synthesizer = fitted(table, domain=None, ledger=ledger)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert len(synthesizer.sample(10)) == 10
+    assert "rare" not in str(caught[0].message)
+
+
+COLUMNS = {
+    "text": ["a", "b"],
+    "numbers": [1, 2],
+    "reals": [0.5, 2.5],
+    "truths": [True, False],
+    "days": [date(2020, 1, 1), date(2021, 1, 1)],
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda columns: pl.DataFrame(columns).to_arrow()])
+def test_columns_of_all_kinds(kind, missing, make):
+    values = (COLUMNS[kind] + [None] * missing) * 400
+    synthesizer = fitted(make({"x": values, "sex": ["F", "M"] * (len(values) // 2)}))
+    others = [UNDISCOVERED] if kind == "text" else []
+    expected = sorted(COLUMNS[kind]) + ([None] if missing or not others else []) + others
+    assert list(synthesizer.domain_["x"].values) == expected
+    assert len(synthesizer.sample(20)) == 20
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"handle_unknown": {"job": None}},
+        {"handle_unknown": {"job": UNDISCOVERED}},
+        {"structural_zeros": [{"job": [None], "sex": "F"}]},
+    ],
+)
+def test_what_names_values_of_such_a_column_is_refused_before_the_charge(parameters):
+    """`{"job": None}` was accepted, charged, and refused when text had been found."""
+    ledger = PrivacyLedger(epsilon=100, delta=1e-3)
+    with pytest.raises(ValueError, match=r"'job'.*discover"):
+        fitted(ledger=ledger, **parameters)
+    assert ledger.spent.epsilon == 0
+
+
+def test_more_values_than_the_model_holds_do_not_lose_what_was_paid_for(monkeypatch):
+    """Those with the highest noisy counts are kept: the model was refused when all had been found and charged."""
+    monkeypatch.setattr(_methods, "MOST_CELLS", 8)
+    values = [f"v{place}" for place in range(9) for _ in range(100 + 40 * place)]
+    table = pd.DataFrame({"job": values, "sex": ["F", "M"] * (len(values) // 2)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # most records are among the others
+        synthesizer = fitted(table, marginals="full")
+    assert synthesizer.domain_["job"].values == ("v6", "v7", "v8", UNDISCOVERED)
+    ledger = PrivacyLedger(epsilon=100, delta=1e-3)
+    with pytest.raises(ValueError, match="cells"):
+        fitted(table.assign(age=1), domain=DOMAIN | {"age": [1, 2, 3]}, marginals="full", ledger=ledger)
+    assert ledger.spent.epsilon == 0
+
+
+def test_the_report_follows_from_the_noisy_model_alone(monkeypatch):
+    synthesizer = fitted()
+    twin = DPMarginalSynthesizer()
+    twin.model_, twin.domain_, twin.n_rows_ = synthesizer.model_, synthesizer.domain_, synthesizer.n_rows_
+    others = {"job": UNDISCOVERED}
+    assert _open_columns.count_others(twin.model_, twin.domain_, twin.n_rows_, others) == synthesizer.undiscovered_
