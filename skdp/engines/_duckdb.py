@@ -120,6 +120,25 @@ def _name(column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
+def bytewise(frame: Any, column: str) -> str:
+    """Write a column so that its text is compared byte by byte, whatever its collation or that of the connection.
+
+    Parameters
+    ----------
+    frame : DuckDBPyRelation
+        The table.
+    column : str
+        The name of the column.
+
+    Returns
+    -------
+    str
+        An expression in SQL.
+    """
+    kind = dict(zip(frame.columns, frame.types, strict=True))[column]
+    return f'{_name(column)} COLLATE "C"' if kind.id == "varchar" else _name(column)
+
+
 def _text(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
@@ -158,8 +177,8 @@ def tally(frame: Any, transformer: Any) -> Any:
     counter = Counter(transformer)
     groups = group_columns(transformer)
     for columns in groups:
-        names = ", ".join(map(_name, columns))
-        table = frame.aggregate(f"{names}, count(*)", names).to_arrow_table()
+        keys = ", ".join(bytewise(frame, name) for name in columns)
+        table = frame.aggregate(f"{keys}, count(*)", keys).to_arrow_table().rename_columns([*columns, "count"])
         counts = table.column(len(columns)).to_numpy().astype(np.int64)
         counter.add_groups(table.select(range(len(columns))), counts)
     if not groups:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._duckdb import _name, _project, sample_of
+from skdp.engines._duckdb import _name, _project, bytewise, sample_of
 from skdp.engines._engine import import_extra
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
@@ -39,7 +39,7 @@ class DuckDBTable(LargeTable):
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         values = ", ".join(map(_name, self._frame.columns))
         view = f"skdp_{token_hex(8)}"
-        ranks = f"row_number() OVER (PARTITION BY {_name(person)} ORDER BY hash({values}, {seed}))"
+        ranks = f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY hash({values}, {seed}))"
         return type(self)(self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}"))
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skdp.engines._engine import import_extra
 from skdp.engines._large import add_up_batches
-from skdp.engines._spark import _name
+from skdp.engines._spark import _name, bytewise
 from skdp.frames import LargeTable, Summary
 
 pyarrow = import_extra("pyarrow", "spark")
@@ -44,7 +44,7 @@ class SparkTable(LargeTable):
         names = list(map(_name, self._frame.columns))
         missing = [functions.col(name).isNull() for name in names]  # the hash leaves out what is missing
         order = functions.xxhash64(functions.lit(seed), *names, *missing)
-        rank = functions.row_number().over(window.Window.partitionBy(_name(person)).orderBy(order))
+        rank = functions.row_number().over(window.Window.partitionBy(bytewise(self._frame, person)).orderBy(order))
         column = f"skdp_{token_hex(8)}"
         ranked = self._frame.withColumn(column, rank)
         return type(self)(ranked.where(functions.col(column) <= most).drop(column))

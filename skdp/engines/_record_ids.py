@@ -82,7 +82,19 @@ def _count(frame: Any, record_id: str) -> tuple[int, int, int]:
 
 
 def _queryable(frame: Any, record_id: str) -> Any:
-    """Hand the ids of a pyarrow Dataset to DuckDB; nothing else of it, as DuckDB takes a and A for one column."""
+    """Return what counts ids by their bytes: the databases have collations; a Dataset is counted by DuckDB.
+
+    Nothing but the ids goes to DuckDB, which takes a and A for one column.
+    """
+    library = type(frame).__module__.partition(".")[0]
+    if library in ("duckdb", "_duckdb"):
+        from skdp.engines._duckdb import _name, bytewise
+
+        return frame.project(f"{bytewise(frame, record_id)} AS {_name(record_id)}")
+    if library == "pyspark":
+        from skdp.engines._spark import bytewise as bytes_of
+
+        return frame.select(bytes_of(frame, record_id).alias(record_id))
     if not type(frame).__module__.startswith("pyarrow"):
         return frame
     pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")

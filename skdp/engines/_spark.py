@@ -18,6 +18,7 @@ from skdp.engines._release import Plan, Release
 
 pyarrow = import_extra("pyarrow", "spark")
 sql = import_extra("pyspark.sql", "spark")
+functions = import_extra("pyspark.sql.functions", "spark")
 
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 """Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports takes them as unsigned again."""
@@ -125,6 +126,29 @@ def _name(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
+def bytewise(frame: Any, column: str) -> Any:
+    """Write a column so that its text is compared byte by byte: Spark 4 has collations.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        The table.
+    column : str
+        The name of the column.
+
+    Returns
+    -------
+    pyspark.sql.Column
+        Text as its bytes; all else as it is.
+    """
+    found = functions.col(_name(column))
+    return found.cast("binary") if _is_text(frame.schema[column].dataType) else found
+
+
+def _is_text(kind: Any) -> bool:
+    return kind.typeName().startswith(("string", "char", "varchar"))
+
+
 def _arrow_schema(schema: Any) -> Any:
     """Give Spark types that it knows."""
     fields = []
@@ -193,9 +217,15 @@ def tally(frame: Any, transformer: Any) -> Any:
     counter = Counter(transformer)
     groups = group_columns(transformer)
     for columns in groups:
-        table = frame.groupBy(*map(_name, columns)).count().toArrow()
+        keys = [bytewise(frame, name).alias(str(place)) for place, name in enumerate(columns)]
+        table = frame.groupBy(*keys).count().toArrow()
         counts = table.column(len(columns)).to_numpy().astype(np.int64)
-        counter.add_groups(table.select(range(len(columns))), counts)
+        kinds = [frame.schema[name].dataType for name in columns]
+        values = [
+            found.cast(pyarrow.string()) if _is_text(kind) else found
+            for kind, found in zip(kinds, table.columns[:-1], strict=True)
+        ]
+        counter.add_groups(pyarrow.table(values, columns), counts)
     if not groups:
         sums = frame.select(*map(_name, counter.names)).mapInArrow(_tallier(transformer), "place long, value long")
         try:
