@@ -15,7 +15,7 @@ from skdp.domain import Codes, Domain, Interval
 from skdp.local._permanent import SecretKey, framed, keyed_digests
 from skdp.local._permanent_sets import keyed_sets
 from skdp.local._record_ids import canonical
-from skdp.oracles import FrequencyOracle, LocalHashing, SubsetSelection
+from skdp.oracles import FrequencyOracle, LocalHashing, RandomizedResponse, SubsetSelection
 from skdp.randomness import ByteSource, uniform_integers
 
 FORMAT = b"skdp permanent report 2"
@@ -173,6 +173,8 @@ class Memo:
         joint = domain.join(columns)
         if isinstance(oracle, SubsetSelection):
             return keyed_sets(oracle, joint, self._digests(context, "report", records, values))
+        if isinstance(oracle, RandomizedResponse):
+            return keyed_responses(oracle, joint, self._digests(context, "report", records, values))
         if not isinstance(oracle, LocalHashing):
             return report_each(oracle, joint, self._coins(context, "report", records, values))
         # The permanent report is one of the bucket: values of one bucket share it, and there are few buckets.
@@ -181,7 +183,8 @@ class Memo:
         report[:, 0] = np.concatenate([np.empty(0, np.uint64), *seeds])
         buckets = oracle.hash_family(report[:, 0], joint)
         written_buckets = [b"%d" % bucket for bucket in buckets.tolist()]
-        report[:, 1] = report_each(oracle._inner, buckets, self._coins(context, "report", records, written_buckets))
+        digests = self._digests(context, "report", records, written_buckets)
+        report[:, 1] = keyed_responses(oracle._inner, buckets, digests)
         return report
 
     def _digests(self, context: bytes, purpose: str, *fields: Sequence[bytes]) -> list[bytes]:
@@ -193,6 +196,29 @@ class Memo:
 
 class _Reporter(Protocol):
     def report(self, codes: NDArray[Any], source: ByteSource, /) -> NDArray[Any]: ...
+
+
+def keyed_responses(oracle: RandomizedResponse, codes: Codes, digests: Sequence[bytes]) -> Codes:
+    """Draw a randomised response for each code, many records at a time: the same ones as `report_each`.
+
+    Parameters
+    ----------
+    oracle : RandomizedResponse
+        The protocol.
+    codes : ndarray of unsigned integers, shape (n,)
+        True values.
+    digests : sequence of bytes
+        What `keyed_digests` gave, one a code; each is stretched by SHAKE-256.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The reports.
+    """
+    drawn = b"".join([hashlib.shake_256(digest).digest(oracle.word.itemsize) for digest in digests])
+    reports, undecided = oracle.respond(codes, np.frombuffer(drawn, oracle.word))
+    reports[undecided] = report_each(oracle, codes[undecided], (KeyedSource(digests[row]) for row in undecided))
+    return reports
 
 
 def report_each(protocol: _Reporter, codes: NDArray[Any], sources: Iterable[ByteSource]) -> NDArray[Any]:

@@ -137,24 +137,49 @@ class RandomizedResponse(FrequencyOracle):
         """
         self._check_codes(codes)
         reports = np.empty_like(codes)
-        word = np.dtype(f"<u{self._bits // 8}")
-        step = BLOCK // word.itemsize
+        step = BLOCK // self.word.itemsize
         tied = []
         for start in range(0, codes.size, step):
             block = codes[start : start + step]
-            words = source.bytes(block.size * word.itemsize).view(word)
-            quotient = words // word.type(self.k)
-            drawn = words - quotient * word.type(self.k)
-            # where(quotient < bound, drawn, block), but by arithmetic: a branch on coins is several times slower.
-            change = drawn.astype(codes.dtype, copy=False)
-            change ^= block
-            change *= quotient < self._bound
-            np.bitwise_xor(block, change, out=reports[start : start + step])
-            tied.append(np.flatnonzero(quotient == self._bound) + start)
+            words = source.bytes(block.size * self.word.itemsize).view(self.word)
+            reports[start : start + step], undecided = self.respond(block, words)
+            tied.append(undecided + start)
         places = np.concatenate(tied) if tied else np.empty(0, np.intp)
         lies = places[bernoulli(source, self._threshold, places.size)]
         reports[lies] = uniform_integers(source, self.k, lies.size)
         return reports
+
+    @property
+    def word(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
+        """The type of the random word that decides a report."""
+        return np.dtype(f"<u{self._bits // 8}")
+
+    def respond(
+        self, codes: NDArray[np.unsignedinteger], words: NDArray[Any]
+    ) -> tuple[NDArray[np.unsignedinteger], NDArray[np.intp]]:
+        """Return the reports that random words decide.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values, ``0 .. k - 1``.
+        words : ndarray of shape (n,)
+            A random `word` for each code.
+
+        Returns
+        -------
+        reports : ndarray of shape (n,)
+            Reports of the dtype of the codes.
+        undecided : ndarray of intp
+            The places of words of quotient m. There the report is still the truth; `report` draws again.
+        """
+        quotient = words // self.word.type(self.k)
+        drawn = words - quotient * self.word.type(self.k)
+        # where(quotient < bound, drawn, codes), but by arithmetic: a branch on coins is several times slower.
+        change = drawn.astype(codes.dtype, copy=False)
+        change ^= codes
+        change *= quotient < self._bound
+        return np.bitwise_xor(codes, change), np.flatnonzero(quotient == self._bound)
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports: the reported one.

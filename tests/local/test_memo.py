@@ -39,8 +39,10 @@ from skdp import (
 from skdp.coding import ColumnError
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local._memo import KeyedSource, Memo
+from skdp.local._memo import KeyedSource, Memo, keyed_responses, report_each
+from skdp.local._permanent import keyed_digests
 from skdp.local._record_ids import canonical
+from skdp.oracles import RandomizedResponse
 
 FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -703,3 +705,33 @@ def test_ids_that_cannot_be_written_are_named_and_not_shown(record):
     with pytest.raises(ValueError, match="record_id") as caught:
         encoder.transform(rows, record_id=[*range(9), record])
     assert "secret" not in str(caught.value)
+
+
+class TestManyResponsesAtATime:
+    @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (256, 0.1), (255, 9.0), (1000, 2.0)])
+    def test_they_are_those_of_each_record_alone(self, k, epsilon):
+        """With 16 bits, up to k / 2**16 of the words are undecided: some ten of these."""
+        oracle, digests = (
+            RandomizedResponse(k, epsilon),
+            keyed_digests(KEY, ("test",), [b"%d" % i for i in range(3_000)]),
+        )
+        codes = (np.arange(3_000) % k).astype(np.uint16)
+        expected = report_each(oracle, codes, map(KeyedSource, digests))
+        assert np.array_equal(keyed_responses(oracle, codes, digests), expected)
+        assert len(np.unique(expected)) > k / 2
+
+    @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, LocalHashingEncoder])
+    def test_few_records_are_drawn_one_by_one(self, kind, monkeypatch):
+        """One by one takes some 20 times as long."""
+        calls = []
+        report = RandomizedResponse.report
+
+        def counted(self, codes, source):
+            calls.append(codes.size)
+            return report(self, codes, source)
+
+        monkeypatch.setattr(RandomizedResponse, "report", counted)
+        rows = pd.DataFrame({"x": ["a"] * 1_000})
+        encoder = make(kind, categories={"x": DOMAIN["x"]}).fit(rows)
+        encoder.transform(rows, record_id=range_of(1_000))
+        assert len(calls) < 50
