@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skdp.engines import _memory
 from skdp.engines._batches import release_batches, write_tables
 from skdp.engines._counts import Counter, group_columns
-from skdp.engines._engine import import_extra
+from skdp.engines._engine import UnreadableError, import_extra, is_damage
 from skdp.engines._files import check_path, written_beside
 from skdp.engines._release import Plan
 
@@ -97,11 +97,11 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     scanner = frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD) if is_dataset else None
     try:
         yield from scanner.to_batches() if scanner else (batch.select(columns) for batch in frame)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        if isinstance(error, OSError) and type(error) is not OSError:
-            raise  # of files, not of what is in them
+    except (pyarrow.ArrowException, OSError) as error:
+        if not is_damage(error):
+            raise
         # Arrow's text may have a row.
-        raise ValueError("the table cannot be read: it is damaged, or does not fit its schema") from None
+        raise UnreadableError("the table cannot be read: it is damaged, or does not fit its schema") from None
 
 
 def column_names(frame: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, date_dtype, parse_dates, type_of_values
 from skdp.domain import Domain, Interval
-from skdp.engines._engine import import_extra
+from skdp.engines._engine import UnreadableError, import_extra
 
 _BLOCK_BYTES = 1 << 21  # Arrow reads up to 32 blocks ahead
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
@@ -105,7 +105,7 @@ def text_dataset(path: Path, columns: list[str]) -> Any:
     return dataset.dataset(path, format=form, schema=pyarrow.schema([(name, pyarrow.string()) for name in columns]))
 
 
-def unreadable_error(path: Path) -> ValueError:
+def unreadable_error(path: Path) -> UnreadableError:
     """Make the error of a file that is no CSV file; it shows no row.
 
     Parameters
@@ -115,10 +115,10 @@ def unreadable_error(path: Path) -> ValueError:
 
     Returns
     -------
-    ValueError
+    UnreadableError
         The error.
     """
-    return ValueError(f"{path.name} is no CSV file of UTF-8 text with a value a row for each column")
+    return UnreadableError(f"{path.name} is no CSV file of UTF-8 text with a value a row for each column")
 
 
 def _options() -> tuple[Any, Any, Any]:

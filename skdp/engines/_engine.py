@@ -107,3 +107,30 @@ def tell_of_lazy_reports() -> None:
         PrivacyLeakWarning,
         stacklevel=4,
     )
+
+
+class UnreadableError(ValueError):
+    """What was read is no table: it is damaged, or was not read as it is stored."""
+
+
+_LIBRARIES = ("pyarrow", "duckdb", "_duckdb", "polars")
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether a library could not make sense of what it read; its text may hold a row.
+
+    Parameters
+    ----------
+    error : BaseException
+        What was raised while a table was read.
+
+    Returns
+    -------
+    bool
+        False for what the system says of a file or a disk (an OSError with a number, such as EIO), for a lack of
+        memory, and for errors of others.
+    """
+    if isinstance(error, OSError):
+        return type(error) is OSError and error.errno is None
+    theirs = type(error).__module__.partition(".")[0] in _LIBRARIES
+    return theirs and isinstance(error, Exception) and not isinstance(error, MemoryError)

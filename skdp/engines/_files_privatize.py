@@ -12,7 +12,7 @@ from typing import Any
 from skdp.base import type_of_values
 from skdp.engines._batches import batch_rows, even, in_turn, placed
 from skdp.engines._csv import unreadable_error
-from skdp.engines._engine import import_extra
+from skdp.engines._engine import UnreadableError, import_extra
 from skdp.engines._files import check_path
 from skdp.engines._progress import Bar, NoBar, Progress
 from skdp.engines._record_ids import check_distinct
@@ -71,6 +71,8 @@ def privatize_file(
     TypeError, ValueError
         As for `privatize`, or if a file is none of these formats, or the run to resume was of something else. No error
         shows a value. If a row is refused, the reports of the other ones are removed; but a charge stands.
+    OSError
+        If a file cannot be read or written. A note says where the run can be resumed.
     BudgetExceeded
         If the ledger does not cover the release; no row was read.
     FileExistsError
@@ -93,13 +95,14 @@ def privatize_file(
     While it runs, a folder ``<target>.unfinished``, which only its owner can enter, holds the secret key of the
     release, whether it was charged, and the reports so far, in parts. A run that was killed leaves it, and `resume`
     goes on from there: a part that is there is not drawn again, and a part that was being written is drawn from the
-    same key and the same rows, so that it has the same reports. So there is one report for each row and one charge,
-    however often the run was stopped; only a run that stopped between the charge and its record charges again, and so
-    does one with a ledger in memory, which may be another one after all. The key is deleted when all is drawn, before
-    the target appears; until then, keep the folder as secret as the true rows: who has the key can undo the reports.
-    (A file that is deleted may be left on a disk, and in backups.) Whether the file with the rows has changed is told
-    by its size, its time of change and its columns. Should it have been changed behind their back, the coins of other
-    rows are independent of those that were drawn before.
+    same key and the same rows, so that it has the same reports; and so is a part that is not as it was written. So
+    there is one report for each row and one charge, however often the run was stopped: the ledger names the run beside
+    its charge. (Another ledger, such as a new one in memory, is charged.) What the disk fails to read or write deletes
+    nothing; only rows that are refused do, if the file is still the one that the run began with. The key is deleted
+    when all is drawn, before the target appears; until then, keep the folder as secret as the true rows: who has the
+    key can undo the reports. (A file that is deleted may be left on a disk, and in backups.) The file with the rows is
+    recognised by a digest of its content, wherever it was staged. Should it change while a run reads it, the random
+    bits of other rows are independent of those that were drawn before.
 
     Examples
     --------
@@ -142,21 +145,50 @@ def privatize_file(
     with folder.locked():
         try:
             folder.charge(transformer)
-        except BaseException:
+        except (RuntimeError, TypeError, ValueError):  # refused, so not charged
             if not resume:
                 folder.remove()
             raise
-        if not folder.whole.exists():
-            release = Release(transformer, keep, folder.coins(transformer), record_id)
-            batches = even(table.tables(declared, release.columns), rows, pyarrow.concat_tables)
-            try:
+        except BaseException as error:
+            _tell(error, folder)
+            raise
+        release = None if folder.is_whole() else Release(transformer, keep, folder.coins(transformer), record_id)
+        try:
+            if release is not None:
+                batches = even(table.tables(declared, release.columns), rows, pyarrow.concat_tables)
                 with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
                     write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
-            except (TypeError, ValueError, NotImplementedError):
-                folder.remove()  # it would fail again: only what stops a run from outside leaves the folder
-                raise
-        folder.publish()
+            folder.publish()
+        except BaseException as error:
+            if _is_refusal(error) and _is_same(table, settings):
+                folder.remove()  # the same rows would be refused again
+            else:
+                _tell(error, folder)
+            raise
     return place
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Return whether an error is of what the file holds, not of reading or writing."""
+    return isinstance(error, TypeError | ValueError | NotImplementedError) and not isinstance(
+        error, UnreadableError | OSError
+    )
+
+
+def _is_same(table: TableFile, settings: dict[str, Any]) -> bool:
+    """Return whether the file still holds what it held when the run was started."""
+    try:
+        return table.fingerprint() == settings["input file"]
+    except OSError:
+        return False
+
+
+def _tell(error: BaseException, folder: WorkingFolder) -> None:
+    if folder.path.exists():
+        error.add_note(
+            f"The run is charged and unfinished in {folder.path}: resume=True (--resume, without --budget) goes on, "
+            "with no further charge and one report a row."
+        )
 
 
 def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: WorkingFolder, bar: Bar) -> Iterator[Any]:
@@ -164,11 +196,9 @@ def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: Work
 
     def report(item: Any) -> Any:
         part, (batch, place) = item
-        if folder.has(part):
-            reports = folder.read(part)
-            if len(reports) != len(batch):
-                raise ValueError(f"{folder.path} is damaged, and cannot be resumed")
-            return reports
+        stored = folder.read(part)
+        if stored is not None:
+            return stored
         reports = release(batch, place).cast(schema).unify_dictionaries()
         folder.write(part, reports)
         return reports
@@ -191,7 +221,7 @@ def _check_ids(table: TableFile, record_id: str) -> None:
     except (pyarrow.ArrowException, duckdb.Error) as error:  # their text may have a row
         if table.format == "csv":
             raise unreadable_error(table.path) from None
-        raise ValueError(f"{table.path.name} cannot be read ({type(error).__name__})") from None
+        raise UnreadableError(f"{table.path.name} cannot be read ({type(error).__name__})") from None
 
 
 def _output_schema(trial: Any, transformer: RowReports, keep: Sequence[str], source: str, form: str) -> Any:

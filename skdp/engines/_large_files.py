@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, date_dtype, type_of_values
 from skdp.domain import Domain, Interval
 from skdp.engines._csv import readers, unreadable_error
-from skdp.engines._engine import import_extra
+from skdp.engines._engine import UnreadableError, import_extra, is_damage
 from skdp.engines._progress import Bar, Progress, shown
 from skdp.engines._table_files import TableFile
 from skdp.frames import LargeTable, Summary, register_large_tables
-
-_ENGINES = ("pyarrow", "duckdb", "_duckdb", "polars")
 
 
 class FileTable(LargeTable):
@@ -56,13 +54,12 @@ class FileTable(LargeTable):
             with self._shown() as bar:
                 return self._rows.add_up(names, _ShownSummary(summary, self._read, bar))
         except Exception as error:
-            theirs = type(error).__module__.partition(".")[0] in _ENGINES and not isinstance(error, MemoryError)
-            if not (theirs or type(error) is OSError):  # Arrow's, of what is in a file
+            if not is_damage(error):
                 raise
             # What an engine says of a CSV file that is none has a row of it.
             if self._file.suffix.lower() == ".csv" and "CSV" in str(error):
                 raise unreadable_error(self._file) from None
-            raise ValueError(f"{self._file.name} cannot be read ({type(error).__name__})") from None
+            raise UnreadableError(f"{self._file.name} cannot be read ({type(error).__name__})") from None
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         return type(self)(

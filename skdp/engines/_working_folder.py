@@ -4,13 +4,16 @@ The folder goes through these states, each of which is on the disk before the ne
 
     key, settings  ->  charged  ->  parts, one by one  ->  whole  ->  (no key)  ->  renamed, and no folder
 
-Nothing is drawn before it is charged, and a run that was killed between the charge and its record charges again.
+Nothing is drawn before it is charged. The charge bears the number of the run, so that a run that was stopped between
+the charge and its record finds it in the ledger. A failure of the disk changes none of these states.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +31,7 @@ from skdp.engines._files import sync, written_beside
 from skdp.local import SecretKey
 from skdp.local._row_reports import RowReports
 
-_KEY_BYTES = 32
+_KEY_BYTES = _DIGEST_BYTES = 32
 
 
 class WorkingFolder:
@@ -43,7 +46,7 @@ class WorkingFolder:
     def __init__(self, target: Path) -> None:
         self._target = target
         self.path = target.with_name(f"{target.name}.unfinished")
-        self.whole = self.path / "whole"
+        self._whole = self.path / "whole"
         self._key = self.path / "key"
         self._settings = self.path / "settings.json"
         self._charged = self.path / "charged"
@@ -82,7 +85,8 @@ class WorkingFolder:
             beside.mkdir(mode=0o700)
             key = SecretKey.generate() if transformer._seed is None else str(call).encode()
             _write(beside / folder._key.name, key)
-            _write(beside / folder._settings.name, json.dumps(settings).encode())
+            content = settings | {"run": secrets.token_hex(8)}
+            _write(beside / folder._settings.name, json.dumps(content).encode())
             sync(beside)
         sync(target.parent)
         return folder
@@ -111,12 +115,7 @@ class WorkingFolder:
             If the run was of something else.
         """
         folder = cls(target)
-        if not folder._settings.is_file():
-            raise FileNotFoundError(f"there is nothing to resume: no unfinished run in {folder.path}")
-        try:
-            found = json.loads(folder._settings.read_bytes())
-        except ValueError:
-            found = {}
+        found = folder._read_settings()
         # Through JSON and back, as what was stored.
         wanted = json.loads(json.dumps(settings))
         other = [name for name in wanted if found.get(name) != wanted[name]]
@@ -144,11 +143,19 @@ class WorkingFolder:
             If another run has finished it.
         """
         with self._lock():
-            if not self._settings.is_file():
-                raise FileNotFoundError(f"there is nothing to resume: no unfinished run in {self.path}")
+            self._read_settings()
             for half in self.path.glob(".*.partial"):
                 half.unlink()
             yield
+
+    def _read_settings(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self._settings.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(f"there is nothing to resume: no unfinished run in {self.path}") from None
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
@@ -177,8 +184,8 @@ class WorkingFolder:
             Whether there was one.
         """
         folder = cls(Path(target).absolute())
-        left = folder._settings.exists() and not (folder._key.exists() or folder.whole.exists())
-        if left and folder._target.exists():
+        left = _is_there(folder._settings) and not (_is_there(folder._key) or _is_there(folder._whole))
+        if left and _is_there(folder._target):
             folder.remove()
             return True
         return False
@@ -201,7 +208,7 @@ class WorkingFolder:
         ValueError
             If the key is damaged.
         """
-        key = self._key.read_bytes() if self._key.is_file() else b""
+        key = self._key.read_bytes() if _is_there(self._key) else b""
         if transformer._seed is not None and key.isdigit():
             return SeededCoins(int(transformer._seed), int(key))
         if transformer._seed is not None or len(key) != _KEY_BYTES:
@@ -209,7 +216,7 @@ class WorkingFolder:
         return KeyedCoins(SecretKey(key))
 
     def charge(self, transformer: RowReports) -> None:
-        """Charge the ledger, unless that is recorded; a ledger in memory may be another one, and is charged again.
+        """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one.
 
         Parameters
         ----------
@@ -221,27 +228,14 @@ class WorkingFolder:
         BudgetExceeded
             If the ledger does not cover the release.
         """
-        ledger = transformer._ledger
-        if ledger is not None and not (self._charged.exists() and ledger.path is not None):
-            transformer._charge()
-        if not self._charged.exists():
+        ledger, charged = transformer._ledger, _is_there(self._charged)
+        if ledger is not None and not (charged and ledger.path is not None):
+            run = self._read_settings().get("run")
+            if run is None or not ledger.report()["what"].str.endswith(f" {run}").any():
+                transformer._charge(run)
+        if not charged:
             _write(self._charged, b"")
             sync(self.path)
-
-    def has(self, part: int) -> bool:
-        """Say whether a part is drawn.
-
-        Parameters
-        ----------
-        part : int
-            Its number.
-
-        Returns
-        -------
-        bool
-            True if its reports are stored.
-        """
-        return self._part(part).exists()
 
     def read(self, part: int) -> Any:
         """Read the reports of a part.
@@ -253,12 +247,18 @@ class WorkingFolder:
 
         Returns
         -------
-        pyarrow.Table
-            Reports.
+        pyarrow.Table or None
+            Reports; None if they are not stored, or not as they were written, and are to be drawn from the key.
         """
-        ipc = import_extra("pyarrow.ipc", "duckdb")
-        with ipc.open_file(str(self._part(part))) as reader:
-            return reader.read_all()
+        pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
+        path = self._part(part)
+        if not _is_there(path):
+            return None
+        content = path.read_bytes()
+        if _digest(content[_DIGEST_BYTES:]) != content[:_DIGEST_BYTES]:
+            path.unlink()
+            return None
+        return ipc.open_file(pyarrow.py_buffer(content).slice(_DIGEST_BYTES)).read_all()
 
     def write(self, part: int, reports: Any) -> None:
         """Store the reports of a part, whole or not at all.
@@ -270,15 +270,18 @@ class WorkingFolder:
         reports : pyarrow.Table
             Reports.
         """
-        ipc = import_extra("pyarrow.ipc", "duckdb")
+        pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
+        sink = pyarrow.BufferOutputStream()
+        with ipc.new_file(sink, reports.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_table(reports)
+        content = sink.getvalue()
         with written_beside(self._part(part)) as beside:
-            with ipc.new_file(str(beside), reports.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
-                writer.write_table(reports)
-            sync(beside)
+            _write(beside, _digest(content), content)
         sync(self.path)
 
     def _part(self, part: int) -> Path:
-        return self.path / f"{part:08d}.arrow"
+        """Name the file of a part: a digest, and an Arrow file."""
+        return self.path / f"{part:08d}.part"
 
     @contextmanager
     def written_whole(self) -> Iterator[Path]:
@@ -289,10 +292,20 @@ class WorkingFolder:
         Path
             Where to write. It counts when it is complete.
         """
-        with written_beside(self.whole) as beside:
+        with written_beside(self._whole) as beside:
             yield beside
             sync(beside)
         sync(self.path)
+
+    def is_whole(self) -> bool:
+        """Return whether all reports are in one file.
+
+        Returns
+        -------
+        bool
+            True if only `publish` is left to do.
+        """
+        return _is_there(self._whole)
 
     def publish(self) -> None:
         """Delete the key, move what is whole to its place, and remove the folder.
@@ -302,11 +315,11 @@ class WorkingFolder:
         FileExistsError
             If something is there by now.
         """
-        if self._target.exists():
+        if _is_there(self._target):
             raise FileExistsError(f"{self._target} exists already; a release is never overwritten")
         self._key.unlink(missing_ok=True)
         sync(self.path)
-        self.whole.rename(self._target)
+        self._whole.rename(self._target)
         sync(self._target.parent)
         self.remove()
 
@@ -316,10 +329,23 @@ class WorkingFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _digest(content: Any) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a file exists; a disk that does not answer is an error, where `Path.exists` may return False."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _write(path: Path, *contents: Any) -> None:
     """Write a new file that only its owner can read, and wait until it is on the disk."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        file.write(content)
+        file.writelines(contents)
         file.flush()
         os.fsync(file.fileno())

@@ -322,9 +322,9 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
             raise ValueError("record_id has repeated entries; a record reports once in a call")
         return ids
 
-    def _charge(self) -> None:
+    def _charge(self, run: str | None = None) -> None:
         if self._ledger is not None and not self._charged:
-            super()._charge()
+            super()._charge(run)
             self._charged = self._key is not None and bool(self._constant)
 
     def _cohorts(self, records: list[bytes], rows: int, call: Call) -> NDArray[np.unsignedinteger]:

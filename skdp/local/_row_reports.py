@@ -86,10 +86,11 @@ class RowReports(ABC, BaseEstimator):
         self._charge()
         return as_asked(self, write(*self._draw(codes, records, self._calls.advance())))
 
-    def _charge(self) -> None:
-        """Charge one call: before any coin is drawn."""
+    def _charge(self, run: str | None = None) -> None:
+        """Charge one call before anything is drawn; the ledger names the run, if this can be resumed."""
         if self._ledger is not None:
-            self._ledger.charge(self.guarantee_, type(self).__name__)
+            name = type(self).__name__
+            self._ledger.charge(self.guarantee_, name if run is None else f"{name}, run {run}")
 
     def _coins(self, call: Call, purpose: str, *columns: Any) -> ByteSource:
         if callable(call):

@@ -28,6 +28,7 @@ from skdp import (
 from skdp.engines import _duckdb, privatize, privatize_file, tally
 from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
 from skdp.engines._release import Release
+from skdp.engines._working_folder import WorkingFolder
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
 from tests.engines.test_files import StoppedBar
 
@@ -429,7 +430,7 @@ def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, make(ledger=ledger), progress=StoppedBar(1), **options)
     unfinished = target.with_name("out.parquet.unfinished")
-    stored = {path.name: pa.ipc.open_file(path).read_all() for path in unfinished.glob("0*.arrow")}
+    stored = {path.name: WorkingFolder(target).read(int(path.stem)) for path in unfinished.glob("0*.part")}
     assert stored
     privatize_file(source, target, make(ledger=ledger), resume=True, **options)
     whole = pq.read_table(target)
