@@ -13,7 +13,6 @@ from skdp import Domain, Interval
 from skdp.datasets import load_adult
 
 LEFT_OUT = "fnlwgt"
-MISSING = "workclass", "occupation", "native-country"
 GAINS = [0, 1, 1_000, *range(2_000, 6_001, 500), 7_000, 7_500, 8_000, 9_000, 10_000, 12_000, 14_000, 15_000, 16_000]
 GAINS += [20_000, 25_000, 30_000, 50_000, 100_000]
 LOSSES = [0, 1, 500, 1_000, 1_250, *range(1_500, 2_001, 50), 2_100, 2_200, 2_300, 2_400, 2_600, 3_000, 4_500]
@@ -96,12 +95,9 @@ def growth(rows: int | None = None) -> Iterator[Table]:
 
 
 def _domain(frame: pd.DataFrame, bins: dict[str, Any]) -> Domain:
-    """Declare every column: by its bins, or by its categories (which Adult's documentation lists) and missing."""
-    columns = {}
-    for column in frame.columns:
-        missing = [None] if column in MISSING else []
-        columns[column] = bins[column] if column in bins else [*frame[column].cat.categories, *missing]
-    return Domain(columns)
+    """Declare every column: by its bins, or by the values that Adult's documentation lists."""
+    public = load_adult().domain
+    return Domain({column: bins[column] if column in bins else public[column] for column in frame.columns})
 
 
 def _block(frame: pd.DataFrame, number: int, rng: np.random.Generator) -> pd.DataFrame:

@@ -61,7 +61,8 @@ def one_hot() -> OneHotEncoder:
 
 def model(X: pd.DataFrame, private: list[str]) -> Pipeline:
     """Return a logistic regression on ten one-hot columns, some of them under randomised response."""
-    domain = {name: AGES if name == "age" else list(X[name].cat.categories) for name in private}
+    values = load_adult(dropna=True).domain
+    domain = {name: AGES if name == "age" else values[name] for name in private}
     reported = Pipeline([("encoder", RandomizedResponseEncoder(strategy="split", categories=domain)), ("1", one_hot())])
     others = [*(name for name in PRIVATE if name not in private), *PUBLIC]
     columns = ColumnTransformer([("private", reported, private), ("others", one_hot(), others)])

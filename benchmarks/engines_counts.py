@@ -37,18 +37,12 @@ from skdp.datasets import load_adult
 from skdp.frames import open_large
 from skdp.synthesis._records import LargeRecords
 
-ADULT = load_adult().frame.drop(columns="fnlwgt")
+CENSUS = load_adult()
+ADULT = CENSUS.frame.drop(columns="fnlwgt")
 FEW = len(ADULT)
 GROUP = 1 << 20
 TEXT = [name for name in ADULT if ADULT[name].dtype == "category"]
-DOMAIN = Domain(
-    {
-        name: [*ADULT[name].cat.categories, *([None] if ADULT[name].isna().any() else [])]
-        if name in TEXT
-        else BINS[name]
-        for name in ADULT
-    }
-)
+DOMAIN = Domain({name: CENSUS.domain[name] if name in TEXT else BINS[name] for name in ADULT})
 PAIRS = list(itertools.combinations(DOMAIN.columns, 2))
 OURS = ["pyarrow", "duckdb", "polars", "dask"]
 OWN = [

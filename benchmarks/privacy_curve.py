@@ -30,7 +30,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdp import RandomizedResponseEncoder, UnaryEncodingTransformer
+from skdp import Domain, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.datasets import load_adult
 from skdp.evaluation import privacy_curve
 
@@ -49,20 +49,25 @@ def whole(X: pd.DataFrame) -> Pipeline:
     public = X.drop(columns=PRIVATE)
     texts = make_column_selector(dtype_exclude="number")(public)
     numbers = make_column_selector(dtype_include="number")(public)
-    private = Pipeline([("encoder", RandomizedResponseEncoder(categories=declared(X))), ("one_hot", dense())])
+    private = Pipeline(
+        [
+            ("encoder", RandomizedResponseEncoder(categories=declared())),
+            ("one_hot", dense()),
+        ]
+    )
     columns = [("private", private, PRIVATE), ("numbers", StandardScaler(), numbers), ("texts", dense(), texts)]
     return Pipeline([("columns", ColumnTransformer(columns)), ("classifier", LogisticRegression(max_iter=1000))])
 
 
 def lean(X: pd.DataFrame) -> Pipeline:
     """Return a model of a table whose public columns are encoded: it privatises three columns, as bits."""
-    private = Pipeline([("encoder", UnaryEncodingTransformer(categories=declared(X)))])
+    private = Pipeline([("encoder", UnaryEncodingTransformer(categories=declared()))])
     columns = ColumnTransformer([("private", private, PRIVATE)], remainder="passthrough")
     return Pipeline([("columns", columns), ("classifier", LogisticRegression(max_iter=1000))])
 
 
-def declared(X: pd.DataFrame) -> dict[str, list[str]]:
-    return {name: X[name].cat.categories.to_list() for name in PRIVATE}
+def declared() -> Domain:
+    return load_adult(dropna=True).domain.select(PRIVATE)
 
 
 def encoded(X: pd.DataFrame) -> pd.DataFrame:

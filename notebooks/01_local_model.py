@@ -101,7 +101,8 @@ comparison.round(3)
 
 # %%
 occupation = adult[["occupation"]].dropna()
-bits = UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25)
+occupations = load_adult(dropna=True).domain.select(["occupation"])  # those that the documentation of the data lists
+bits = UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=occupations)
 reports = bits.fit_transform(occupation)
 print(bits.guarantee_)
 reports.iloc[:3, :6]
@@ -135,7 +136,7 @@ assert abs(3721.5 - true_count) <= 2.576 * coins.count_variances([true_count, le
 # another: half of ε = ln 9 for adding or removing one is ln 9 for replacing one.
 
 # %%
-histogram = DPHistogram(math.log(9) / 2, domain={"occupation": list(truth.index)}).fit(occupation)
+histogram = DPHistogram(math.log(9) / 2, domain=occupations).fit(occupation)
 print(histogram.guarantee_.to("replace"))
 curator = pd.DataFrame({"true": truth, "local": ours["count"].round(1), "central": histogram.to_frame()["count"]})
 curator["local error"] = (curator["local"] - curator["true"]).abs()
@@ -162,10 +163,10 @@ ranking = pd.DataFrame(
 ranking.sort_values("root mean square error of a count").round(1)
 
 # %%
-best = FrequencyOracleEncoder(math.log(9)).fit(occupation)
+best = FrequencyOracleEncoder(math.log(9), categories=occupations).fit(occupation)
 print(best.oracle_, [round(error, 3) for error in best.expected_error_])
 
-sets = SubsetSelectionEncoder(math.log(9)).fit(occupation)
+sets = SubsetSelectionEncoder(math.log(9), categories=occupations).fit(occupation)
 better = sets.estimate_counts(sets.transform(occupation), postprocess="simplex")
 pd.concat([truth, better.round(1)], axis=1)
 

@@ -48,7 +48,8 @@ from skdp.oracles import project_to_simplex
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
 
-adult = load_adult().frame.drop(columns="fnlwgt")
+census = load_adult()
+adult = census.frame.drop(columns="fnlwgt")
 ages = adult[["age"]]
 n = len(adult)
 print(f"{n:,} people, {adult.shape[1]} columns")
@@ -213,7 +214,7 @@ pd.DataFrame(drawing).T.round(4)
 
 # %%
 pair = adult[["age", "occupation"]]
-pair_domain = years | {"occupation": [*adult["occupation"].cat.categories, None]}
+pair_domain = years | {"occupation": census.domain["occupation"]}
 one_way = DPMarginalSynthesizer(1.0, domain=pair_domain, marginals="independent", random_state=0).fit(pair)
 print(one_way.guarantee_)
 print("noise:", {name: round(scale, 2) for (name,), scale in one_way.noise_scale_.items()})
@@ -248,8 +249,7 @@ losses = [
     0, 1, 500, 1000, 1250, 1500, 1550, 1600, 1650, 1700, 1750, 1800, 1850, 1900, 1950, 2000, 2100, 2200, 2300, 2400,
     2600, 3000, 4500,
 ]  # fmt: skip
-categories = {name: list(adult[name].cat.categories) for name in adult.select_dtypes("category")}
-may_be_missing = {name: [*categories[name], None] for name in ("workclass", "occupation", "native-country")}
+categories = {name: census.domain[name] for name in adult.select_dtypes("category")}
 domain = {
     "age": Interval(16, 96, bins=32),
     "education-num": range(1, 17),
@@ -257,7 +257,6 @@ domain = {
     "capital-loss": Interval(edges=losses),
     "hours-per-week": Interval(0, 100, bins=32),
     **categories,
-    **may_be_missing,
 }
 
 # %%

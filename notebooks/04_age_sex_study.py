@@ -61,7 +61,8 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 
 # Years of education stand in for the name of the degree; the census weight is no property of a person.
-adult = load_adult(subset="all", dropna=True).frame.drop(columns=["fnlwgt", "education"])
+census = load_adult(subset="all", dropna=True)
+adult = census.frame.drop(columns=["fnlwgt", "education"])
 n = len(adult)
 print(f"{n:,} people, {adult.shape[1]} columns")
 
@@ -232,7 +233,7 @@ plt.show()
 # groups it takes a tiny ε to see this. With race as a third column there are 20 groups, most of them small:
 
 # %%
-wide = Domain({**{name: domain[name] for name in domain.columns}, "race": list(adult["race"].cat.categories)})
+wide = Domain({**{name: domain[name] for name in domain.columns}, "race": census.domain["race"]})
 three_columns = people[list(wide.columns)]
 twenty = RandomizedResponseEncoder(0.5, strategy="joint", categories=wide, random_state=0).fit(three_columns)
 repairs = ("none", "clip", "simplex")

@@ -264,13 +264,14 @@ plt.show()
 # %%
 both = X_test[["race", "sex"]]
 white_men = ("White", "Male")
+race_and_sex = test.domain.select(both.columns)
 exact = fairness_report(y_test, predicted, both, privileged=white_men, positive_label=">50K", by_group=False).set_index(
     "metric"
 )["value"]
 lines = {("true groups", ""): {"parity": exact[PARITY], "opportunity": exact[OPPORTUNITY]}}
 for kind in (RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder):
     for epsilon in (1.0, 2.0):
-        encoder = kind(epsilon, strategy="joint", random_state=0)
+        encoder = kind(epsilon, strategy="joint", categories=race_and_sex, random_state=0)
         seen = encoder.fit_transform(both)
         table = debiased_fairness(
             y_test, predicted, seen, encoder, privileged=white_men, positive_label=">50K"
@@ -299,9 +300,9 @@ debiased_fairness(y_test, predicted, seen, encoder, privileged="Male", positive_
 # says who they are. `privacy_curve` with `privatize="fit"` does this for each ε, on the same splits.
 
 # %%
-adult, income = load_adult(subset="all", dropna=True, return_X_y=True)
-adult = adult[PRIVATE + PUBLIC]
-domain = {name: range(17, 91) if name == "age" else list(adult[name].cat.categories) for name in PRIVATE}
+census = load_adult(subset="all", dropna=True)
+adult, income = census.data[PRIVATE + PUBLIC], census.target
+domain = {name: range(17, 91) if name == "age" else census.domain[name] for name in PRIVATE}
 reported = make_pipeline(
     RandomizedResponseEncoder(strategy="split", categories=domain), OneHotEncoder(handle_unknown="ignore")
 )
@@ -551,7 +552,10 @@ pd.DataFrame(lines).T.round(4)
 # rows cannot be told from 0.
 
 # %%
-encoders = {epsilon: SubsetSelectionEncoder(epsilon, strategy="joint", random_state=0) for epsilon in (1.0, 4.0)}
+encoders = {
+    epsilon: SubsetSelectionEncoder(epsilon, strategy="joint", categories=race_and_sex, random_state=0)
+    for epsilon in (1.0, 4.0)
+}
 seen = {epsilon: encoder.fit_transform(both) for epsilon, encoder in encoders.items()}
 selected = pd.Series(predicted_rich).groupby([both["race"], both["sex"]], observed=True).agg(["size", "mean"])
 lines = {}

@@ -49,7 +49,7 @@ def _pandas_categories(data, categories):
     frame = pd.DataFrame(data)
     for name in frame:
         values = [value for value in categories[name] if value is not None] if categories else None
-        frame[name] = pd.Categorical(frame[name], values)
+        frame[name] = pd.Categorical(frame[name], values, ordered=True)  # unordered ones might be those of the data
     return frame
 
 

@@ -2,7 +2,14 @@
 
 from skdp.base._coins import CallCounter, check_random_state, coins
 from skdp.base._confidence import check_confidence_level
-from skdp.base._domain import DECLARED, declares_missing, domains_of_dtypes, level_of_the_caller, read_domain
+from skdp.base._domain import (
+    DECLARED,
+    declares_missing,
+    domains_of_dtypes,
+    level_of_the_caller,
+    read_domain,
+    warn_of_observed,
+)
 from skdp.base._draft import draft_domain, draft_domain_toml
 from skdp.base._fitting import all_or_nothing
 from skdp.base._input import check_names, read_input
@@ -43,4 +50,5 @@ __all__ = [
     "read_input",
     "read_numbers",
     "type_of_values",
+    "warn_of_observed",
 ]

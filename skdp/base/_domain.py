@@ -22,6 +22,9 @@ from skdp.privacy import PrivacyLeakWarning
 def read_domain(table: Table, categories: Any, *, name: str = "categories", why_declared: str = "") -> Domain:
     """Build the domain of a table from what is declared, or from the data with a warning.
 
+    Categories of pandas that may be just the values that occur (see `domains_of_dtypes`) are taken with the same
+    warning: the domain is the same with and without it.
+
     Parameters
     ----------
     table : Table
@@ -48,35 +51,55 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
     PrivacyLeakWarning
         If the values of a column are read from the data.
     """
-    declared = _declared(table, categories, name)
-    read = [name for name in table.names if name not in declared]
+    by_dtype, observed = domains_of_dtypes(table, look=not why_declared)
+    declared = _declared(table, categories, name, by_dtype | observed)
+    read = [column for column in table.names if column not in declared or declared[column] is observed.get(column)]
     if read and why_declared:
         raise ValueError(f"the categories of {', '.join(map(repr, read))} must be declared: {why_declared}")
     if read:
-        warnings.warn(
-            f"the categories of {', '.join(map(repr, read))} are read from the data, so which values occur is not "
-            "protected; declare them with categories=, or use a categorical dtype",
-            PrivacyLeakWarning,
-            stacklevel=level_of_the_caller(),
-        )
-    for name, column in zip(table.names, table.columns, strict=True):
-        if name not in declared:
-            declared[name] = _observed(name, column)
-    return Domain({name: declared[name] for name in table.names})
+        warn_of_observed(read, name)
+    for column, values in zip(table.names, table.columns, strict=True):
+        if column not in declared:
+            declared[column] = _observed(column, values)
+    return Domain({column: declared[column] for column in table.names})
 
 
-def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
+def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
+    """Warn that the categories of some columns come from the data, and name what declares them.
+
+    Parameters
+    ----------
+    names : sequence
+        The columns.
+    parameter : str
+        What declares categories.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        Always.
+    """
+    warnings.warn(
+        f"the categories of {', '.join(map(repr, names))} are read from the data, so which values occur is not "
+        f"protected; declare them with {parameter}=, as lists of values or a Domain. A categorical dtype declares its "
+        "categories only if they are ordered, or are not just the values that occur (an Enum always does)",
+        PrivacyLeakWarning,
+        stacklevel=level_of_the_caller(),
+    )
+
+
+def _declared(table: Table, categories: Any, parameter: str, by_dtype: dict[Any, list[Any]]) -> dict[Any, Any]:
     if isinstance(categories, str):
         if categories != "auto":
             raise ValueError(f"{parameter} must be 'auto', a list, a mapping or a Domain, got {categories!r}")
-        return domains_of_dtypes(table)
+        return dict(by_dtype)
     if isinstance(categories, Domain):
         categories = {name: categories[name] for name in categories.columns}
     if isinstance(categories, Mapping):
         unknown = [name for name in categories if name not in table.names]
         if unknown:
             raise ValueError(f"{parameter} declares columns that X does not have: {unknown}; X has {list(table.names)}")
-        declared = domains_of_dtypes(table) | dict(categories)
+        declared = by_dtype | dict(categories)
         absent = [name for name in table.names if name not in declared]
         if absent:
             raise ValueError(
@@ -96,31 +119,58 @@ DECLARED = b"skdp.values." + token_hex(8).encode()
 Another one in each process, for a file must not declare anything."""
 
 
-def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
-    """Take the domains that dtypes carry: pandas categories, polars Enum, and the ENUM of DuckDB.
+def domains_of_dtypes(table: Table, *, look: bool = True) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
+    """Return the domains that dtypes declare, and those that dtypes carry but may have taken from the data.
+
+    An Enum of Polars and an ENUM of DuckDB declare their values. Categories of pandas do if they are ordered, or
+    unsorted, or if some of them do not occur. They may be of the data if they are just the values that occur, sorted or
+    in order of appearance (as those of an Arrow dictionary are), or if they are the bins of ``pandas.cut``.
 
     Parameters
     ----------
     table : Table
-        The columns; only their dtypes are looked at.
+        The columns.
+    look : bool, default=True
+        Whether to look at which categories occur. It must not decide on more than a warning. Without it, and in a table
+        without rows, sorted categories do not declare, and others do.
 
     Returns
     -------
-    dict of column name to list
-        The values of each column that has such a dtype.
+    pair of dicts of column name to list
+        The declared values, and the values that may be of the data. A column of another dtype is in neither.
     """
-    found: dict[Any, list[Any]] = {}
+    declared: dict[Any, list[Any]] = {}
+    observed: dict[Any, list[Any]] = {}
     for name, column in zip(table.names, table.columns, strict=True):
         if isinstance(column, np.ndarray):
             continue
         if isinstance(column, pd.Series):
             if isinstance(column.dtype, pd.CategoricalDtype):
+                found = observed if _may_be_observed(column if look else column.iloc[:0]) else declared
                 found[name] = column.dtype.categories.tolist()
         elif nw.from_native(column, series_only=True).dtype == nw.Enum:
-            found[name] = nw.from_native(column, series_only=True).cat.get_categories().to_list()
+            declared[name] = nw.from_native(column, series_only=True).cat.get_categories().to_list()
         elif DECLARED in (metadata := _field_metadata(table.native, name)):
-            found[name] = json.loads(metadata[DECLARED])
-    return found
+            declared[name] = json.loads(metadata[DECLARED])
+    return declared, observed
+
+
+def _may_be_observed(column: pd.Series) -> bool:
+    """Return whether the categories of a column may have been read from its values."""
+    categories = column.cat.categories
+    if isinstance(categories, pd.IntervalIndex):
+        return True  # bins, whose ends may be those of the data
+    if column.cat.ordered:
+        return False
+    if len(column) == 0:
+        return _is_sorted(categories)
+    found = np.asarray(column.cat.codes.unique())  # in order of appearance
+    found = found[found >= 0]
+    return len(found) == len(categories) and (_is_sorted(categories) or bool(np.all(np.diff(found) > 0)))
+
+
+def _is_sorted(categories: pd.Index) -> bool:
+    return bool(categories.is_monotonic_increasing)  # False for values that have no order: pandas sorts no such
 
 
 def _field_metadata(native: Any, name: Any) -> Mapping[bytes, bytes]:

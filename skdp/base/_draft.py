@@ -43,8 +43,8 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
     A column of numbers with more than `bins` distinct values becomes an `Interval` of bins of equal width, with ends
     that are rounded outwards. Of any other column the values are listed. Missing is declared where it occurs. Of more
     than `max_values` of them, dates become an `Interval` of at most `bins` days, weeks, months or years; other columns
-    (names, numbers of records) are left out. A categorical dtype (pandas categories, polars Enum) is taken as it is
-    declared.
+    (names, numbers of records) are left out. What a dtype declares (a polars Enum; categories of pandas that are
+    ordered, or are not just the values that occur) is taken as it is.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _draft(frame: Any, bins: int, max_values: int) -> tuple[Domain, dict[Any, st
         raise TypeError(f"expected a pandas, polars or pyarrow table, got {type(frame).__name__}")
     table = read_table(frame)
     found, remarks = {}, {}
-    declared = domains_of_dtypes(table)
+    declared, _ = domains_of_dtypes(table)
     for name, column in zip(table.names, table.columns, strict=True):
         try:
             attribute, remark = _draft_column(column, declared.get(name), bins, max_values)

@@ -21,8 +21,7 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
     table : Table
         The private table: names and dtypes are read.
     declared : Domain, mapping of column name to values, list of values a column, Interval or None
-        An `Interval` stands for all columns. Columns of a categorical dtype (pandas categories, polars Enum) need not
-        be declared.
+        An `Interval` stands for all columns. What dtypes declare need not be declared.
     name : str
         The parameter, for errors.
 
@@ -35,6 +34,11 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
     ------
     TypeError, ValueError
         If it is missing, or does not fit the table.
+
+    Warns
+    -----
+    PrivacyLeakWarning
+        If categories of pandas may be just the values that occur.
     """
     if isinstance(declared, Interval):
         declared = dict.fromkeys(table.names, declared)

@@ -38,9 +38,9 @@ class DPHistogram(CentralEstimator):
         Privacy loss of all counts together, finite and > 0.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The values that each column may take, from what is publicly known; an `Interval` cuts a numeric column into
-        bins, and a single one is for all columns. Columns of a categorical dtype (pandas categories, polars Enum) need
-        no declaration. None among the values declares missing as a value. Several columns are counted together, a cell
-        a combination of values.
+        bins, and a single one is for all columns. A polars Enum needs no declaration, nor do categories of pandas that
+        are ordered, or are not just the values that occur. None among the values declares missing as a value. Several
+        columns are counted together, a cell a combination of values.
     method : {"auto", "flat", "hierarchical"}, default="auto"
         ``"flat"``: noise on every cell. ``"hierarchical"``: noise on every cell, and with the same epsilon on nested
         groups of neighbouring cells, which are then made consistent [1]_. A single cell gets a larger error, a long
@@ -105,8 +105,10 @@ class DPHistogram(CentralEstimator):
     --------
     >>> from skdp import DPHistogram, Interval
     >>> from skdp.datasets import load_adult
-    >>> people = load_adult().frame
-    >>> DPHistogram(epsilon=0.1, random_state=0).fit(people[["sex"]]).to_frame().round(1)
+    >>> adult = load_adult()
+    >>> people = adult.frame
+    >>> sexes = adult.domain.select(["sex"])
+    >>> DPHistogram(epsilon=0.1, domain=sexes, random_state=0).fit(people[["sex"]]).to_frame().round(1)
             count  std_error  lower  upper
     sex
     Female  10766       14.1  10736  10796

@@ -45,8 +45,8 @@ class DPSimpleImputer(CentralTransformer):
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take: a list of values a column, or ``{column: values}``. An `Interval` instead
         of values cuts a numeric column into bins, and the middle of one is filled in; a single one is for all columns.
-        Columns of a categorical dtype (pandas categories, polars Enum) need no declaration. None among the values is
-        not filled in.
+        A polars Enum needs no declaration, nor do categories of pandas that are ordered, or are not just the values
+        that occur. None among the values is not filled in.
     handle_unknown : {"error", "ignore"}, default="error"
         What `fit` does with a value that is not declared: an error shows that there is one, while it adds nothing to
         the statistics if it is ignored. `transform` leaves it as it is.
@@ -94,8 +94,11 @@ class DPSimpleImputer(CentralTransformer):
     >>> import numpy as np
     >>> from skdp import DPSimpleImputer
     >>> from skdp.datasets import load_adult
-    >>> people = load_adult().frame[["workclass", "occupation"]]
-    >>> imputer = DPSimpleImputer(epsilon=0.5, strategy="most_frequent", random_state=0)
+    >>> adult = load_adult()
+    >>> people = adult.frame[["workclass", "occupation"]]
+    >>> imputer = DPSimpleImputer(
+    ...     epsilon=0.5, strategy="most_frequent", categories=adult.domain.select(people.columns), random_state=0
+    ... )
     >>> filled = imputer.fit_transform(people)
     >>> imputer.statistics_.tolist()
     ['Private', 'Prof-specialty']

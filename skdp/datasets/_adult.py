@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pandas as pd
 from sklearn.utils import Bunch
 
+from skdp.domain import Domain, Interval
 from skdp.metrics import to_aif360
 
 # The values that the data's own documentation (adult.names) lists: public, whichever rows are loaded.
@@ -29,6 +31,16 @@ _LEVELS = {
     "Laos Mexico Nicaragua Outlying-US(Guam-USVI-etc) Peru Philippines Poland Portugal Puerto-Rico Scotland South "
     "Taiwan Thailand Trinadad&Tobago United-States Vietnam Yugoslavia",
     "income": "<=50K >50K",
+}
+_MAY_BE_MISSING = ("workclass", "occupation", "native-country")
+# What the forms of the census allow; how it is cut into bins is a choice.
+_NUMBERS: dict[str, Any] = {
+    "age": Interval(15, 95, bins=16),
+    "fnlwgt": Interval(0, 2_000_000, bins=40),
+    "education-num": range(1, 17),
+    "capital-gain": Interval(edges=[0, 1, 5000, 10_000, 100_000]),
+    "capital-loss": Interval(edges=[0, 1, 1500, 2000, 5000]),
+    "hours-per-week": Interval(0, 100, bins=20),
 }
 
 
@@ -60,6 +72,9 @@ def load_adult(*, subset: str = "train", dropna: bool = False, return_X_y: bool 
         - frame: DataFrame of both, or None for arrays.
         - feature_names: the names of the columns of the data.
         - target_names: the two labels.
+        - domain: `Domain` of all columns of the frame, from the documentation of the data: to be declared to whatever
+          takes a domain, in part with ``domain.select(columns)``. Numbers are cut into bins. Missing is a value of
+          workclass, occupation and native-country, unless `dropna`.
         - DESCR: a description, with source and licence.
 
     Raises
@@ -73,9 +88,8 @@ def load_adult(*, subset: str = "train", dropna: bool = False, return_X_y: bool 
 
     Notes
     -----
-    **Privacy.** The data are public. Being categorical, the columns of text declare their domain, so the transformers
-    need not read it from the data. Where values may be missing (workclass, occupation, native-country), declare that
-    too: ``categories={"occupation": [*frame["occupation"].cat.categories, None]}``.
+    **Privacy.** The data are public, and so is ``domain``: it is the same whichever rows are loaded. The categorical
+    dtypes alone do not declare it: their categories are sorted, as those of any column that was read from data.
 
     References
     ----------
@@ -89,11 +103,12 @@ def load_adult(*, subset: str = "train", dropna: bool = False, return_X_y: bool 
     >>> int((adult.frame["occupation"] == "Sales").sum())
     3650
 
-    The domain is declared, so nothing needs to be read from the data:
+    The domain is declared, so nothing is read from the data:
 
     >>> from skdp import RandomizedResponseEncoder
-    >>> encoder = RandomizedResponseEncoder(epsilon=1.0, strategy="joint").fit(adult.data[["race", "sex"]])
-    >>> encoder.domain_["sex"]
+    >>> people = adult.data[["race", "sex"]]
+    >>> encoder = RandomizedResponseEncoder(1.0, strategy="joint", categories=adult.domain.select(people.columns))
+    >>> encoder.fit(people).domain_["sex"]
     ['Female', 'Male']
     """
     if subset not in ("train", "test", "all"):
@@ -115,6 +130,7 @@ def load_adult(*, subset: str = "train", dropna: bool = False, return_X_y: bool 
         **entries,
         feature_names=data.columns.to_list(),
         target_names=_LEVELS["income"].split(),
+        domain=_domain(frame.columns, missing=not dropna),
         DESCR=resources.files("skdp.datasets").joinpath("data/adult.rst").read_text(encoding="utf-8"),
     )
 
@@ -169,6 +185,12 @@ def load_adult_aif360() -> Any:
             "protected_attribute_maps": [{1.0: "White", 0.0: "Non-white"}, {1.0: "Male", 0.0: "Female"}],
         },
     )
+
+
+def _domain(columns: Iterable[str], *, missing: bool) -> Domain:
+    none = {name: [None] for name in _MAY_BE_MISSING} if missing else {}
+    texts = {name: [*levels.split(), *none.get(name, [])] for name, levels in _LEVELS.items()}
+    return Domain(_NUMBERS | texts).select(columns)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.base import domains_of_dtypes
+from skdp.base import domains_of_dtypes, warn_of_observed
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
 from skdp.local import NumericPerturber, RapporEncoder
@@ -56,15 +56,19 @@ def _row_of_categories(transformer: LocalTransformer, table: Table, others: list
     by_dtype = isinstance(declared, str)
     names = others if by_dtype else list(declared)
     if by_dtype:
-        declared = {name: values for name, values in domains_of_dtypes(table).items() if values}
+        declared, observed = domains_of_dtypes(table)
+        if not transformer.memoize:  # whose reports are at their full cost again when the data change the categories
+            declared |= {name: values for name, values in observed.items() if values}
     undeclared = [name for name in names if name not in declared]
     if undeclared:
         raise ValueError(
             f"the values of the columns {undeclared} are not declared, and are not read from a large table, as which "
-            "of them occur is private; declare them with categories=, or use a categorical dtype"
+            "of them occur is private; declare them with categories=, or by an Enum"
         )
     if by_dtype:
-        return pd.DataFrame({name: pd.Categorical([declared[name][0]], categories=declared[name]) for name in names})
+        if read := [name for name in names if name in observed]:
+            warn_of_observed(read, "categories")
+        return pd.DataFrame({name: pd.Categorical([declared[name][0]], declared[name], ordered=True) for name in names})
     domain = Domain({name: declared[name] for name in names})
     return pd.DataFrame({name: pd.Series([domain[name].values[0]], dtype=object) for name in names})
 

@@ -166,9 +166,10 @@ def privacy_curve(
     >>> from sklearn.preprocessing import OneHotEncoder
     >>> from skdp import RandomizedResponseEncoder
     >>> from skdp.datasets import load_adult
-    >>> X, y = load_adult(return_X_y=True)
-    >>> X, y = X.loc[:2000, ["marital-status"]], y[:2001]
-    >>> model = make_pipeline(RandomizedResponseEncoder(), OneHotEncoder(), LogisticRegression())
+    >>> adult = load_adult()
+    >>> X, y = adult.data.loc[:2000, ["marital-status"]], adult.target[:2001]
+    >>> encoder = RandomizedResponseEncoder(categories=adult.domain.select(X.columns))
+    >>> model = make_pipeline(encoder, OneHotEncoder(), LogisticRegression())
     >>> curve = privacy_curve(model, X, y, param_name="randomizedresponseencoder__epsilon", epsilons=[0.1, 5.0],
     ...                       scoring=["accuracy", "roc_auc"], random_state=0)
     >>> curve.head(3).round(3)

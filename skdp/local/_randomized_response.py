@@ -40,8 +40,9 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
     categories : "auto", list of array-like, mapping or Domain, default="auto"
         The values that each column may take: a list of values a column, or ``{column: values}``. An `Interval` instead
         of values cuts a numeric column into bins, which are reported as the number in their middle. None among the
-        values declares missing. ``"auto"`` takes what a dtype declares (pandas categories, polars Enum) and reads the
-        data of other columns, with a `PrivacyLeakWarning`.
+        values declares missing. ``"auto"`` takes what a dtype declares (a polars Enum; categories of pandas that are
+        ordered, or are not just the values that occur) and reads the data of other columns, with a
+        `PrivacyLeakWarning`.
     handle_unknown : {"error", "uniform"} or a declared value, default="error"
         What to do with a value (or a missing one) that is not declared: raise an error, replace it by a uniform draw
         from the domain before it is randomised, or by the given value. An error shows that the value occurs;

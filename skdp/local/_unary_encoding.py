@@ -99,18 +99,20 @@ class UnaryEncodingTransformer(ReportColumns):
 
     >>> from skdp import UnaryEncodingTransformer
     >>> from skdp.datasets import load_adult
-    >>> people = load_adult().data[["occupation"]].dropna()
-    >>> encoder = UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, random_state=0)
+    >>> adult = load_adult(dropna=True)
+    >>> people = adult.data[["occupation"]]
+    >>> occupations = adult.domain.select(people.columns)
+    >>> encoder = UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=occupations, random_state=0)
     >>> bits = encoder.fit_transform(people)
     >>> print(encoder.guarantee_)
     epsilon = 2.19723, local model, replacing one record's values of: occupation, NOT SECURE: ...
     >>> bits.shape, bits.columns[:2].tolist()
-    ((30718, 14), ['occupation_Adm-clerical', 'occupation_Armed-Forces'])
+    ((30162, 14), ['occupation_Adm-clerical', 'occupation_Armed-Forces'])
     >>> encoder.estimate_counts(bits).loc[["Sales", "Armed-Forces"]].round(0)
                    count  std_error   lower   upper
     occupation
-    Sales         3577.0      152.0  3280.0  3874.0
-    Armed-Forces    29.0      152.0  -268.0   326.0
+    Sales         3637.0      150.0  3342.0  3932.0
+    Armed-Forces    19.0      150.0  -276.0   314.0
     """
 
     _mechanism = "unary encoding"

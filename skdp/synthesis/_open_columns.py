@@ -82,7 +82,8 @@ def undeclared(table: Table, declared: Any) -> list[Any]:
         known = declared
     else:
         known = () if declared is None else table.names
-    declared_somehow = {*known, *domains_of_dtypes(table)}
+    by_dtype, observed = domains_of_dtypes(table, look=False)
+    declared_somehow = {*known, *by_dtype, *observed}  # whichever of the two: it must not follow from the rows
     return [name for name in table.names if name not in declared_somehow]
 
 

@@ -68,9 +68,10 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
     >>> from sklearn.preprocessing import OneHotEncoder
     >>> from skdp import DPMarginalSynthesizer, SyntheticResampler
     >>> from skdp.datasets import load_adult
-    >>> X, y = load_adult(return_X_y=True)
-    >>> X = X[["sex", "relationship"]]
-    >>> synthesizer = DPMarginalSynthesizer(epsilon=1.0, random_state=0)
+    >>> adult = load_adult()
+    >>> X, y = adult.data[["sex", "relationship"]], adult.target
+    >>> domain = adult.domain.select([*X.columns, "income"])
+    >>> synthesizer = DPMarginalSynthesizer(epsilon=1.0, domain=domain, random_state=0)
     >>> model = make_pipeline(SyntheticResampler(synthesizer), OneHotEncoder(), LogisticRegression()).fit(X, y)
     >>> print(model[0].guarantee_.scope)
     ('sex', 'relationship', 'income')

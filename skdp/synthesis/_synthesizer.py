@@ -69,8 +69,8 @@ class DPMarginalSynthesizer(ModelRows):
         records, allows Gaussian noise, with which many marginals are more accurate.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The values that each column may take, from what is publicly known: lists of values (None declares missing), or
-        an `Interval`, which cuts numbers into bins. Columns of a categorical dtype (pandas categories, polars Enum)
-        need no declaration. ``skdp draft-domain`` writes a file to start from.
+        an `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas
+        that are ordered, or are not just the values that occur. ``skdp draft-domain`` writes a file to start from.
     marginals : {"auto", "independent", "tree", "adaptive", "full"} or list of tuples, default="auto"
         What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with much budget
         also what the first model misses, triples included. ``"independent"``: the columns. ``"tree"``: the columns, and
@@ -180,12 +180,12 @@ class DPMarginalSynthesizer(ModelRows):
 
     Examples
     --------
-    >>> from skdp import DPMarginalSynthesizer, Interval
+    >>> from skdp import DPMarginalSynthesizer
     >>> from skdp.datasets import load_adult
-    >>> people = load_adult().frame[["age", "sex", "income"]]
-    >>> synthesizer = DPMarginalSynthesizer(
-    ...     epsilon=1.0, delta=1e-9, domain={"age": Interval(15, 95, bins=16)}, random_state=0
-    ... ).fit(people)
+    >>> adult = load_adult()
+    >>> people = adult.frame[["age", "sex", "income"]]
+    >>> domain = adult.domain.select(people.columns)
+    >>> synthesizer = DPMarginalSynthesizer(epsilon=1.0, delta=1e-9, domain=domain, random_state=0).fit(people)
     >>> synthesizer.sample(3)
        age     sex income
     0   15  Female  <=50K

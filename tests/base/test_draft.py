@@ -63,6 +63,12 @@ def test_ends_are_round(values, interval):
         assert draft(frame)["x"].edges == pytest.approx(interval.edges)
 
 
+def test_categories_that_are_just_those_that_occur_are_drafted_as_any_values():
+    names = [f"person {index}" for index in range(120)]
+    frame = pd.DataFrame({"name": names, "sex": ["f", "m"] * 60, "age": range(120)}, dtype="category")
+    assert draft(frame) == draft(frame.astype({"name": object, "sex": object, "age": int}))
+
+
 def test_what_each_column_becomes():
     n = 120
     frame = pd.DataFrame(

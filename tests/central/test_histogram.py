@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from sklearn.base import clone
 
-from skdp import BudgetExceeded, Domain, DPHistogram, Interval, PrivacyLedger
+from skdp import BudgetExceeded, Domain, DPHistogram, Interval, PrivacyLeakWarning, PrivacyLedger
 from skdp.central import CountEstimate
 from skdp.central._count_estimate import interval_reach
 from skdp.central._hierarchy import Hierarchy, count_std, plan_hierarchy
@@ -290,6 +290,14 @@ class TestCells:
         assert DPHistogram(100.0).fit(frame).counts_.tolist() == [9, 0]
         frame = pl.DataFrame({"a": ["x"] * 9}, schema={"a": pl.Enum(["x", "y"])})
         assert DPHistogram(100.0).fit(frame).counts_.tolist() == [9, 0]
+
+    def test_categories_that_are_just_those_that_occur_warn_and_nothing_else(self):
+        dtype = pd.CategoricalDtype(["x", "y"])
+        whole, part = (pd.DataFrame({"a": pd.Categorical(values, dtype=dtype)}) for values in (["y", "x"], ["x", "x"]))
+        with pytest.warns(PrivacyLeakWarning, match="'a' are read from the data.*declare them with domain=") as caught:
+            histogram = DPHistogram(100.0).fit(whole)
+        assert len(caught) == 1
+        assert histogram.domain_ == DPHistogram(100.0).fit(part).domain_ == Domain({"a": ["x", "y"]})
 
     def test_one_interval_is_for_all_columns(self):
         histogram = DPHistogram(100.0, domain=Interval(0, 2, bins=2)).fit([[0, 1], [1, 2], [0.5, 0.1]])

@@ -129,7 +129,7 @@ class TestMostFrequent:
         assert imputer.get_feature_names_out().tolist() == ["job", "kids", "tall"]
 
     def test_dtypes_that_declare_need_no_categories(self):
-        frame = pd.DataFrame({"a": pd.Categorical(["x", None, "y", "x"] * 40)})
+        frame = pd.DataFrame({"a": pd.Categorical(["x", None, "y", "x"] * 40, ordered=True)})
         out = DPSimpleImputer(50.0, strategy="most_frequent").fit_transform(frame)
         assert out["a"].tolist() == ["x", "x", "y", "x"] * 40
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 
-from skdp import RandomizedResponseEncoder
+from skdp import PrivacyLeakWarning, RandomizedResponseEncoder
 from skdp.datasets import load_adult, load_adult_aif360
 
 NAMES = [
@@ -86,19 +86,39 @@ def test_the_declared_values_do_not_depend_on_the_rows(raw):
 
 
 def test_encoders_take_the_declared_domain_without_a_warning():
-    data = load_adult(dropna=True).data[["workclass", "sex"]]
+    adult = load_adult(dropna=True)
+    data = adult.data[["workclass", "sex"]]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        encoder = RandomizedResponseEncoder(epsilon=2.0).fit(data)
+        encoder = RandomizedResponseEncoder(epsilon=2.0, categories=adult.domain.select(data.columns)).fit(data)
     assert encoder.domain_.sizes == (8, 2)
     assert encoder.transform(data).dtypes.equals(data.dtypes)
 
 
-def test_a_missing_value_is_not_a_declared_one():
+@pytest.mark.parametrize("subset", ["train", "test", "all"])
+@pytest.mark.parametrize("dropna", [False, True])
+def test_the_domain_declares_every_value_of_every_column(subset, dropna):
+    adult = load_adult(subset=subset, dropna=dropna)
+    assert adult.domain.columns == tuple(adult.frame.columns)
+    codes = adult.domain.encode([adult.frame[name] for name in adult.frame])
+    assert all((code < size).all() for code, size in zip(codes, adult.domain.sizes, strict=True))
+    assert adult.domain == load_adult(dropna=dropna, as_frame=False).domain  # public: whichever rows are loaded
+    missing = {name for name in adult.domain.columns if None in adult.domain[name].values}
+    assert missing == (set() if dropna else set(MISSING))
+
+
+def test_the_dtypes_alone_declare_nothing():
+    data = load_adult().data[["sex"]]
+    with pytest.warns(PrivacyLeakWarning, match="'sex' are read from the data"):
+        RandomizedResponseEncoder().fit(data)
+
+
+def test_a_missing_value_is_declared_unless_it_is_dropped():
     frame = load_adult().data[["occupation"]]
+    complete = load_adult(dropna=True).domain.select(["occupation"])
     with pytest.raises(ValueError, match="column 'occupation'"):
-        RandomizedResponseEncoder().fit(frame).transform(frame)
-    declared = {"occupation": [*frame["occupation"].cat.categories, None]}
+        RandomizedResponseEncoder(categories=complete).fit(frame).transform(frame)
+    declared = load_adult().domain.select(["occupation"])
     assert RandomizedResponseEncoder(categories=declared).fit_transform(frame).shape == (32_561, 1)
 
 

@@ -16,6 +16,7 @@ from skdp import (
     PrivacyLeakWarning,
     PrivacyLedger,
     RandomizedResponseEncoder,
+    SecretKey,
     UnaryEncodingTransformer,
 )
 from skdp.engines import privatize, tally, tally_batches
@@ -208,9 +209,20 @@ def test_values_are_never_read_from_the_rows(engine, people):
         privatize(engine.frame(people), encoder(categories=[["red"], [0, 1]]))
 
 
+@pytest.mark.parametrize("values", [["a", "b"], ["a", "b", "unused"]])
+def test_sorted_categories_may_be_of_the_rows_and_no_row_is_read_to_find_out(values):
+    frame = pd.DataFrame({"color": pd.Categorical(["b", "a"] * 10, values)})
+    with pytest.warns(PrivacyLeakWarning, match="'color' are read from the data"):
+        privatize(frame, RandomizedResponseEncoder())
+    permanent = RandomizedResponseEncoder(memoize=True, secret_key=SecretKey.generate())
+    with pytest.raises(ValueError, match=r"the values of the columns \['color'\] are not declared"):
+        privatize(frame.assign(id=range(20)), permanent, record_id="id")
+    privatize(frame.assign(color=frame["color"].cat.as_ordered()), RandomizedResponseEncoder())
+
+
 @pytest.mark.parametrize("name", ["polars_lazy", "dask", "pandas"])
 def test_dtypes_that_carry_values_are_declarations(name, dask_frame):
-    values = pl.Series("color", ["a", "b"] * 10, dtype=pl.Enum(["a", "b", "c"]))
+    values = pl.Series("color", ["a", "b"] * 10, dtype=pl.Enum(["c", "a", "b"]))
     frame = pl.DataFrame([values])
     make = {
         "polars_lazy": pl.DataFrame.lazy,
@@ -219,7 +231,7 @@ def test_dtypes_that_carry_values_are_declarations(name, dask_frame):
     }[name]
     fitted = RandomizedResponseEncoder(1.0, random_state=0)
     privatize(make(frame), fitted)
-    assert fitted.domain_ == Domain({"color": ["a", "b", "c"]})
+    assert fitted.domain_ == Domain({"color": ["c", "a", "b"]})
 
 
 def test_categories_that_dask_does_not_know_are_no_declaration(dask_frame):

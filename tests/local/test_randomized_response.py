@@ -3,10 +3,12 @@ from __future__ import annotations
 import math
 import pickle
 from fractions import Fraction
+from io import StringIO
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from scipy.stats import chisquare
@@ -219,15 +221,58 @@ def test_set_output(people, container):
 
 
 class TestDomain:
-    def test_dtypes_declare_a_domain_without_a_warning(self):
-        pandas_frame = pd.DataFrame({"sex": pd.Categorical(["Male"], ["Male", "Female"])})
-        polars_frame = pl.DataFrame({"sex": ["Male"]}, schema={"sex": pl.Enum(["Male", "Female"])})
-        for frame in (pandas_frame, polars_frame):
+    @pytest.mark.parametrize(
+        "column",
+        [
+            pd.Categorical(["a", "b"], ordered=True),
+            pd.Categorical(["a", "c", "b"], ["c", "b", "a"]),
+            pd.Categorical(["a", "b"], ["a", "b", "c"]),
+            pd.Categorical([2, 1, 3], [3, 1, 2]),
+            pl.Series(["a"], dtype=pl.Enum(["a", "b"])),
+        ],
+        ids=["ordered", "unsorted", "partly unused", "numbers", "Enum"],
+    )
+    def test_a_dtype_declares_what_it_could_not_have_from_the_data(self, column):
+        frame = pl.DataFrame({"x": column}) if isinstance(column, pl.Series) else pd.DataFrame({"x": column})
+        fitted = RandomizedResponseEncoder().fit(frame)
+        values = column.dtype.categories
+        assert fitted.domain_ == Domain({"x": list(values)})
+
+    @pytest.mark.parametrize(
+        "frame",
+        [
+            pd.DataFrame({"x": ["b", "a", "b"]}, dtype="category"),
+            pd.DataFrame({"x": [2, 1, 2]}, dtype="category"),
+            pd.DataFrame({"x": pd.Categorical(["b", None, "a"])}),
+            pd.read_csv(StringIO("x\nb\na"), dtype="category"),
+            pa.table({"x": pa.array(["b", "a", "b"]).dictionary_encode()}).to_pandas(),
+            pd.DataFrame({"x": pd.cut([1, 5, 9], 3)}),
+            pd.DataFrame({"x": pd.cut([1, 9], 3)}),
+            pl.DataFrame({"x": ["b", "a"]}, schema={"x": pl.Categorical}),
+            pa.table({"x": pa.array(["b", "a", "b"]).dictionary_encode()}),
+        ],
+        ids=["text", "numbers", "missing", "csv", "appearance", "bins", "unused bins", "polars", "arrow"],
+    )
+    def test_categories_that_are_just_those_that_occur_warn(self, frame):
+        with pytest.warns(
+            PrivacyLeakWarning, match="'x' are read from the data.*declare them with categories="
+        ) as found:
             fitted = RandomizedResponseEncoder().fit(frame)
-            assert fitted.domain_ == Domain({"sex": ["Male", "Female"]})
+        assert len(found) == 1
+        assert found[0].filename == __file__
+        column = frame["x"]
+        values = column.cat.categories if isinstance(frame, pd.DataFrame) else ["a", "b"]
+        assert fitted.domain_ == Domain({"x": list(values)})
+
+    def test_a_table_does_not_decide_on_more_than_the_warning(self):
+        dtype = pd.CategoricalDtype(["a", "b"])
+        whole, part = (pd.DataFrame({"x": pd.Categorical(values, dtype=dtype)}) for values in (["b", "a"], ["a", "a"]))
+        with pytest.warns(PrivacyLeakWarning, match="'x' are read from the data"):
+            warned = RandomizedResponseEncoder().fit(whole)
+        assert pickle.dumps(warned) == pickle.dumps(RandomizedResponseEncoder().fit(part))
 
     def test_reading_the_data_warns_and_names_the_columns(self):
-        frame = pd.DataFrame({"sex": ["Male", "Female"], "kind": pd.Categorical(["a", "b"])})
+        frame = pd.DataFrame({"sex": ["Male", "Female"], "kind": pd.Categorical(["a", "b"], ordered=True)})
         with pytest.warns(PrivacyLeakWarning, match="the categories of 'sex' are read from the data") as caught:
             fitted = RandomizedResponseEncoder().fit(frame)
         assert fitted.domain_ == Domain({"sex": ["Female", "Male"], "kind": ["a", "b"]})
