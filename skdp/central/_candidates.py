@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import read_bounds
-from skdp.frames import Table
 from skdp.oracles import check_size
 
 STEPS = 10_000
-"""Steps between the bounds, unless the column is one of integers: whole numbers and hundredths of 0 to 100."""
+"""The most steps between the bounds by default, unless more are needed to have all whole numbers."""
 
 MOST_INTEGERS = 100_000
 MOST_CANDIDATES = 1_000_000
@@ -22,17 +21,20 @@ MOST_CANDIDATES = 1_000_000
 _SCALE = 2.0**-20
 
 
-def read_candidates(candidates: Any, table: Table, bounds: Any) -> list[NDArray[np.float64]]:
+def read_candidates(candidates: Any, names: Sequence[Any], bounds: Any) -> list[NDArray[np.float64]]:
     """Take the declared candidates of each column, or make them from the bounds.
+
+    They do not depend on the table, whose dtypes show what is in it: pandas makes floats of integers where one is
+    missing.
 
     Parameters
     ----------
-    candidates : None, int, array-like of float, or mapping of column name to one of these
-        An int is a number of equal steps between the bounds. None stands for all integers between them where the
-        bounds are whole numbers at most `MOST_INTEGERS` apart and the dtype of the column is one of integers, and for
-        `STEPS` steps elsewhere.
-    table : Table
-        The private table; names and dtypes are read.
+    candidates : None, "integers", int, array-like of float, or mapping of column name to one of these
+        ``"integers"`` stands for all whole numbers between the bounds. An int is a number of equal steps between them.
+        None stands for at most `STEPS` steps, such that all whole numbers between whole bounds are among their ends;
+        for these numbers alone, if there are more, up to `MOST_INTEGERS`.
+    names : sequence
+        The columns.
     bounds : object
         As for `skdp.base.read_bounds`.
 
@@ -48,28 +50,29 @@ def read_candidates(candidates: Any, table: Table, bounds: Any) -> list[NDArray[
 
     Examples
     --------
-    >>> from skdp.frames import read_table
-    >>> ages, shares = read_candidates({"x1": 4}, read_table(np.array([[31, 1]])), [(0, 100), (0, 1)])
+    >>> ages, shares = read_candidates({"age": "integers", "share": 4}, ["age", "share"], [(0, 100), (0, 1)])
     >>> ages.size, shares.tolist()
     (101, [0.0, 0.25, 0.5, 0.75, 1.0])
+    >>> read_candidates(None, ["age"], (0, 100))[0][:3].tolist()
+    [0.0, 0.01, 0.02]
     """
-    ends = read_bounds(bounds, table.names)
+    ends = read_bounds(bounds, names)
     if isinstance(candidates, Mapping):
-        unknown = [name for name in candidates if name not in table.names]
+        unknown = [name for name in candidates if name not in names]
         if unknown:
-            raise ValueError(f"candidates declares columns that X does not have: {unknown}; X has {list(table.names)}")
-        declared = [candidates.get(name) for name in table.names]
+            raise ValueError(f"candidates declares columns that X does not have: {unknown}; X has {list(names)}")
+        declared = [candidates.get(name) for name in names]
     else:
-        declared = [candidates] * len(table.names)
-    columns = zip(table.names, table.columns, declared, ends.tolist(), strict=True)
-    return [_read(name, column, one, low, high) for name, column, one, (low, high) in columns]
+        declared = [candidates] * len(names)
+    return [_read(name, one, low, high) for name, one, (low, high) in zip(names, declared, ends.tolist(), strict=True)]
 
 
-def _read(name: Any, column: Any, declared: Any, low: float, high: float) -> NDArray[np.float64]:
+def _read(name: Any, declared: Any, low: float, high: float) -> NDArray[np.float64]:
     if declared is None:
-        whole = low.is_integer() and high.is_integer() and high - low <= MOST_INTEGERS and _is_integer(column)
-        return equal_steps(low, high, int(high - low) if whole else STEPS)
-    if hasattr(declared, "__len__") and not isinstance(declared, str | bytes):
+        return equal_steps(low, high, _default_steps(low, high))
+    if isinstance(declared, str):
+        return _integers(name, declared, low, high)
+    if hasattr(declared, "__len__") and not isinstance(declared, bytes):
         return _read_values(name, declared, low, high)
     return equal_steps(low, high, check_size(declared, least=1, most=MOST_CANDIDATES, name="candidates"))
 
@@ -88,10 +91,25 @@ def _read_values(name: Any, declared: Any, low: float, high: float) -> NDArray[n
     return np.unique(values.astype(float))
 
 
-def _is_integer(column: Any) -> bool:
-    if isinstance(column, np.ndarray):
-        return column.dtype.kind in "iu"
-    return nw.from_native(column, series_only=True).dtype.is_integer()
+def _default_steps(low: float, high: float) -> int:
+    width = high - low
+    if not (low.is_integer() and high.is_integer() and width <= MOST_INTEGERS):
+        return STEPS
+    return max(STEPS - STEPS % int(width), int(width))
+
+
+def _integers(name: Any, declared: str, low: float, high: float) -> NDArray[np.float64]:
+    if declared != "integers":
+        raise ValueError(
+            f"candidates of column {name!r} must be 'integers', a number of steps or a list, got {declared!r}"
+        )
+    least, most = math.ceil(low), math.floor(high)
+    if not 0 <= most - least < MOST_CANDIDATES:
+        raise ValueError(
+            f"candidates='integers' of column {name!r}: there must be 1 to {MOST_CANDIDATES:,} whole numbers between "
+            f"the bounds {low:g} and {high:g}"
+        )
+    return np.arange(least, most + 1, dtype=float)
 
 
 def equal_steps(low: float, high: float, steps: int) -> NDArray[np.float64]:

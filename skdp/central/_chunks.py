@@ -17,9 +17,10 @@ from skdp.frames import is_frame, read_table
 from skdp.randomness import ByteSource, uniform_integers
 
 Take = Callable[[NDArray[np.intp]], Any]
+"""Takes the places of rows, and returns what is there."""
 
 
-def open_rows(X: Any, y: Any = None) -> tuple[Callable[[NDArray[np.intp]], tuple[Any, ...]], int]:
+def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
     """Prepare to take chunks out of a table.
 
     A chunk is made of the values of its own rows: numbers are float64, booleans without a missing one are bool, dates
@@ -121,17 +122,17 @@ def _array_taker(array: NDArray[Any]) -> Take:
 def _frame_taker(frame: Any) -> Take:
     table = read_table(frame)
     columns = [_values(column) for column in table.columns]
-    names = frame.columns.copy(deep=True) if isinstance(frame, pd.DataFrame) else table.names
+    labels = frame.columns.copy(deep=True) if isinstance(frame, pd.DataFrame) else pd.Index([])
 
     def take(members: NDArray[np.intp]) -> Any:  # numpydoc ignore=GL08
         chunk = [_own_dtype(column[members]) for column in columns]
         if isinstance(frame, pd.DataFrame):
             made = pd.DataFrame(dict(enumerate(chunk)))
-            made.columns = names.copy(deep=True)
+            made.columns = labels.copy(deep=True)  # their names can be changed in place
             return made
         backend = nw.get_native_namespace(frame)
         plain_columns = [with_nulls(part, backend) if part.dtype != object else part.tolist() for part in chunk]
-        return nw.from_dict(dict(zip(names, plain_columns, strict=True)), backend=backend).to_native()
+        return nw.from_dict(dict(zip(table.names, plain_columns, strict=True)), backend=backend).to_native()
 
     return take
 

@@ -40,10 +40,12 @@ class DPKBinsDiscretizer(CentralTransformer):
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known: the outer edges.
         Values outside belong to the outer bins.
-    candidates : int, array-like of float, or mapping of column name to one of these, optional
-        What an inner edge may be: an int is a number of equal steps between the bounds, from 1 to a million. By default
-        all integers between whole bounds that are at most 100,000 apart, in a column of an integer dtype; and 10,000
-        steps in others. Fewer candidates make a more accurate choice.
+    candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
+        What an inner edge may be: ``"integers"`` stands for all whole numbers between the bounds, an int for a number
+        of equal steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers
+        between whole bounds are among their ends; for these numbers alone, if there are more, up to 100,000. Fewer
+        candidates make a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a
+        value is missing.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -73,10 +75,9 @@ class DPKBinsDiscretizer(CentralTransformer):
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the law of
     `bin_edges_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values of all columns,
-    and how many there are is protected too: a missing value adds nothing, and a table without rows is answered. The
-    dtypes are taken to be public; pandas makes floats of NumPy's integers where one is missing, so declare `candidates`
-    if that may not show. **The edges are private, the output of** `transform` **is not**: each row of it is a function
-    of the row that came in, without noise.
+    and how many there are is protected too: a missing value adds nothing, and a table without rows is answered. **The
+    edges are private, the output of** `transform` **is not**: each row of it is a function of the row that came in,
+    without noise.
 
     Each of the k - 1 inner edges of d columns is chosen by permute-and-flip [1]_ with epsilon / (d (k - 1)). To halve
     the data again and again, so that only the levels add up ([2]_), needs values that are all distinct; to choose all
@@ -160,7 +161,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         _check_choice("encode", self.encode, ENCODINGS)
         table, large = self._open_table(X)
         bounds = read_bounds(self.bounds, table.names)
-        candidates = read_candidates(self.candidates, table, bounds)
+        candidates = read_candidates(self.candidates, table.names, bounds)
         if self.strategy == "uniform":
             read_numbers(table, missing=True)
             self._spend_nothing(table.names, "uniform bins")

@@ -35,10 +35,12 @@ class DPMinMaxScaler(CentralTransformer):
         Which quantiles take the place of the bounds, ascending, between 0 and 1 (not in percent). Values beyond them
         remain, and are scaled beyond `feature_range`, unless `clip` is set: choose them where the bounds are far wider
         than nearly all values, and mind that what is cut off is not noise.
-    candidates : int, array-like of float, or mapping of column name to one of these, optional
-        What a quantile may be: an int is a number of equal steps between the bounds, from 1 to a million. By default
-        all integers between whole bounds that are at most 100,000 apart, in a column of an integer dtype; and 10,000
-        steps in others. Fewer candidates make a more accurate choice.
+    candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
+        What a quantile may be: ``"integers"`` stands for all whole numbers between the bounds, an int for a number of
+        equal steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers
+        between whole bounds are among their ends; for these numbers alone, if there are more, up to 100,000. Fewer
+        candidates make a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a
+        value is missing.
     clip : bool, default=False
         Whether to move what `transform` would put outside of `feature_range` to its nearer end.
     ledger : PrivacyLedger, optional
@@ -71,10 +73,9 @@ class DPMinMaxScaler(CentralTransformer):
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the law of
     the quantiles by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values of all columns,
-    and how many there are is protected too: a missing value adds nothing, and a table without rows is answered. The
-    dtypes are taken to be public; pandas makes floats of NumPy's integers where one is missing, so declare `candidates`
-    if that may not show. **The quantiles are private, the output of** `transform` **is not**: each row of it is a
-    function of the row that came in, without noise.
+    and how many there are is protected too: a missing value adds nothing, and a table without rows is answered. **The
+    quantiles are private, the output of** `transform` **is not**: each row of it is a function of the row that came in,
+    without noise.
 
     Each of the two quantiles of d columns is chosen by permute-and-flip [1]_ with epsilon / (2 d).
 
@@ -91,7 +92,9 @@ class DPMinMaxScaler(CentralTransformer):
     >>> scaler = DPMinMaxScaler(bounds=(0, 100)).fit(ages)
     >>> scaler.transform(ages.head(2))["age"].tolist(), scaler.guarantee_.epsilon
     ([0.39, 0.5], 0.0)
-    >>> scaler = DPMinMaxScaler(epsilon=1.0, bounds=(0, 100), quantile_range=(0.01, 0.99), random_state=0).fit(ages)
+    >>> scaler = DPMinMaxScaler(
+    ...     epsilon=1.0, bounds=(0, 100), quantile_range=(0.01, 0.99), candidates="integers", random_state=0
+    ... ).fit(ages)
     >>> scaler.data_min_, scaler.data_max_
     (array([17.]), array([74.]))
     """
@@ -150,7 +153,7 @@ class DPMinMaxScaler(CentralTransformer):
             raise TypeError(f"clip must be True or False, got {type(self.clip).__name__}")
         table, large = self._open_table(X)
         ends = read_bounds(self.bounds, table.names)
-        candidates = read_candidates(self.candidates, table, ends)
+        candidates = read_candidates(self.candidates, table.names, ends)
         if probabilities is None:
             read_numbers(table, missing=True)
             self._spend_nothing(table.names, "public bounds")

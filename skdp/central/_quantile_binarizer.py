@@ -30,10 +30,12 @@ class DPQuantileBinarizer(CentralTransformer):
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside count
         as the nearer one.
-    candidates : int, array-like of float, or mapping of column name to one of these, optional
-        What a threshold may be: an int is a number of equal steps between the bounds, from 1 to a million. By default
-        all integers between whole bounds that are at most 100,000 apart, in a column of an integer dtype; and 10,000
-        steps in others. Fewer candidates make a more accurate choice.
+    candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
+        What a threshold may be: ``"integers"`` stands for all whole numbers between the bounds, an int for a number of
+        equal steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers
+        between whole bounds are among their ends; for these numbers alone, if there are more, up to 100,000. Fewer
+        candidates make a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a
+        value is missing.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
@@ -59,10 +61,9 @@ class DPQuantileBinarizer(CentralTransformer):
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the law of
     `thresholds_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values of all columns,
-    and how many there are is protected too: a missing value adds nothing, and a table without rows is answered. The
-    dtypes are taken to be public; pandas makes floats of NumPy's integers where one is missing, so declare `candidates`
-    if that may not show. **The thresholds are private, the output of** `transform` **is not**: each row of it is a
-    function of the row that came in, without noise. Privatise it in turn, as in the example, and the guarantees add.
+    and how many there are is protected too: a missing value adds nothing, and a table without rows is answered. **The
+    thresholds are private, the output of** `transform` **is not**: each row of it is a function of the row that came
+    in, without noise. Privatise it in turn, as in the example, and the guarantees add.
 
     Each threshold is chosen by permute-and-flip [1]_ with epsilon / d for d columns, by how many values the candidate
     fails to be the quantile. The failure is at most t with a probability of at least ``1 - m e**(-t s)``, for m
@@ -146,7 +147,7 @@ class DPQuantileBinarizer(CentralTransformer):
         epsilon = self._check_promise()
         probability = read_probability(self.quantile, "quantile")
         table, large = self._open_table(X)
-        candidates = read_candidates(self.candidates, table, self.bounds)
+        candidates = read_candidates(self.candidates, table.names, self.bounds)
         ranks = rank_columns(table, large, candidates)
         source = self._spend(table.names, "permute-and-flip")
         self.thresholds_ = ranked_quantiles(ranks, [probability], candidates, epsilon, source)[:, 0]

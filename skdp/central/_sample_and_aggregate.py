@@ -7,13 +7,14 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_ledger, check_random_state, coins, read_bounds
-from skdp.central._chunks import open_rows, random_chunks
+from skdp.central._chunks import Take, open_rows, random_chunks
 from skdp.central._isolation import Isolation
 from skdp.central._release import Release
 from skdp.central._sums import GRID, to_places, to_value
@@ -130,7 +131,9 @@ def sample_and_aggregate(
     ends = _read_output_bounds(bounds)
     chunks = check_size(n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
     exact = check_epsilon(epsilon)
-    defaults = None if default is None else _to_integers(_read_default(default, ends), ends)
+    defaults: Sequence[int | None] = [None] * len(ends)
+    if default is not None:
+        defaults = _to_integers(_read_default(default, ends), ends)
     check_ledger(ledger)
     check_random_state(random_state)
     guarantee = PrivacyGuarantee(
@@ -146,7 +149,7 @@ def sample_and_aggregate(
     total, answered = [0] * len(ends), 0
     with Isolation(source) as isolation:
         for members in random_chunks(source, chunks, rows):
-            places = isolation.call(lambda members=members: _places(statistic, take(members), ends))
+            places = isolation.call(partial(_places, statistic, take, members, ends))
             if places is not None:
                 total = [left + right for left, right in zip(total, places, strict=True)]
                 answered += 1
@@ -164,10 +167,7 @@ def sample_and_aggregate(
         means, errors, released = nothing, nothing, False
     else:
         noise = noise_std(exact, len(ends)), noise_std(exact, 1)
-        estimates = [
-            _mean(part, answered, chunks, place, noise)
-            for part, place in zip(total, defaults or [None] * len(ends), strict=True)
-        ]
+        estimates = [_mean(part, answered, chunks, place, noise) for part, place in zip(total, defaults, strict=True)]
         means = np.array([to_value(one[0], low, high) for one, (low, high) in zip(estimates, ends, strict=True)])
         shares = np.array([float(min(one[1] / (2 * GRID), Fraction(1 << 64))) for one in estimates])
         errors, released = shares * (ends[:, 1] - ends[:, 0]), True
@@ -260,9 +260,11 @@ def _check_copyable(statistic: Any) -> None:
         ) from None
 
 
-def _places(statistic: Callable[..., Any], chunk: tuple[Any, ...], ends: NDArray[np.float64]) -> list[int] | None:
+def _places(
+    statistic: Callable[..., Any], take: Take, members: NDArray[np.intp], ends: NDArray[np.float64]
+) -> list[int] | None:
     """Return the statistic of a chunk as places on the grid; None if it is no statistic."""
-    outputs = np.atleast_1d(np.array(copy.deepcopy(statistic)(*chunk), float))
+    outputs = np.atleast_1d(np.array(copy.deepcopy(statistic)(*take(members)), float))
     fits = outputs.shape == (len(ends),) and not np.isnan(outputs).any()
     return _to_integers(outputs, ends) if fits else None
 

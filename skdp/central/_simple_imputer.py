@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import all_or_nothing, as_asked, check_names, read_bounds, read_input
-from skdp.central._candidates import STEPS, equal_steps
+from skdp.base import all_or_nothing, as_asked, check_names, read_input
+from skdp.central._candidates import read_candidates
 from skdp.central._cells import CellTally, count_large
 from skdp.central._declared import declared_domain, find_codes, read_codes, undeclared_error
 from skdp.central._filling import fill_missing
@@ -193,7 +193,7 @@ class DPSimpleImputer(CentralTransformer):
                     for column, estimate in zip(columns, two_sums(columns, epsilon, 0.95, source), strict=True)
                 ]
             )
-        candidates = [_candidates(low, high) for low, high in read_bounds(self.bounds, table.names).tolist()]
+        candidates = read_candidates(None, table.names, self.bounds)
         ranks = rank_columns(table, large, candidates)
         return lambda source: ranked_quantiles(ranks, [Fraction(1, 2)], candidates, epsilon, source)[:, 0]
 
@@ -233,12 +233,6 @@ class DPSimpleImputer(CentralTransformer):
         return [
             np.where(np.isnan(column), value, column) for column, value in zip(columns, self.statistics_, strict=True)
         ]
-
-
-def _candidates(low: float, high: float) -> NDArray[np.float64]:
-    """Return what a median may be, whatever the dtype: pandas shows by it whether a value is missing among integers."""
-    whole = low.is_integer() and high.is_integer() and high - low <= STEPS
-    return equal_steps(low, high, STEPS - STEPS % int(high - low) if whole else STEPS)
 
 
 Counted = tuple[list[list[Any]], list[NDArray[np.int64]]]

@@ -129,14 +129,16 @@ class BoundedColumn:  # numpydoc ignore=PR02
     def sums(self) -> Sums:  # numpydoc ignore=RT01
         """The number of values, the sum of their places, and that of the squares of their places over `GRID`."""
         n = total = squares = 0
-        for places in self.places():
-            missing = np.isnan(places)
-            n += missing.size - int(np.count_nonzero(missing))
-            np.copyto(places, 0.0, where=missing)
-            total += int(places.sum())
+        for start in range(0, self.numbers.size, _BLOCK):
+            block = self.numbers[start : start + _BLOCK]
+            missing = int(np.count_nonzero(np.isnan(block)))
+            # A missing value is put at the lower bound, and taken off again: faster than to leave it out.
+            places = to_places(np.fmax(block, self.low) if missing else block, self.low, self.high)
+            n += block.size - missing
+            total += int(places.sum()) + GRID * missing
             places *= places
             places /= GRID
-            squares += int(np.rint(places, out=places).sum())
+            squares += int(np.rint(places, out=places).sum()) - GRID * missing
         return Sums(n, total, squares)
 
     @property

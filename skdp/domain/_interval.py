@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.coding import kind_of, to_dates, to_numbers
+from skdp.domain._bins import find_bins
 
 Edge = float | date
 """A number, a date or a datetime, which Python counts among the dates."""
@@ -175,12 +176,8 @@ class Interval:
         values = self.read(column)
         # In the column's own precision: 0.3 is an edge for a narrow float that was rounded from 0.3.
         edges = np.array(self.edges, values.dtype)
-        codes = np.searchsorted(edges, values, side="right") - 1
-        n_bins = len(self.edges) - 1
-        codes[values == edges[-1]] = n_bins - 1
-        codes[(codes < 0) | (codes == n_bins)] = len(self)
-        codes[np.isnan(values)] = n_bins if self.missing else len(self)
-        return codes.astype(np.min_scalar_type(len(self)))
+        missing = len(self.edges) - 1 if self.missing else len(self)
+        return find_bins(values, edges, len(self), missing)
 
 
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:

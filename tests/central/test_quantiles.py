@@ -17,7 +17,6 @@ from skdp.central import _quantiles
 from skdp.central._candidates import equal_steps, read_candidates
 from skdp.central._quantiles import count_below, quantiles, read_probability, scores
 from skdp.datasets import load_adult
-from skdp.frames import read_table
 from skdp.randomness import SecureSource, SeededSource
 
 FALSE_ALARM = 1e-6
@@ -259,16 +258,23 @@ class TestProbability:
 
 
 class TestCandidates:
-    def test_of_integer_columns_are_the_integers(self, make_frame, frame_kind):
-        table = read_table(make_frame({"age": [17, 38], "share": [0.5, 0.25]}))
-        ages, shares = read_candidates(None, table, (0, 100))
-        undeclared = frame_kind in ("pandas-object", "pandas-category", "pyarrow-dictionary")
-        assert ages.tolist() == (equal_steps(0, 100, 10_000) if undeclared else np.arange(101)).tolist()
-        assert shares.tolist() == equal_steps(0, 100, 10_000).tolist()
+    @pytest.mark.parametrize(("high", "steps"), [(1, 10_000), (7, 9_996), (7_001, 7_001), (90_000, 90_000)])
+    def test_between_whole_bounds_all_integers_are_among_them(self, high, steps):
+        (found,) = read_candidates(None, ["age"], (0, high))
+        assert found.size == steps + 1
+        assert set(range(high + 1)) <= set(found.tolist())
+
+    @pytest.mark.parametrize(
+        ("bounds", "first", "last"),
+        [((0, 100), 0, 100), ((-0.5, 2.5), 0, 2), ((0.5, 1.5), 1, 1), ((0, 999_999), 0, 999_999)],
+    )
+    def test_the_integers(self, bounds, first, last):
+        (found,) = read_candidates("integers", ["age"], bounds)
+        assert found.tolist() == list(range(first, last + 1))
 
     @pytest.mark.parametrize("bounds", [(0, 100.5), (0.5, 100), (0, 100_001), (-8e307, 8e307)])
     def test_elsewhere_they_are_equal_steps(self, bounds):
-        (found,) = read_candidates(None, read_table(np.array([[1]])), bounds)
+        (found,) = read_candidates(None, ["age"], bounds)
         assert found.size == 10_001
         assert (found[0], found[-1]) == bounds
         assert np.diff(found) == pytest.approx((bounds[1] - bounds[0]) / 10_000, rel=1e-9)
@@ -286,13 +292,12 @@ class TestCandidates:
         assert (np.diff(found) > 0).all()
 
     def test_may_be_declared(self):
-        table = read_table(pd.DataFrame({"a": [1], "b": [2.0], "c": [3.0]}))
-        a, b, c = read_candidates({"a": 2, "b": [3, 1, 1]}, table, (0, 4))
+        a, b, c = read_candidates({"a": 2, "b": [3, 1, 1]}, "abc", (0, 4))
         assert a.tolist() == [0, 2, 4]
         assert b.tolist() == [1, 3]
         assert c.size == 10_001
-        for one in (range(5), [0, 1, 2, 3, 4], pd.Series(range(5)), 4, np.int64(4)):
-            assert [found.tolist() for found in read_candidates(one, table, (0, 4))] == [[0, 1, 2, 3, 4]] * 3
+        for one in ("integers", range(5), [0, 1, 2, 3, 4], pd.Series(range(5)), 4, np.int64(4)):
+            assert [found.tolist() for found in read_candidates(one, "abc", (0, 4))] == [[0, 1, 2, 3, 4]] * 3
 
     @pytest.mark.parametrize(
         ("candidates", "error", "match"),
@@ -301,7 +306,7 @@ class TestCandidates:
             (1_000_001, ValueError, "candidates must be between 1 and 1000000"),
             (2.0, TypeError, "candidates must be an integer"),
             (True, TypeError, "candidates must be an integer"),
-            ("auto", TypeError, "candidates must be an integer"),
+            ("auto", ValueError, "candidates of column 'age' must be 'integers'"),
             ([], ValueError, "candidates of column 'age' must be a list of 1 to"),
             ([[1, 2]], ValueError, "candidates of column 'age' must be a list of 1 to"),
             ([[1], [2, 3]], ValueError, "candidates of column 'age' must be a list of 1 to"),
@@ -316,4 +321,9 @@ class TestCandidates:
     )
     def test_odd_declarations(self, candidates, error, match):
         with pytest.raises(error, match=match):
-            read_candidates(candidates, read_table(pd.DataFrame({"age": [1]})), (0, 100))
+            read_candidates(candidates, ["age"], (0, 100))
+
+    @pytest.mark.parametrize("bounds", [(0.2, 0.7), (0, 1e6), (-1e300, 1e300)])
+    def test_too_few_or_too_many_integers(self, bounds):
+        with pytest.raises(ValueError, match="there must be 1 to 1,000,000 whole numbers"):
+            read_candidates("integers", ["age"], bounds)

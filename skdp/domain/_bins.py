@@ -1,0 +1,78 @@
+"""The bins that numbers or dates are in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BLOCK = 1 << 15
+"""Rows at a time: all that is computed of them stays in the cache."""
+
+
+def find_bins(values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int) -> NDArray[np.unsignedinteger]:
+    """Find the bin of each value.
+
+    Parameters
+    ----------
+    values : ndarray of float or datetime64
+        The values, nan or NaT where missing.
+    edges : ndarray of the same dtype
+        The edges of the bins, increasing. Bins hold their left edge, the last one its right edge too.
+    outside, missing : int
+        What stands for values in no bin, and for missing ones.
+
+    Returns
+    -------
+    ndarray of unsigned integers
+        A bin a value: exactly what comparing the value with all edges says.
+
+    Examples
+    --------
+    >>> find_bins(np.array([0.0, 0.1, 0.3, 1.0, 1.1, np.nan]), np.array([0, 0.1, 0.3, 1.0]), 3, 4).tolist()
+    [0, 1, 2, 2, 3, 4]
+    """
+    out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
+    guess = _Guess.of(edges)
+    for start in range(0, values.size, _BLOCK):
+        block = values[start : start + _BLOCK]
+        codes = np.searchsorted(edges, block, side="right") - 1 if guess is None else guess.correct(block, edges)
+        np.minimum(codes, edges.size - 2, out=codes)  # the last bin is closed
+        inside = (block >= edges[0]) & (block <= edges[-1])
+        if not inside.all():
+            codes[~inside] = outside
+            codes[np.isnan(block)] = missing
+        out[start : start + _BLOCK] = codes
+    return out
+
+
+class _Guess:
+    """Bins of about equal width: where a value is follows from arithmetic, up to one bin."""
+
+    def __init__(self, low: float, scale: float, last: int) -> None:
+        self.low, self.scale, self.last = low, scale, last
+
+    @classmethod
+    def of(cls, edges: NDArray[Any]) -> _Guess | None:
+        """Return how to guess; None where that could be wrong by more than one bin."""
+        low, bins = edges[0], edges.size - 1
+        with np.errstate(all="ignore"):
+            scale = bins / (edges[-1] - low) if edges.dtype == np.float64 else np.nan
+            found = (edges - low) * scale if np.isfinite(scale) else np.full(edges.size, np.nan)
+        # Rounding is monotone. So what is within a quarter of a bin at the edges is within one bin between them.
+        even = bool((np.abs(found - np.arange(edges.size)) < 0.25).all())
+        return cls(float(low), float(scale), bins - 1) if even else None
+
+    def correct(self, block: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the bins of values, -1 or the number of bins for those beyond the ends; anything for nan."""
+        with np.errstate(all="ignore"):
+            places = block - self.low
+            places *= self.scale
+        np.fmax(places, 0.0, out=places)  # these give nan a place too
+        np.fmin(places, self.last, out=places)
+        codes = places.astype(np.intp)
+        below = block < edges[codes]
+        codes += block >= edges[codes + 1]
+        codes -= below
+        return codes

@@ -1,0 +1,55 @@
+"""Finding bins by arithmetic is the same as comparing with all edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skdp.domain import Interval
+from skdp.domain._bins import _Guess
+
+EDGES = [
+    np.linspace(0, 100, 11),
+    np.linspace(0, 1, 11),
+    np.linspace(-1 / 3, 0.7, 1001),
+    np.linspace(0.1, 0.1 + 1e-13, 8),
+    np.linspace(1e15, 1e15 + 7, 8),
+    np.linspace(-8e307, 8e307, 9),
+    np.array([0, 18, 65, 120.0]),
+    np.array([0, 1, 2, 3.6, 4.0]),
+    np.array([5.0, 6.0]),
+    np.array([-5e-324, 0.0, 5e-324]),
+]
+
+
+def compared(values, edges, missing):
+    codes = np.searchsorted(edges, values, side="right") - 1
+    bins = edges.size - 1
+    codes[values == edges[-1]] = bins - 1
+    codes[(codes < 0) | (codes >= bins)] = bins + missing
+    codes[np.isnan(values)] = bins
+    return codes
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("edges", EDGES, ids=range(len(EDGES)))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_bins_are_what_comparing_says(edges, missing, dtype):
+    with np.errstate(over="ignore"):
+        narrow = edges.astype(dtype)
+    if np.unique(narrow).size < edges.size or not np.isfinite(narrow).all():
+        edges = np.array([0, 0.1, 0.3])
+        narrow = edges.astype(dtype)
+    interval = Interval(edges=edges.tolist(), missing=missing)
+    near = [narrow, np.nextafter(narrow, -np.inf), np.nextafter(narrow, np.inf)]
+    with np.errstate(over="ignore"):
+        inside = np.random.default_rng(0).uniform(size=100_000) * (narrow[-1] / 2 - narrow[0] / 2) * 2 + narrow[0]
+    ends = [-np.inf, np.inf, np.nan, -1e308, 1e308, -0.0]
+    with np.errstate(over="ignore"):
+        values = np.concatenate([*near, inside, ends]).astype(dtype)
+    assert interval.encode(values).tolist() == compared(values, narrow, missing).tolist()
+
+
+def test_only_even_edges_are_guessed():
+    uneven = [place for place, edges in enumerate(EDGES) if _Guess.of(edges) is None]
+    assert uneven == [6, 7, 9]
