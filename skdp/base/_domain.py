@@ -62,7 +62,10 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
     for name, column in zip(table.names, table.columns, strict=True):
         if name not in declared:
             declared[name] = _observed(name, column)
-    return Domain({name: declared[name] for name in table.names})
+    domain = Domain({name: declared[name] for name in table.names})
+    for name in read:
+        domain[name].observed = True  # for `privacy_statement`
+    return domain
 
 
 def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
