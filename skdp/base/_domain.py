@@ -61,7 +61,10 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
     for column, values in zip(table.names, table.columns, strict=True):
         if column not in declared:
             declared[column] = _observed(column, values)
-    return Domain({column: declared[column] for column in table.names})
+    domain = Domain({column: declared[column] for column in table.names})
+    for column in read:
+        domain[column].observed = True  # for `privacy_statement`
+    return domain
 
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:

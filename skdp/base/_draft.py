@@ -91,6 +91,8 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
     <BLANKLINE>
     """
     domain, remarks = _draft(frame, bins, max_values)
+    for name in domain.columns:
+        domain[name].observed = True  # for `privacy_statement`
     lines = [f"{_REMARK}", *(f"column {name!r}: {remark}" for name, remark in remarks.items())]
     warnings.warn("\n".join(lines), PrivacyLeakWarning, stacklevel=level_of_the_caller())
     return domain

@@ -35,6 +35,8 @@ class Categories:
         If there is no value, a duplicate (1 and 1.0 are one), or a number that is not finite.
     """
 
+    observed = False  # True once something has read them from private data
+
     def __init__(self, values: Iterable[Any]) -> None:
         # The order of a set changes from one process to the next, and with it every code.
         if isinstance(values, str | bytes | Mapping | Set) or not isinstance(values, Iterable):

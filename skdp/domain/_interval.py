@@ -75,6 +75,8 @@ class Interval:
     [0, 1]
     """
 
+    observed = False  # True once something has read its ends from private data
+
     def __init__(
         self,
         low: Edge | None = None,

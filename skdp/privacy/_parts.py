@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
-_FED = ("estimators_", "calibrated_classifiers_", "regressor_", "estimator_", "estimator")
-"""Where scikit-learn's own meta-estimators keep the fitted estimators that they hand the table to."""
+LIBRARIES = ("sklearn", "imblearn", "skdp")
+"""Those whose classes are known."""
+
+_FED = {
+    **dict.fromkeys(("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor"), "estimators_"),
+    **dict.fromkeys(("BaggingClassifier", "BaggingRegressor"), "estimators_"),
+    **dict.fromkeys(("OneVsRestClassifier", "OneVsOneClassifier"), "estimators_"),
+    **dict.fromkeys(("MultiOutputClassifier", "MultiOutputRegressor"), "estimators_"),
+    **dict.fromkeys(("FixedThresholdClassifier", "TunedThresholdClassifierCV"), "estimator_"),
+    "CalibratedClassifierCV": "calibrated_classifiers_",
+    "TransformedTargetRegressor": "regressor_",
+}
+"""Those of scikit-learn's meta-estimators that do nothing with their table but hand it to the estimators that they keep
+in this attribute; of what comes of it, they learn from predictions only."""
 
 _PREDICTED = frozenset(
     {"calibrated_classifiers_", "best_threshold_", "best_score_", "cv_results_"}
@@ -16,13 +30,8 @@ _PREDICTED = frozenset(
 )
 """What they compute from what these estimators predict for rows of the table."""
 
-_NOTHING_ELSE = _PREDICTED | frozenset(
-    {"estimators_", "named_estimators_", "estimator_", "regressor_", "transformer_", "final_estimator_"}
-    | {"classes_", "n_classes_", "le_", "label_binarizer_", "pairwise_indices_"}  # of the target
-    | {"n_features_in_", "feature_names_in_", "estimators_features_", "stack_method_"}  # of names and numbers
-)
-"""The fitted attributes of one whose table reaches nothing but the estimators inside, and what these predict."""
-
+_LEARN_TARGET = frozenset({"SelectKBest", "SelectPercentile", "CCA", "PLSCanonical", "PLSRegression", "PLSSVD"})
+"""Those of scikit-learn's estimators that learn the target and do not say so in their tags."""
 
 _HANDS_TARGET_ON = ("steps", "best_estimator_", "get_support")
 """What tells those of scikit-learn's estimators that do not say that an estimator inside learns the target."""
@@ -46,7 +55,7 @@ def parts_of(estimator: Any) -> list[Any]:
     given = {name: value for name, value in kept.items() if name not in fitted}
     for group in (fitted, given):
         parts = {id(part): part for part in _estimators(list(group.values())) if part is not estimator}
-        if any(is_fitted(part) or promises(part) for part in parts.values()) or group is given:
+        if any(is_fitted(part) or hasattr(part, "guarantee_") for part in parts.values()) or group is given:
             return list(parts.values())
     return []
 
@@ -65,29 +74,10 @@ def _estimators(value: Any) -> Iterator[Any]:
         yield from _estimators(value.estimator)
 
 
-def promises(estimator: Any) -> bool:
-    """Say whether there is a guarantee anywhere inside.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted or not.
-
-    Returns
-    -------
-    bool
-        Also True for its own guarantee.
-    """
-    return hasattr(estimator, "guarantee_") or any(map(promises, parts_of(estimator)))
-
-
 def fed_parts(estimator: Any) -> list[Any] | None:
     """Return the estimators that a meta-estimator hands its table to, if it does nothing else with the table.
 
-    That is known of scikit-learn's own ones (voting, stacking without passing its input through, bagging without
-    drawing a row twice, calibration, thresholds, several classes or outputs, a transformed target, freezing), and told
-    by what they have fitted: nothing but estimators, what these predict, and what comes of the target or of names. All
-    others may keep anything.
+    That is known of some of scikit-learn's own ones. All others may keep anything.
 
     Parameters
     ----------
@@ -99,13 +89,12 @@ def fed_parts(estimator: Any) -> list[Any] | None:
     list of estimator or None
         None if it may learn something of the table itself.
     """
-    learnt = {name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")}
     # A row that is drawn several times is privatised, and so released, several times.
     more = getattr(estimator, "passthrough", False) or getattr(estimator, "bootstrap", False)
-    if more or not is_of_sklearn(estimator) or not hasattr(estimator, "predict") or not learnt <= _NOTHING_ELSE:
+    if more or library_of(estimator) != "sklearn" or type(estimator).__name__ not in _FED:
         return None
-    fitted = ([part for part in _estimators(vars(estimator).get(name)) if is_fitted(part)] for name in _FED)
-    return next((parts for parts in fitted if parts), None)
+    parts = _estimators(vars(estimator).get(_FED[type(estimator).__name__]))
+    return [part for part in parts if is_fitted(part)] or None
 
 
 def learns_from_predictions(estimator: Any) -> bool:
@@ -124,20 +113,47 @@ def learns_from_predictions(estimator: Any) -> bool:
     return not _PREDICTED.isdisjoint(vars(estimator))
 
 
-def is_of_sklearn(estimator: Any) -> bool:
-    """Say whether an estimator is scikit-learn's own, so that what it does is known.
+def library_of(estimator: Any) -> str | None:
+    """Return whose class an estimator is of, if what it does is known.
 
     Parameters
     ----------
-    estimator : estimator
+    estimator : object
         Any.
 
     Returns
     -------
-    bool
-        False for subclasses that others wrote.
+    {"sklearn", "imblearn", "skdp"} or None
+        None for all other classes, subclasses and classes of the same name, and for an object that has got methods of
+        its own.
     """
-    return type(estimator).__module__.partition(".")[0] == "sklearn"
+    kind = type(estimator)
+    library = kind.__module__.partition(".")[0]
+    if library not in LIBRARIES or getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind:
+        return None
+    replaced = any(callable(getattr(kind, name, None)) for name in getattr(estimator, "__dict__", ()))
+    return None if replaced else library
+
+
+def is_a(estimator: Any, *classes: str) -> bool:
+    """Return whether an estimator is exactly of one of some known classes.
+
+    Parameters
+    ----------
+    estimator : object
+        Any.
+    *classes : str
+        With their modules, as ``"sklearn.pipeline.Pipeline"``.
+
+    Returns
+    -------
+    bool
+        False for subclasses.
+    """
+    if library_of(estimator) is None:
+        return False
+    places = (name.rpartition(".") for name in classes)
+    return any(type(estimator) is getattr(sys.modules.get(module), name, None) for module, _, name in places)
 
 
 def is_fitted(estimator: Any) -> bool:
@@ -169,11 +185,51 @@ def learns_target(estimator: Any) -> bool:
     Returns
     -------
     bool
-        What it says itself, or else an estimator inside says.
+        What it says itself, or else an estimator inside says; True if its class is not known.
     """
+    library = library_of(estimator)
+    if library in (None, "imblearn") or type(estimator).__name__ in _LEARN_TARGET:
+        return True
     required = hasattr(estimator, "predict")
     if hasattr(estimator, "__sklearn_tags__"):
         required = bool(estimator.__sklearn_tags__().target_tags.required)
     # Inside scikit-learn's own ones there may be targets of another kind, such as those of imputation.
-    hands_on = not is_of_sklearn(estimator) or any(hasattr(estimator, name) for name in _HANDS_TARGET_ON)
+    hands_on = library != "sklearn" or any(hasattr(estimator, name) for name in _HANDS_TARGET_ON)
     return required or (hands_on and any(map(learns_target, parts_of(estimator))))
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Return whether `fit` of an estimator takes a weight for each row.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any.
+
+    Returns
+    -------
+    bool
+        Whether it was given any cannot be known afterwards.
+    """
+    try:
+        return "sample_weight" in signature(type(estimator).fit).parameters
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def columns_read(estimator: Any) -> list[Any]:
+    """Return the columns whose declared values were none, but were read from the data.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, of skdp, or with one of skdp inside.
+
+    Returns
+    -------
+    list
+        Their names.
+    """
+    domain: Any = getattr(estimator, "domain_", None)
+    own = [name for name in getattr(domain, "columns", ()) if getattr(domain[name], "observed", False)]
+    return [*own, *(name for part in parts_of(estimator) for name in columns_read(part))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from html import escape
@@ -13,12 +14,15 @@ import pandas as pd
 
 from skdp.privacy._flow import EVERYTHING, TARGET, Flow, names_in, read_names
 from skdp.privacy._guarantee import PrivacyGuarantee, shown
+from skdp.privacy._parts import is_a
 from skdp.privacy._walk import Promise, Walk
 
 AS_IS = "released as is"
 
 _FEW = 5
 """So many columns are named together in each row; of more, the number is enough."""
+
+_READ = f"categories read from the data: {AS_IS}"
 
 _PROTECTION = {
     True: "rows",
@@ -67,13 +71,14 @@ class PrivacyStatement:  # numpydoc ignore=PR02
         return f"<div>{table}<p><b>{escape(self._summary())}</b></p><ul>{notes}</ul></div>"
 
 
-def privacy_statement(estimator: Any, X: Any = None) -> PrivacyStatement:
+def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()) -> PrivacyStatement:
     """State what a fitted pipeline promises about every column, and which columns it releases as they are.
 
     Pipelines, column transformers, feature unions, searches and other estimators made of estimators are followed step
-    by step. Where it cannot be told what happens to a column, the answer is "released as is": so also for a
-    meta-estimator that is not scikit-learn's own, and for one that draws rows several times (a bootstrap), as each time
-    is a release.
+    by step. Where it cannot be told what happens to a column, the answer is "released as is". So it is for each class
+    that is not exactly one of scikit-learn, imbalanced-learn or skdp (subclasses, classes of the same name or with the
+    same attributes, objects with methods of their own), and for an estimator that draws rows several times (a
+    bootstrap), as each time is a release.
 
     Parameters
     ----------
@@ -82,6 +87,9 @@ def privacy_statement(estimator: Any, X: Any = None) -> PrivacyStatement:
     X : dataframe or ndarray of shape (n_samples, n_features), optional
         The table, for the names of its columns only: those that the estimator was not fitted on are listed too. No
         value is read.
+    trusted : sequence of classes, default=()
+        Further classes whose `guarantee_` and `protects_rows` are believed, besides those of skdp. Their subclasses are
+        not.
 
     Returns
     -------
@@ -91,7 +99,7 @@ def privacy_statement(estimator: Any, X: Any = None) -> PrivacyStatement:
     Raises
     ------
     TypeError
-        If something is no estimator, or X is no table.
+        If something is no estimator, X is no table, or `trusted` holds no classes.
     ValueError
         If X lacks columns that the estimator was fitted on, or the list is empty.
 
@@ -102,13 +110,18 @@ def privacy_statement(estimator: Any, X: Any = None) -> PrivacyStatement:
     for local transformers, one call of `transform`: every further call that releases something about the same persons
     costs as much again, which only a `PrivacyLedger` counts.
 
-    An estimator takes part by its ``guarantee_``, whose scope names the columns. Its ``protects_rows`` says whether the
-    rows that leave its `transform` are protected (True), those of `fit_transform` only ("fit"), or none, because only
-    its statistics are private (False); or it is a list of the columns that are protected in these rows, while others
-    stay as they are. By default they are in the local model, and are not in the central model.
+    An estimator of skdp, or of a trusted class, takes part by its ``guarantee_``, whose scope names the columns. Its
+    ``protects_rows`` says whether the rows that leave its `transform` are protected (True), those of `fit_transform`
+    only ("fit"), or none, because only its statistics are private (False); or it is a list of the columns that are
+    protected in these rows, while others stay as they are. By default they are in the local model, and are not in the
+    central model.
     "fit" is not enough inside a search, a stack, a calibration or whatever else learns from predictions for rows of the
     table itself: those come from true values, which are "released as is". The target is no column; what is spent on it,
-    by a transformer of the target, is in the total.
+    by a transformer of the target, is in the total. So are weights (``sample_weight``): nothing covers them.
+
+    The scope of the total has only columns of which nothing is released without protection. A column whose categories
+    were read from the data is not among them (which values occur is released as it is), nor is one that leaves as it is
+    beside private statistics of it.
 
     Examples
     --------
@@ -135,9 +148,11 @@ def privacy_statement(estimator: Any, X: Any = None) -> PrivacyStatement:
         if isinstance(part, type) or not (hasattr(part, "fit") or hasattr(part, "fit_resample")):
             kind = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
             raise TypeError(f"privacy_statement needs fitted estimators, got {kind}")
+    if isinstance(trusted, type) or not all(isinstance(one, type) for one in trusted):
+        raise TypeError("trusted must be a sequence of classes")
     given = read_names(X)
     tables = [_columns_of(part, given) for part in estimators]
-    walk = Walk(list(dict.fromkeys(name for names in tables for name in names or [EVERYTHING])))
+    walk = Walk(list(dict.fromkeys(name for names in tables for name in names or [EVERYTHING])), trusted)
     leaving: set[Any] = set()
     for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
         path = f"{index}" if len(estimators) > 1 else ""
@@ -164,7 +179,7 @@ def _columns_of(estimator: Any, given: tuple[Any, ...] | None) -> tuple[Any, ...
 
 def _gives_rows(estimator: Any) -> bool:
     """Say whether something leaves an estimator at fit but what it has learnt, which its steps have been asked for."""
-    if isinstance(getattr(estimator, "steps", None), list):
+    if is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline"):
         return _gives_rows(estimator.steps[-1][1])
     return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
 
@@ -176,6 +191,7 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
     for name in walk.columns:
         promises = [promise for promise in walk.promises if name in promise.columns]
         rows += [_promised(name, promise, released=name in leaving) for promise in promises]
+        rows += [_unprotected(name, step, _READ) for step in walk.read.get(name, ())]
         statistics = any(promise.of(name) is False for promise in promises)
         if name in walk.unfitted:
             rows.append(_unprotected(name, ", ".join(walk.unfitted[name]), "not fitted: no guarantee yet"))
@@ -192,10 +208,9 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
 
 
 def _is_kept(walk: Walk, leaving: set[Any], name: Any) -> bool:
-    """Say whether a promise about a column is worth anything: nothing but private statistics may show its values."""
-    statistics = any(promise.of(name) is False and name in promise.columns for promise in walk.promises)
-    shown_by_steps = walk.seen.keys() | walk.unfitted.keys()
-    return shown_by_steps.isdisjoint({name, EVERYTHING}) and (statistics or leaving.isdisjoint({name, EVERYTHING}))
+    """Return whether a promise about a column is worth anything: nothing else may show its values."""
+    others = walk.seen.keys() | walk.unfitted.keys() | walk.read.keys() | leaving
+    return others.isdisjoint({name, EVERYTHING})
 
 
 def _promised(name: Any, promise: Promise, *, released: bool) -> tuple[Any, ...]:
@@ -234,6 +249,11 @@ def _remarks(walk: Walk) -> list[str]:
         remarks.append("Each further call that privatises rows, unless it is memoised, costs as much again.")
     if any(promise.made_up for promise in rows):
         remarks.append("Each further fit costs as much again; further rows that are made from what it learnt are free.")
+    if walk.weighted:
+        remarks.append(
+            "Weights (sample_weight), if fit was given any, are no column of X, and are learnt from as they are by: "
+            f"{', '.join(walk.weighted)}."
+        )
     if walk.after:
         remarks.append(f"Post-processing of protected columns, which costs nothing: {', '.join(walk.after)}.")
     if walk.from_target:

@@ -9,13 +9,15 @@ from typing import Any, Literal
 from skdp.privacy._flow import EVERYTHING, TARGET, Column, Flow, names_in
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._parts import (
+    columns_read,
     fed_parts,
+    is_a,
     is_fitted,
-    is_of_sklearn,
     learns_from_predictions,
     learns_target,
+    library_of,
     parts_of,
-    promises,
+    takes_weights,
 )
 
 Protects = Literal[True, False, "fit"]
@@ -73,6 +75,8 @@ class Walk:
     ----------
     names : sequence
         The columns of the user's table, in order.
+    trusted : sequence of type, default=()
+        Classes whose guarantee is believed besides those of skdp.
 
     Attributes
     ----------
@@ -84,20 +88,26 @@ class Walk:
         For each column, the steps that learn from its true values without protection.
     unfitted : dict of list of str
         For each column, the steps that are not fitted, so that nobody can say.
-    after, from_target : list of str
-        The steps that see protected columns only, and those that learn from the target.
+    read : dict of list of str
+        For each column, the steps that were not told its values and took those that occur.
+    after, from_target, weighted : list of str
+        The steps that see protected columns only, those that learn from the target, and those that can learn from
+        weights.
     targets : set
         The names of targets about which something is promised.
     notes : list of str
         What a reader must know of single steps.
     """
 
-    def __init__(self, names: Sequence[Any]) -> None:
+    def __init__(self, names: Sequence[Any], trusted: Sequence[type] = ()) -> None:
         self.columns = list(names)
+        self._trusted = tuple(trusted)
         self.promises: list[Promise] = []
         self.seen: dict[Any, list[str]] = {}
         self.unfitted: dict[Any, list[str]] = {}
+        self.read: dict[Any, list[str]] = {}
         self.after: list[str] = []
+        self.weighted: list[str] = []
         self.from_target: list[str] = []
         self.targets: set[Any] = set()
         self.notes: list[str] = []
@@ -126,26 +136,37 @@ class Walk:
 
     def _follow(self, estimator: Any, flow: Flow, path: str) -> Flow:
         step = f"{path}: {type(estimator).__name__}" if path else type(estimator).__name__
-        if hasattr(estimator, "guarantee_"):
+        if self._is_private(estimator):
             return self._privatizer(estimator, flow, step)
-        if isinstance(getattr(estimator, "steps", None), list):
+        if is_a(estimator, "sklearn.frozen.FrozenEstimator"):
+            return self.visit(estimator.estimator, flow, path)
+        if is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline"):
             for name, part in estimator.steps:
                 if not _passes(part):
                     flow = self.visit(part, flow, _join(path, name))
             return flow
-        if isinstance(getattr(estimator, "transformers", None), list):
+        if is_a(estimator, "sklearn.compose.ColumnTransformer"):
             return self._by_columns(estimator, flow, path, step)
-        if isinstance(getattr(estimator, "transformer_list", None), list):
+        if is_a(estimator, "sklearn.pipeline.FeatureUnion"):
             parts = [(name, part) for name, part in estimator.transformer_list if part != "drop"]
             flows = [flow if _passes(part) else self.visit(part, flow, _join(path, name)) for name, part in parts]
             return Flow.side_by_side(flows, flow.spread(flow.merged, estimator).names)
         if not is_fitted(estimator):
             return self._plain(estimator, flow, step)
-        if hasattr(estimator, "best_estimator_") and is_of_sklearn(estimator):
+        if hasattr(estimator, "best_estimator_") and library_of(estimator) == "sklearn":
             return self._search(estimator, flow, path, step)
-        if promises(estimator):
+        if self._promises(estimator):
             return self._meta(estimator, flow, path, step)
         return self._plain(estimator, flow, step)
+
+    def _is_private(self, estimator: Any) -> bool:
+        """Return whether an estimator has a guarantee that is believed."""
+        known = library_of(estimator) == "skdp" or type(estimator) in self._trusted
+        return known and isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee)
+
+    def _promises(self, estimator: Any) -> bool:
+        """Return whether there is a guarantee anywhere inside."""
+        return self._is_private(estimator) or any(map(self._promises, parts_of(estimator)))
 
     def _privatizer(self, estimator: Any, flow: Flow, step: str) -> Flow:
         guarantee, everything = estimator.guarantee_, flow.merged
@@ -178,6 +199,13 @@ class Walk:
                 f"{step} comes after a step that learns from true values: somebody has to be trusted with them, so "
                 "this is the central model."
             )
+        read = columns_read(estimator)
+        if flow.exact and len(own) == len(flow.columns):
+            from_data = Column.merged(column for column, name in zip(flow.columns, own, strict=True) if name in read)
+        else:
+            from_data = Column.merged([everything] if read else [])
+        for name in from_data.raw:
+            self.read.setdefault(name, []).append(step)
         columns = tuple(name for name in self.columns if name in inside.origins)
         if inside.origins == {EVERYTHING}:
             columns = guarantee.scope or columns
@@ -216,7 +244,7 @@ class Walk:
 
     def _search(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         best = estimator.best_estimator_
-        if promises(best):
+        if self._promises(best):
             self.notes.append(
                 f"{step} has fitted its candidates too, on every fold, and each fit was a release. Only the ledger "
                 "knows how many; here is the one that was kept."
@@ -229,7 +257,7 @@ class Walk:
         self.notes.append(f"{step} may fit what it is made of more often than is shown; only the ledger knows.")
         place = path or type(estimator).__name__
         fed = fed_parts(estimator)
-        parts = [part for part in parts_of(estimator) if promises(part)] if fed is None else fed
+        parts = [part for part in parts_of(estimator) if self._promises(part)] if fed is None else fed
         made = [self.visit(part, flow, _join(place, str(index))) for index, part in enumerate(parts)]
         if fed is None:
             return self._plain(estimator, flow, step)
@@ -240,7 +268,7 @@ class Walk:
             self._scored(estimator, said, flow, step)
         if hasattr(estimator, "final_estimator_"):
             self.visit(estimator.final_estimator_, said, _join(place, "final_estimator_"))
-        if promises(getattr(estimator, "transformer_", None)):
+        if self._promises(getattr(estimator, "transformer_", None)):
             self.columns += [] if TARGET in self.columns else [TARGET]
             self.visit(estimator.transformer_, Flow.start([TARGET]), _join(place, "transformer_"))
             self._see([TARGET], step)  # the model may have learnt from it as it is
@@ -270,6 +298,8 @@ class Walk:
             self._see(raw, step)
             if learns_target(estimator) and not flow.new_target:
                 self.from_target.append(step)
+            if takes_weights(estimator):
+                self.weighted.append(step)
             if not raw:
                 self.after.append(step)
         if hasattr(estimator, "fit_resample"):
@@ -284,8 +314,12 @@ def _join(path: str, name: str) -> str:
 
 
 def _passes(part: Any) -> bool:
-    """Say whether a step hands its columns on as they are: as it was written, or as `fit` has replaced it."""
-    return part is None or (isinstance(part, str) and part == "passthrough") or getattr(part, "func", part) is None
+    """Return whether a step hands its columns on as they are: as it was written, or as `fit` has replaced it."""
+    return part is None or (isinstance(part, str) and part == "passthrough") or _is_identity(part)
+
+
+def _is_identity(part: Any) -> bool:
+    return is_a(part, "sklearn.preprocessing.FunctionTransformer") and part.func is None
 
 
 def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:

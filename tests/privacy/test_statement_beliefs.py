@@ -1,0 +1,308 @@
+"""What a statement believes: exact classes, and of them what each does with its table, its target and its weights."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from imblearn.over_sampling import RandomOverSampler
+from imblearn.pipeline import Pipeline as ResamplingPipeline
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectKBest, SelectPercentile
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.utils import all_estimators
+
+from skdp import (
+    Domain,
+    DPMean,
+    DPStandardScaler,
+    NumericPerturber,
+    OnFitOnly,
+    PrivacyGuarantee,
+    PrivacyLeakWarning,
+    RandomizedResponseEncoder,
+    privacy_statement,
+)
+from skdp.base import draft_domain
+
+AS_IS = "released as is"
+PEOPLE = pd.DataFrame({"sex": ["F", "M"] * 10, "age": np.arange(20.0), "hours": np.arange(20.0) + 1})
+NUMBERS, ILL = PEOPLE[["age", "hours"]], np.array([0, 1] * 10)
+
+
+def sex(**options):
+    return RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, **options)
+
+
+def perturber():
+    return NumericPerturber(1.0, bounds=(0, 20))
+
+
+def protected(statement):
+    """Return the columns of which nothing is released as it is."""
+    exposed = statement.rows["protection"].str.contains("as is|not fitted")
+    return sorted(set(statement.rows["column"]) - set(statement.rows["column"][exposed]))
+
+
+class Duck(TransformerMixin, BaseEstimator):
+    """Has the attributes of what it looks like, and keeps the table."""
+
+    def __init__(self, **attributes):
+        self.__dict__ |= attributes
+
+    def fit(self, X, y=None):
+        self.X_ = self.feature_names_in_ = np.array(X.columns, object)
+        return self
+
+    def transform(self, X):
+        return X
+
+    def predict(self, X):
+        return self.X_
+
+
+LOOKS = {
+    "steps": lambda: {"steps": [("private", perturber().fit(NUMBERS))]},
+    "transformers": lambda: {
+        "transformers": [],
+        "transformers_": [("private", perturber().fit(NUMBERS), ["age", "hours"])],
+        "output_indices_": {"private": slice(0, 2)},
+    },
+    "transformer_list": lambda: {"transformer_list": [("private", perturber().fit(NUMBERS))]},
+    "best_estimator_": lambda: {"best_estimator_": perturber().fit(NUMBERS)},
+    "estimators_": lambda: {"estimators_": [perturber().fit(NUMBERS)]},
+    "guarantee_": lambda: {"guarantee_": PrivacyGuarantee(1, scope=("age", "hours")), "protects_rows": True},
+    "transformer_": lambda: {"transformer_": perturber().fit(NUMBERS)},
+    "func": lambda: {"func": None},
+}
+
+
+@pytest.mark.parametrize("attributes", LOOKS.values(), ids=LOOKS)
+def test_attributes_are_not_believed(attributes):
+    duck = Duck(**attributes()).fit(NUMBERS)
+    for estimator in (duck, Pipeline([("duck", duck)]), FrozenEstimator(duck)):
+        statement = privacy_statement(estimator, NUMBERS)
+        assert protected(statement) == []
+        assert statement.total is None
+
+
+def test_a_class_may_be_trusted_by_name():
+    duck = Duck(**LOOKS["guarantee_"]()).fit(NUMBERS)
+    statement = privacy_statement(duck, trusted=[Duck])
+    assert protected(statement) == ["age", "hours"]
+    assert statement.total.epsilon == 1
+    heir = type("Heir", (Duck,), {})(**LOOKS["guarantee_"]()).fit(NUMBERS)
+    assert privacy_statement(heir, trusted=[Duck]).total is None
+    for wrong in (Duck, [duck], ["Duck"]):
+        with pytest.raises(TypeError, match="trusted must be a sequence of classes"):
+            privacy_statement(duck, trusted=wrong)
+
+
+BELIEVED = {
+    "pipeline": lambda: Pipeline([("private", perturber())]),
+    "resampling pipeline": lambda: ResamplingPipeline([("private", perturber())]),
+    "union": lambda: FeatureUnion([("private", perturber())]),
+    "columns": lambda: ColumnTransformer([("private", perturber(), ["age", "hours"])]),
+    "nested": lambda: make_pipeline(ColumnTransformer([("p", make_pipeline(perturber()), ["age", "hours"])])),
+    "ours": perturber,
+    "on fit only": lambda: OnFitOnly(perturber()),
+}
+
+
+@pytest.mark.parametrize("make", BELIEVED.values(), ids=BELIEVED)
+def test_subclasses_and_objects_with_methods_of_their_own_are_not_believed(make):
+    fitted = make().fit(NUMBERS)
+    whole = privacy_statement(fitted)
+    assert whole.total.scope == ("age", "hours")
+    fitted.transform = lambda X: X
+    assert privacy_statement(fitted).total is None
+    del fitted.__dict__["transform"]
+    # The same name in the same module, and a class of the user that says so of itself.
+    kind = type(fitted)
+    fitted.__class__ = type(kind.__name__, (kind,), {"transform": lambda self, X: X, "__module__": kind.__module__})
+    assert privacy_statement(fitted).total is None
+    fitted.__class__ = kind
+    assert str(privacy_statement(fitted)) == str(whole)
+
+
+def test_a_guarantee_that_was_put_on_a_known_class_is_not_believed():
+    scaler = StandardScaler().fit(NUMBERS)
+    scaler.guarantee_ = PrivacyGuarantee(1, scope=("age", "hours"))
+    assert privacy_statement(scaler).total is None
+
+
+def test_what_was_not_fitted_or_was_cloned_promises_nothing():
+    pipeline = make_pipeline(sex(), OneHotEncoder(), LogisticRegression()).fit(PEOPLE[["sex"]], ILL)
+    assert privacy_statement(pipeline).total.scope == ("sex",)
+    pipeline.set_params(randomizedresponseencoder=sex())
+    assert privacy_statement(pipeline).total is None
+
+
+def test_columns_that_leave_beside_private_statistics_are_not_in_the_scope():
+    scaler = DPStandardScaler(1.0, bounds={"age": (0, 20), "hours": (0, 21)})
+    columns = ColumnTransformer([("sex", sex(), ["sex"])], remainder=scaler)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        statement = privacy_statement(columns.fit(PEOPLE))
+    assert protected(statement) == ["sex"]
+    assert str(statement.total) == "epsilon = 1, local model, replacing one record's values of: sex"
+    mean = DPMean(1.0, bounds={"age": (0, 20), "hours": (0, 21)}).fit(NUMBERS)
+    assert privacy_statement(mean).total.scope == ("age", "hours")  # it gives no rows
+
+
+def test_categories_that_were_read_from_the_data_are_released():
+    table = PEOPLE[["sex"]].assign(job=["clerk", "cook"] * 10)
+    for encoder in (RandomizedResponseEncoder(1.0), OnFitOnly(RandomizedResponseEncoder(1.0))):
+        with pytest.warns(PrivacyLeakWarning, match="read from the data"):
+            fitted = encoder.fit(table)
+        statement = privacy_statement(pickle.loads(pickle.dumps(fitted)))
+        assert protected(statement) == []
+        assert f"categories read from the data: {AS_IS}" in set(statement.rows["protection"])
+        assert statement.total is None
+    with pytest.warns(PrivacyLeakWarning, match="draft"):
+        drafted = draft_domain(table)
+    statement = privacy_statement(RandomizedResponseEncoder(1.0, categories=drafted).fit(table))
+    assert statement.total is None
+    edited = Domain.from_toml(drafted.to_toml())
+    assert privacy_statement(RandomizedResponseEncoder(1.0, categories=edited).fit(table)).total.scope == ("sex", "job")
+    some = ColumnTransformer([("one", sex(), ["sex"]), ("other", RandomizedResponseEncoder(1.0), ["job"])])
+    with pytest.warns(PrivacyLeakWarning, match="'job'"):
+        statement = privacy_statement(some.fit(table))
+    assert statement.total.scope == ("sex",)
+    assert protected(statement) == ["sex"]
+
+
+@pytest.mark.parametrize("selector", [SelectKBest(k=1), SelectPercentile()], ids=lambda one: type(one).__name__)
+def test_selectors_that_look_at_the_target_are_named(selector):
+    statement = privacy_statement(make_pipeline(perturber(), selector).fit(NUMBERS, ILL))
+    assert any("target" in note and type(selector).__name__ in note for note in statement.notes)
+
+
+def test_weights_are_no_column_and_are_named():
+    model = make_pipeline(perturber(), StandardScaler(), LogisticRegression())
+    model.fit(NUMBERS, ILL, logisticregression__sample_weight=np.arange(20.0))
+    notes = [note for note in privacy_statement(model).notes if "sample_weight" in note]
+    assert len(notes) == 1
+    assert "LogisticRegression" in notes[0]
+    assert "StandardScaler" in notes[0]
+    assert not any("sample_weight" in note for note in privacy_statement(perturber().fit(NUMBERS)).notes)
+
+
+def test_rows_that_are_drawn_again_before_they_are_privatised_are_released():
+    """Each time with noise of its own."""
+    steps = [("more", RandomOverSampler(random_state=0)), ("private", perturber()), ("model", LogisticRegression())]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        statement = privacy_statement(ResamplingPipeline(steps).fit(NUMBERS, [0] * 15 + [1] * 5))
+    assert protected(statement) == []
+    assert any("target" in note and "RandomOverSampler" in note for note in statement.notes)
+
+
+FUNCTIONS = {"values": lambda table: table, "nothing": None}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_functions_protect_nothing(function):
+    union = FeatureUnion([("private", perturber()), ("plain", FunctionTransformer(function))])
+    assert protected(privacy_statement(union.fit(NUMBERS))) == []
+    columns = ColumnTransformer([("plain", FunctionTransformer(function), ["age"]), ("none", "drop", ["hours"])])
+    assert protected(privacy_statement(make_pipeline(columns).fit(NUMBERS))) == ["hours"]
+
+
+INSIDE = ("estimator", "estimators", "regressor", "steps", "transformers", "transformer_list")
+HAND_ON = {  # those of scikit-learn that give their table to what is inside, and to nothing else
+    *("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor"),
+    *("OneVsRestClassifier", "OneVsOneClassifier", "MultiOutputClassifier", "MultiOutputRegressor"),
+    *("FixedThresholdClassifier", "TunedThresholdClassifierCV", "CalibratedClassifierCV"),
+    *("TransformedTargetRegressor", "FrozenEstimator", "GridSearchCV", "RandomizedSearchCV"),
+    *("HalvingGridSearchCV", "HalvingRandomSearchCV"),
+    *("Pipeline", "ColumnTransformer", "FeatureUnion"),
+}
+
+
+def made(kind, inner=None):
+    """Make one of scikit-learn's estimators, with something inside where it needs that; None where it cannot be."""
+    wanted = inspect.signature(kind.__init__).parameters
+    options = {"random_state": 0} if "random_state" in wanted else {}
+    if name := next((name for name in INSIDE if name in wanted), None):
+        options[name] = inner
+        if name in ("estimators", "steps", "transformer_list"):
+            options[name] = [("inner", inner)]
+        elif name == "transformers":
+            options[name] = [("inner", inner, ["age", "hours"])]
+    quick = {"param_grid": {}, "param_distributions": {}, "cv": 2, "n_estimators": 2, "max_iter": 20}
+    options |= {name: quick[name] for name in quick if name in wanted and kind.__name__ not in ("FastICA", "TSNE")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return kind(**options)
+        except TypeError:
+            return None
+
+
+def fit(estimator, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for target in (y, np.column_stack([y, y])):  # some want several targets
+            try:
+                return estimator.fit(X, target)
+            except Exception:  # others want text, or a square table
+                continue
+    return None
+
+
+KINDS = dict(all_estimators())
+PLAIN = [kind for kind in KINDS.values() if not set(inspect.signature(kind.__init__).parameters) & set(INSIDE)]
+
+
+def test_none_of_scikit_learn_is_called_protected():
+    seen = 0
+    for kind in KINDS.values():
+        regression = "Regressor" in kind.__name__
+        fitted = fit(made(kind, LinearRegression() if regression else LogisticRegression()), NUMBERS, ILL)
+        if fitted is not None:
+            statement = privacy_statement(fitted)
+            assert (kind, protected(statement), statement.total) == (kind, [], None)
+            seen += 1
+    assert seen > 150
+
+
+def test_of_what_is_made_of_estimators_only_what_is_known_to_hand_its_table_on_is_followed():
+    followed, others = set(), set()
+    for name, kind in KINDS.items():
+        if kind in PLAIN:
+            continue
+        last = [] if name in ("ColumnTransformer", "FeatureUnion") else [LogisticRegression()]
+        last = [LinearRegression()] if "Regressor" in name else last
+        outer = made(kind, make_pipeline(perturber(), *last))
+        if outer is not None and (fitted := fit(outer, NUMBERS, ILL)) is not None:
+            (followed if privacy_statement(fitted, NUMBERS).total else others).add(name)
+    assert followed <= HAND_ON
+    assert len(followed) >= len(HAND_ON) - 4
+    assert len(others) >= 5
+
+
+def test_whatever_learns_the_target_is_named():
+    """Told by what they have learnt from two targets, for all of scikit-learn's that are not made of others."""
+    silent, learners = [], 0
+    for kind in PLAIN:
+        pair = [fit(made(kind), NUMBERS, target) for target in (ILL, np.roll([0] * 10 + [1] * 10, 3))]
+        if None not in pair and (learnt := [_learnt(fitted) for fitted in pair])[0] != learnt[1]:
+            learners += 1
+            notes = privacy_statement(pair[0]).notes
+            if not any("target" in note and kind.__name__ in note for note in notes):
+                silent.append(kind.__name__)
+    assert learners > 70
+    assert silent == []
+
+
+def _learnt(fitted):
+    return pickle.dumps({name: value for name, value in vars(fitted).items() if name.endswith("_")})
