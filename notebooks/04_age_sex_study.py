@@ -568,15 +568,15 @@ plt.show()
 #
 # Whoever has only the reports cannot compute this. To take the reported sex for the true one makes the groups look more
 # alike than they are: the difference of selection rates shrinks by a factor that follows from the channel and the share
-# of men. `debiased_fairness` inverts the channel; its intervals are about the coins, so they should hold the values of
-# these very rows.
+# of men. `debiased_fairness` inverts the channel; with `rows="fixed"` its intervals are about the coins, so they should
+# hold the values of these very rows.
 
 # %%
 options = {"privileged": "Male", "positive_label": ">50K"}
 y_private, test_reports = predicted["privatised"], reports.iloc[test]
 by_truth = fairness_report(y_test, y_private, sex, **options)
 naive = fairness_report(y_test, y_private, test_reports["sex"], **options)
-debiased = debiased_fairness(y_test, y_private, test_reports, release, columns="sex", **options)
+debiased = debiased_fairness(y_test, y_private, test_reports, release, columns="sex", rows="fixed", **options)
 METRICS = ["statistical parity difference", "equal opportunity difference", "average odds difference"]
 differences = {
     name: report[report["metric"].isin(METRICS)]

@@ -152,6 +152,7 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
             privileged=study.privileged,
             positive_label=True,
             columns=[study.sensitive],
+            rows="fixed",
         )
         naive = _rates_and_differences(study, predicted, reports[study.sensitive])
         audits[epsilon] = {TRUE_GROUPS: true, NAIVE: naive, DEBIASED: debiased}

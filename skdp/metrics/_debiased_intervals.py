@@ -5,28 +5,32 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skdp.metrics._debiased_rates import OVER, UNDER, IndicatorSums, gradients, measures
+from skdp.metrics._debiased_rates import OVER, UNDER, IndicatorSums, compare_rates, estimate_rates, gradients, measures
 from skdp.metrics._fairness_intervals import Estimate, Numbers, combine, ratio, two_sided
 
-# Of a column of more undefined resamples than this, the quantiles are not those of the metric.
-MOST_UNDEFINED = 0.05
+LEAST = np.array([*[0.0] * 6, -1, 0, -1, -1])
+MOST = np.array([*[1.0] * 6, 1, np.inf, 1, 1])
+"""The possible range of each of `measures`."""
 
 
 def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
     """Estimate the metrics, with score intervals.
 
     A rate is t = a / b, sums over rows of what has mean 1 for a row of the group and 0 for another. It is in the
-    interval if ``a − t b``, of mean 0, is at most z standard errors from 0. Its variance over the coins is
+    confidence set if ``a − t b``, of mean 0, is at most z standard errors from 0. Its variance over the coins is
     ``(1 − t)² c₁ + t² c₀``, with the variances c₁ and c₀ of the numbers of rows of the group that are predicted
     positive and negative; rows that are a sample themselves add ``b t (1 − t)``, as Bernoulli draws do. So it is
-    Fieller's interval (1954) for fixed rows, Wilson's (1927) for samples without noise, and in general the one between
-    the roots of one quadratic equation.
+    Fieller's set (1954) for fixed rows, Wilson's (1927) for samples without noise, and in general one that ends at the
+    roots of a quadratic equation: what is between them, or, where b cannot be told from 0, what is not, or everything.
+    The interval is the smallest one that has all of the set within [0, 1].
 
     The ends of differences and the ratio follow from those of the rates, by Zou (2008) and Donner and Zou (2012): the
     variance of a rate is recovered from its interval, at the end that counts. There the covariance of the rates of the
     two groups is taken too. As what a report adds to one group it takes from the other, that is
-    ``−((1 − t)(1 − t') c₁ + t t' c₀) / (b b')``.
+    ``−((1 − t)(1 − t') c₁ + t t' c₀) / (b b')``. Where one of the two sets is not bounded by itself, the ends are those
+    of all pairs of rates in the two intervals.
 
     Parameters
     ----------
@@ -40,41 +44,76 @@ def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
     Returns
     -------
     Estimate
-        Of each of `measures`; without meaning where `find_defined` says no.
+        Of each of `measures`, within the possible range; without meaning where `find_defined` says no.
     """
-    values = measures(sums.counts)
-    errors = np.sqrt(sums.variances(gradients(sums.counts), rows))
     # By rate (selection, true and false positive) and group (unprivileged, privileged).
     over, under = (np.einsum("gyp,ryp->rg", sums.counts, which) for which in (OVER, UNDER))
     coins = two_sided(level) ** 2 * sums.coin_variances.reshape(2, 2)
     positive = np.einsum("yp,ryp->r", coins, OVER)
     negative = np.einsum("yp,ryp->r", coins, UNDER) - positive
+    drawn = two_sided(level) ** 2 * np.maximum(under, 0) if rows == "sampled" else np.zeros_like(under)
+    lower, upper, bounded = _solve(over, under, positive[:, np.newaxis], negative[:, np.newaxis], drawn)
+    found = estimate_rates(sums.counts)
+    found = np.where(np.isnan(found), (lower + upper) / 2, found)
+    values = compare_rates(found)
+    errors = np.sqrt(sums.variances(gradients(sums.counts), rows))
+    rates = Estimate(found, errors[:6].reshape(3, 2), np.minimum(lower, found), np.maximum(upper, found))
+    other, own = rates[:, 0], rates[:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = two_sided(level) ** 2 * under if rows == "sampled" else np.zeros_like(under)
-        ends = _solve(over, under, positive[:, np.newaxis], negative[:, np.newaxis], drawn)
-        rates = Estimate(values[:6].reshape(3, 2), errors[:6].reshape(3, 2), *ends)
-        other, own = rates[:, 0], rates[:, 1]
         common = [
             -((1 - t) * (1 - u) * positive + t * u * negative) / under.prod(axis=1)
             for t, u in ((other.lower, own.upper), (other.upper, own.lower))
         ]
-        differences = _subtract(other, own, common)
+        usual = np.asarray(bounded.all(axis=1))
+        differences = _either(usual, _subtract(other, own, common), other.lower - own.upper, other.upper - own.lower)
         odds = combine((0.5, differences[1]), (0.5, differences[2]))
+        pair = differences[1:]
+        odds = _either(usual[1:].all(), odds, pair.lower.mean(), pair.upper.mean())
         impact = ratio(other[0], own[0], common=(common[0][0], common[1][0]))
+        impact = _either(usual[0], impact, other.lower[0] / own.upper[0], other.upper[0] / own.lower[0])
     compared = (differences[0], impact, differences[1], odds)
-    lower, upper = (
+    ends = [
         np.concatenate([getattr(rates, end).ravel(), [getattr(one, end) for one in compared]])
         for end in ("lower", "upper")
-    )
-    return Estimate(values, errors, lower, upper)
+    ]
+    return Estimate(values, errors, *_cut(*ends))
 
 
-def _solve(over: Numbers, under: Numbers, positive: Numbers, negative: Numbers, drawn: Numbers) -> list[Numbers]:
-    """Return the roots t of ``(over − t under)² = (1 − t)² positive + t² negative + t (1 − t) drawn``."""
+def _solve(
+    over: Numbers, under: Numbers, positive: Numbers, negative: Numbers, drawn: Numbers
+) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """Return the ends in [0, 1] of the confidence sets, and which of them are between two roots.
+
+    Those are the t with ``(over − t under)² <= (1 − t)² positive + t² negative + t (1 − t) drawn``.
+    """
     square = under**2 - positive - negative + drawn
     middle, rest = over * under - positive + drawn / 2, over**2 - positive
-    root = np.sqrt(np.maximum(middle**2 - square * rest, 0))
-    return [(middle - root) / square, (middle + root) / square]
+    inside = middle**2 - square * rest
+    bounded = (square > 0) & (under > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(np.maximum(inside, 0))
+        first, second = np.sort([(middle - root) / square, (middle + root) / square], axis=0)
+    lower, upper = np.clip(first, 0, 1), np.clip(second, 0, 1)
+    # Beyond the roots: from 0 to the first one, if it is there, and from the second one to 1.
+    beyond = ~bounded & (square < 0) & (inside > 0)
+    below, above = first >= 0, second <= 1
+    lower = np.where(bounded, lower, np.where(beyond & ~below & above, upper, 0))
+    upper = np.where(bounded, upper, np.where(beyond & below & ~above, np.clip(first, 0, 1), 1))
+    return lower, upper, bounded
+
+
+def _either(usual: NDArray[np.bool_] | np.bool_, estimate: Estimate, lower: Numbers, upper: Numbers) -> Estimate:
+    """Take other ends where the usual ones do not hold."""
+    ends = np.where(usual, estimate.lower, lower), np.where(usual, estimate.upper, upper)
+    return Estimate(estimate.value, estimate.std_error, *ends)
+
+
+def _cut(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
+    """Cut intervals to the possible range; what is unknown is all of it."""
+    return (
+        np.clip(np.where(np.isnan(lower), LEAST, lower), LEAST, MOST),
+        np.clip(np.where(np.isnan(upper), MOST, upper), LEAST, MOST),
+    )
 
 
 def _subtract(left: Estimate, right: Estimate, common: list[Numbers]) -> Estimate:
@@ -107,15 +146,29 @@ def resample(
     Returns
     -------
     Estimate
-        Of each of `measures`. The standard error is half the distance of the quantiles that are one standard error off
-        for a normal law, as ratios have no useful variance. Undefined resamples are left out; if there are more than
-        `MOST_UNDEFINED`, error and ends are nan.
+        Of each of `measures`. The standard error is half the distance of the quantiles that are one standard
+        error off for a normal law, as ratios have no useful variance. A resample without a row to divide by may be any
+        value: it counts as the least possible one for the lower end, and as the largest one for the upper end.
     """
-    values = measures(sums.counts)
+    values = compare_rates(np.nan_to_num(estimate_rates(sums.counts), nan=0.5))
     resampled = measures(sums.resample(rows, n_resamples, generator))
-    usable = np.isnan(resampled).mean(axis=0) <= MOST_UNDEFINED
+    unknown = np.isnan(resampled)
     one = NormalDist().cdf(1)
-    found = np.full((4, values.size), np.nan)
-    levels = [1 - one, one, (1 - level) / 2, (1 + level) / 2]
-    found[:, usable] = np.nanquantile(resampled[:, usable], levels, axis=0)
-    return Estimate(values, (found[1] - found[0]) / 2, found[2], found[3])
+    low = np.sort(np.where(unknown, LEAST, resampled), axis=0)
+    high = np.sort(np.where(unknown, MOST, resampled), axis=0)
+    ends = [
+        _quantile(ordered, share)
+        for ordered, share in ((low, (1 - level) / 2), (high, (1 + level) / 2), (low, 1 - one), (high, one))
+    ]
+    with np.errstate(invalid="ignore"):
+        return Estimate(values, (ends[3] - ends[2]) / 2, ends[0], ends[1])
+
+
+def _quantile(ordered: Numbers, share: float) -> Numbers:
+    """Return a quantile of each column, between its neighbours where these are finite."""
+    place = share * (len(ordered) - 1)
+    before, after = ordered[int(np.floor(place))], ordered[int(np.ceil(place))]
+    weight = place % 1
+    with np.errstate(invalid="ignore"):
+        between = before + weight * (after - before)
+    return np.where(np.isfinite(before) & np.isfinite(after), between, after if weight else before)

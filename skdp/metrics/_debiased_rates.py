@@ -130,10 +130,45 @@ def _to_counts(sizes: NDArray[np.float64], privileged: NDArray[np.float64]) -> N
     )
 
 
-def _rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return selection, true and false positive rates (first axis) of each group (second axis); nan for 0/0."""
+def estimate_rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Estimate the rates of both groups, with negative counts taken for 0.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., 2, 2, 2)
+        Counts by group (unprivileged, privileged), y and ŷ.
+
+    Returns
+    -------
+    ndarray of shape (..., 3, 2)
+        Selection, true and false positive rates of each group, in [0, 1]; nan if no row is left to divide by.
+    """
     over, under = (np.einsum("...gyp,ryp->...rg", counts, which) for which in (OVER, UNDER))
-    return np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0)
+    positive, negative = np.maximum(over, 0), np.maximum(under - over, 0)
+    total = positive + negative
+    return np.divide(positive, total, out=np.full(over.shape, np.nan), where=total > 1e-9)
+
+
+def compare_rates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Compute the metrics of rates.
+
+    Parameters
+    ----------
+    rates : ndarray of shape (..., 3, 2)
+        Selection, true and false positive rates of each group.
+
+    Returns
+    -------
+    ndarray of shape (..., 10)
+        The rates; statistical parity difference, disparate impact (1 if both rates are 0), equal opportunity and
+        average odds difference. nan where a rate is.
+    """
+    difference = rates[..., 0] - rates[..., 1]
+    other, own = rates[..., 0, 0], rates[..., 0, 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where((other == 0) & (own == 0), 1.0, other / own)
+    four = [difference[..., 0], ratio, difference[..., 1], (difference[..., 1] + difference[..., 2]) / 2]
+    return np.concatenate([rates.reshape(*rates.shape[:-2], 6), np.stack(four, axis=-1)], axis=-1)
 
 
 def measures(counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -147,19 +182,9 @@ def measures(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of shape (..., 10)
-        Selection, true and false positive rates, each of both groups; statistical parity difference, disparate impact,
-        equal opportunity and average odds difference. nan where one divides by nothing.
+        Those of `compare_rates`.
     """
-    rates = _rates(counts)
-    difference = rates[..., 0] - rates[..., 1]
-    ratio = np.divide(
-        rates[..., 0, 0],
-        rates[..., 0, 1],
-        out=np.full(rates.shape[:-2], np.nan),
-        where=rates[..., 0, 1] > 0,
-    )
-    four = [difference[..., 0], ratio, difference[..., 1], (difference[..., 1] + difference[..., 2]) / 2]
-    return np.concatenate([rates.reshape(*rates.shape[:-2], 6), np.stack(four, axis=-1)], axis=-1)
+    return compare_rates(estimate_rates(counts))
 
 
 def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -173,14 +198,15 @@ def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of shape (10, 2, 2, 2)
-        The derivatives of each of `measures` by each count.
+        The derivatives of each of `measures` by each count, at the uncut rates; nan where one divides by nothing.
     """
-    rates = _rates(counts)
+    over, under = (np.einsum("gyp,ryp->rg", counts, which) for which in (OVER, UNDER))
+    rates = np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0)
     by_counts = np.zeros((3, 2, 2, 2, 2))
     for group in range(2):
-        under = np.einsum("yp,ryp->r", counts[group], UNDER)[:, np.newaxis, np.newaxis]
+        size = under[:, group, np.newaxis, np.newaxis]
         top = OVER - rates[:, group, np.newaxis, np.newaxis] * UNDER
-        by_counts[:, group, group] = np.divide(top, under, out=np.full(top.shape, np.nan), where=under > 0)
+        by_counts[:, group, group] = np.divide(top, size, out=np.full(top.shape, np.nan), where=size > 0)
     difference = by_counts[:, 0] - by_counts[:, 1]
     other, own = rates[0]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -189,29 +215,20 @@ def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([by_counts.reshape(6, 2, 2, 2), four])
 
 
-def find_defined(sums: IndicatorSums, reach: float) -> NDArray[np.bool_]:
-    """Say which metrics divide by what can be told from 0.
+def find_defined(sums: IndicatorSums) -> NDArray[np.bool_]:
+    """Say which metrics have rows to divide by, as the labels alone tell.
 
     Parameters
     ----------
     sums : IndicatorSums
         The sums of the table.
-    reach : float
-        How many standard errors, over the coins, a number must be above 0.
 
     Returns
     -------
     ndarray of shape (10,), dtype bool
-        Whether each of `measures` is defined.
+        Whether each of `measures` is defined: the same for all reports of the same rows.
     """
-    variances = sums.coin_variances.reshape(2, 2)
-
-    def is_told(cells: NDArray[np.float64]) -> Any:  # numpydoc ignore=GL08
-        sizes = np.einsum("gyp,...yp->...g", sums.counts, cells)
-        errors = np.sqrt(np.einsum("yp,...yp->...", variances, cells**2))
-        return (sizes > reach * errors[..., np.newaxis]) & (sizes > 1e-6)
-
-    rates = is_told(UNDER)
-    both = rates.all(axis=1)
-    ratio = both[0] and is_told(OVER[0])[1]
-    return np.array([*rates.ravel(), both[0], ratio, both[1], both[1] and both[2]])
+    sizes = np.bincount(sums.cells, sums.repeats, minlength=4).reshape(2, 2)
+    rates = np.einsum("yp,ryp->r", sizes, UNDER) > 0
+    ratio = rates[0] and sizes[:, 1].sum() > 0
+    return np.array([*np.repeat(rates, 2), rates[0], ratio, rates[1], rates[1] and rates[2]])

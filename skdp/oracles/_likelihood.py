@@ -90,7 +90,7 @@ def extrapolate(start: Floats, once: Floats, twice: Floats) -> Floats:
         Frequencies.
     """
     step, bend = once - start, twice - 2 * once + start
-    stretch = math.sqrt((step @ step) / max(bend @ bend, 1e-300))
+    stretch = float(np.sqrt((step @ step) / max(float(bend @ bend), 1e-300)))
     further = start + 2 * stretch * step + stretch**2 * bend
     further = np.where(further > 0, further, twice / 1000)
     return further / further.sum()

@@ -1,6 +1,7 @@
-"""Checks of the contracts of estimators, ours or anybody's: of privatised rows, and of statistics of a table."""
+"""Checks of contracts, for code of ours or of anybody: privatised rows, statistics of a table, intervals."""
 
 from skdp.testing._curator import check_curator, curator_checks
+from skdp.testing._interval_checks import check_intervals
 from skdp.testing._privatizer import check_privatizer, privatizer_checks
 
-__all__ = ["check_curator", "check_privatizer", "curator_checks", "privatizer_checks"]
+__all__ = ["check_curator", "check_intervals", "check_privatizer", "curator_checks", "privatizer_checks"]
