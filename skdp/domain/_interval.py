@@ -23,6 +23,10 @@ _EVERY_MONTH = 28
 """The last day that each month has."""
 
 
+MOST_BINS = 1 << 22
+"""Of an interval that is given by its ends: each bin takes memory, a whole number in a file does not."""
+
+
 class Interval:
     """A column of numbers or dates cut into bins: half-open, the last one closed.
 
@@ -31,8 +35,8 @@ class Interval:
     low, high : float, date or datetime, optional
         The ends of the range, together with `bins`: both numbers, both dates, or both datetimes (without a time zone).
     bins : int, optional
-        The number of bins, at least 1. Bins of numbers have equal widths. Bins of dates have as many months each, if
-        the range is a whole number of months that can be divided so, and is not from the 29th or later; otherwise
+        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of dates have as many months each,
+        if the range is a whole number of months that can be divided so, and is not from the 29th or later; otherwise
         equal widths, rounded down to days or microseconds.
     edges : sequence of float, date or datetime, optional
         The edges of the bins instead of `low`, `high` and `bins`: at least 2, increasing, all of one kind.
@@ -91,6 +95,8 @@ class Interval:
         if edges is None:
             if low is None or high is None or not isinstance(bins, int) or isinstance(bins, bool) or bins < 1:
                 raise ValueError("Interval takes low, high and a number of bins of at least 1")
+            if bins > MOST_BINS:
+                raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
             first, last = _read_edges([low, high], "low and high")
             edges = even_edges(first, last, bins)
         self.edges = _read_edges(edges, "the edges")
@@ -205,7 +211,8 @@ def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
     [datetime.date(2020, 1, 1), datetime.date(2020, 3, 1), datetime.date(2020, 5, 1)]
     """
     if isinstance(low, float):
-        return np.linspace(low, high, bins + 1).tolist()
+        with np.errstate(over="ignore", invalid="ignore"):  # such edges are not finite, which is refused
+            return np.linspace(low, high, bins + 1).tolist()
     months = 12 * (high.year - low.year) + high.month - low.month
     if months and months % bins == 0 and low.day <= _EVERY_MONTH and _after(low, months) == high:
         return [_after(low, index * months // bins) for index in range(bins + 1)]

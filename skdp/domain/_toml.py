@@ -12,12 +12,15 @@ import numpy as np
 import pandas as pd
 
 from skdp.domain._categories import Categories
-from skdp.domain._interval import Edge, Interval, even_edges
+from skdp.domain._interval import MOST_BINS, Edge, Interval, even_edges
 
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
 _EXPECTED = "expected values, or low, high and bins, or edges (and missing)"
 _BARE = re.compile("[A-Za-z0-9_-]+")
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
+LONGEST_TEXT = 1 << 23
+"""Characters of a file: to read it takes some hundred times as many bytes."""
+
 _WIDTH = 100
 """A list that is longer gets a line an item."""
 
@@ -63,17 +66,31 @@ def read_toml(text: str) -> dict[str, Categories | Interval]:
     TypeError, ValueError
         If it is no such file; the error names the column and the key.
     """
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"a domain file has at most {LONGEST_TEXT:,} characters, got {len(text):,}")
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not a TOML file: {error}") from None
+    except (ValueError, RecursionError) as error:
+        what = "lists within lists without end" if isinstance(error, RecursionError) else "a number, date or time"
+        raise ValueError(f"not a domain file: it has {what} that cannot be read") from None
     unknown = sorted(content.keys() - {"columns"})
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}; a domain file has a table [columns.NAME] for each column")
     columns = content.get("columns")
     if not isinstance(columns, dict) or not columns:
         raise ValueError("no column; a domain file has a table [columns.NAME] for each column")
+    bins = sum(_asked_bins(table) for table in columns.values())
+    if bins > MOST_BINS:
+        raise ValueError(f"a domain file has at most {MOST_BINS:,} bins in all its columns, got {bins:,}")
     return {name: _read_column(name, table) for name, table in columns.items()}
+
+
+def _asked_bins(table: Any) -> int:
+    """Return how many bins a column asks for by a number."""
+    bins = table.get("bins") if isinstance(table, dict) else None
+    return bins if isinstance(bins, int) and bins > 0 else 0
 
 
 def comment(text: str) -> str:

@@ -26,7 +26,8 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "timedelta": (pd.Timedelta, pd.Timedelta.isoformat, pd.Timedelta),
     "duration": (timedelta, lambda value: value // timedelta(microseconds=1), lambda n: timedelta(microseconds=n)),
     "decimal": (Decimal, str, Decimal),
-    "fraction": (Fraction, str, Fraction),
+    # Not "1e9", whose digits would be computed.
+    "fraction": (Fraction, str, lambda text: Fraction(*map(int, text.split("/")))),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "interval": (
         Interval,
