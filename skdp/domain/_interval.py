@@ -42,6 +42,9 @@ class Interval:
         The edges of the bins instead of `low`, `high` and `bins`: at least 2, increasing, all of one kind.
     missing : bool, default=False
         Whether missing is a declared value too: one more cell, after the bins.
+    real : bool, default=False
+        Whether the numbers have fractions even if all edges are whole. It matters where nothing else does: numbers
+        that are drawn for a CSV file are whole otherwise.
 
     Attributes
     ----------
@@ -49,6 +52,8 @@ class Interval:
         The edges of the bins.
     missing : bool
         As declared.
+    real : bool
+        True for numbers with fractions: as declared, or because an edge is one.
 
     Raises
     ------
@@ -86,9 +91,12 @@ class Interval:
         bins: int | None = None,
         edges: Sequence[Edge] | None = None,
         missing: bool = False,
+        real: bool = False,
     ) -> None:
         if not isinstance(missing, bool):
             raise TypeError(f"missing must be True or False, got {type(missing).__name__}")
+        if not isinstance(real, bool):
+            raise TypeError(f"real must be True or False, got {type(real).__name__}")
         self.missing = missing
         if (edges is None) == (low is None and high is None and bins is None):
             raise ValueError("Interval takes either edges, or low, high and bins")
@@ -104,19 +112,31 @@ class Interval:
             raise ValueError("Interval needs at least 2 edges")
         if any(left >= right for left, right in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
+        if real and not isinstance(self.edges[0], float):
+            raise ValueError("real is for numbers; the edges of this Interval are dates")
+        self.real = real or any(isinstance(edge, float) and not edge.is_integer() for edge in self.edges)
 
     def __len__(self) -> int:
         return len(self.edges) - 1 + self.missing
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Interval) and (self.edges, self.missing) == (other.edges, other.missing)
+        return isinstance(other, Interval) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.edges, self.missing))
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.edges, self.missing, self.real
 
     def __repr__(self) -> str:
         edges = ", ".join(_short(edge) if isinstance(edge, float) else repr(edge) for edge in self.edges)
-        return f"Interval(edges=[{edges}]{', missing=True' if self.missing else ''})"
+        flags = ", missing=True" * self.missing + ", real=True" * self.says_real
+        return f"Interval(edges=[{edges}]{flags})"
+
+    @property
+    def says_real(self) -> bool:  # numpydoc ignore=RT01
+        """Whether the numbers have fractions, which the edges do not show."""
+        return self.real and all(isinstance(edge, float) and edge.is_integer() for edge in self.edges)
 
     @property
     def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01

@@ -27,7 +27,7 @@ from skdp.synthesis._open_columns import count_others
 from skdp.synthesis._packing import pack, pack_template, unpack, unpack_template
 
 _FORMAT, _VERSION = "skdp.DPMarginalSynthesizer", 1
-_LEFT_OUT = ("domain", "ledger", "random_state", "verbose")
+LEFT_OUT = ("domain", "ledger", "random_state", "verbose")
 """Parameters that are not saved: the fitted domain is; a seed would undo the noise; a ledger belongs to the curator."""
 
 _LONGEST_TEXT = 1 << 24
@@ -71,7 +71,7 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
     header = {
         "format": _FORMAT,
         "version": _VERSION,
-        "parameters": {name: pack(value) for name, value in parameters.items() if name not in _LEFT_OUT},
+        "parameters": {name: pack(value) for name, value in parameters.items() if name not in LEFT_OUT},
         "guarantee": {one.name: pack(getattr(synthesizer.guarantee_, one.name)) for one in fields(PrivacyGuarantee)},
         "others": pack(synthesizer._others),
         "n_features": synthesizer.n_features_in_,
@@ -162,7 +162,7 @@ def _read(kind: Any, file: ZipFile) -> Any:
         template = unpack_template(header["template"], domain.columns, n_features)
     with _reading("parameters"):
         parameters = {name: unpack(value) for name, value in dict(header["parameters"]).items()}
-        if not parameters.keys().isdisjoint(_LEFT_OUT):
+        if not parameters.keys().isdisjoint(LEFT_OUT):
             raise ValueError("there is one that is never saved")
         synthesizer = kind(domain=domain, **parameters)
         synthesizer._others = dict(unpack(header["others"]))

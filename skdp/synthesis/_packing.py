@@ -31,8 +31,8 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "interval": (
         Interval,
-        lambda value: [pack(value.edges), value.missing],
-        lambda packed: Interval(edges=unpack(packed[0]), missing=packed[1]),
+        lambda value: [pack(value.edges), value.missing, value.says_real],
+        lambda packed: Interval(edges=unpack(packed[0]), missing=packed[1], real=packed[2] if packed[2:] else False),
     ),
 }
 
