@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import MAXYEAR, date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -182,7 +182,7 @@ def _draft_column(
     if kind == "number":
         if len(values) > bins:
             drafted = _draft_interval(to_numbers(column), bins)
-            return Interval(edges=drafted.edges, missing=bool(missing)), ""
+            return Interval(edges=drafted.edges, missing=bool(missing), real=drafted.real), ""
         if not all(map(math.isfinite, values)):
             raise _LeftOut("holds infinite numbers")
         return Categories([*(int(value) if value == int(value) else value for value in values), *end]), ""
@@ -213,7 +213,7 @@ def _draft_interval(numbers: NDArray[np.floating], bins: int) -> Interval:
             break
     try:
         with np.errstate(all="ignore"):
-            return Interval(float(first * step), float(last * step), bins=min(last - first, bins))
+            return Interval(float(first * step), float(last * step), bins=min(last - first, bins), real=not whole)
     except (ValueError, OverflowError):
         raise _LeftOut("has a range that floating-point numbers cannot cut into bins") from None
 
@@ -230,10 +230,20 @@ def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
                 low, high = low.date(), high.date()
         if not isinstance(low, datetime):
             widths = tuple(width for width in _WIDTHS if width >= _DAY)
+    except ValueError:
+        raise _LeftOut("has times beyond the year 9999, for which there are no bins") from None
+    try:
         edges = _date_edges(low, high, widths, max(bins, 2))  # as for numbers: no round width may cover it
-    except (ValueError, OverflowError):
-        raise _LeftOut("has dates that are too near to the ends of the calendar for bins") from None
+    except (ValueError, OverflowError):  # none does, or only with an end beyond the calendar
+        edges = _year_edges(low, high, bins)
     return edges if bins > 1 else [edges[0], edges[-1]]
+
+
+def _year_edges(low: Any, high: Any, bins: int) -> list[Any]:
+    """Cut whole years into bins of equally many, the last one perhaps of fewer, or up to the end of the calendar."""
+    first, beyond = low.year, high.year + 1
+    cuts = [*range(first, beyond, -(-(beyond - first) // bins)), beyond]
+    return [type(low).min.replace(year=year) if year <= MAXYEAR else type(low).max for year in cuts]
 
 
 def _date_edges(low: Any, high: Any, widths: Sequence[timedelta], most: int) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ LARGEST_WHOLE = 1 << 53
 """Up to here, floats have all whole numbers."""
 
 _DATE_TYPES = {"date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
+ZONED = pd.DatetimeTZDtype("us", "UTC")
+"""How times with a time zone are read: as instants."""
+
 _ARROW = (".arrow", ".feather", ".ipc")
 
 
@@ -55,7 +58,9 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
     options: dict[str, Any] = {}
     dates: dict[Any, Any] = {}
     if domain is not None:
+        zoned = {name for name in domain.columns if declares_zone(domain[name])}
         dates = {name: dtype for name in domain.columns if (dtype := date_dtype(domain[name])) is not None}
+        dates |= dict.fromkeys(zoned, ZONED)
         texts = [name for name in domain.columns if type_of_values(domain[name]) is str]
         names = pd.read_csv(path, nrows=0).columns
         options["dtype"] = dict.fromkeys([*texts, *dates], "str")
@@ -94,45 +99,80 @@ def date_dtype(values: Any) -> Any:
     return _DATE_TYPES.get(kind_of(known[0]))
 
 
+def declares_zone(values: Any) -> bool:
+    """Say whether declared values are times with a time zone: they are instants, whatever the zone.
+
+    Parameters
+    ----------
+    values : Categories or Interval
+        What is declared of a column.
+
+    Returns
+    -------
+    bool
+        False for any other values.
+    """
+    if isinstance(values, Interval):
+        return False
+    return any(getattr(value, "tzinfo", None) is not None for value in values.values)
+
+
 def _find_dates(column: pd.Series) -> Any:
     if not pd.api.types.is_string_dtype(column.dtype) or column.isna().all():
         return None
-    try:
-        times = parse_dates(column)
-    except ValueError:
+    for zoned in (False, True):
+        try:
+            times = parse_dates(column, zoned=zoned)
+            break
+        except ValueError:
+            continue
+    else:
         return None
+    if zoned:
+        return ZONED
     return _DATE_TYPES["date" if (times.astype("datetime64[D]") == times)[column.notna()].all() else "datetime"]
 
 
 def _read_dates(column: pd.Series, dtype: Any) -> pd.Series:
+    if dtype == ZONED:
+        times = parse_dates(column, zoned=True)
+        return pd.Series(times, column.index, name=column.name).dt.tz_localize("UTC")
     times = parse_dates(column).astype(dtype)
     return pd.Series(times.astype(object) if dtype == _DATE_TYPES["date"] else times, column.index, name=column.name)
 
 
-def parse_dates(column: pd.Series) -> NDArray[np.datetime64]:
+def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetime64]:
     """Read ISO 8601 text.
 
     Parameters
     ----------
     column : pandas.Series
         Text; anything else is missing.
+    zoned : bool, default=False
+        Whether the times have a time zone: all of them, or none.
 
     Returns
     -------
     ndarray of datetime64[us]
-        The times.
+        The times; those with a time zone in UTC.
 
     Raises
     ------
     ValueError
-        If there is other text, or a time zone; the error names the column.
+        If there is other text, or a time with or without a time zone that should not be; the error names the column.
     """
     try:
         times = [datetime.fromisoformat(text) if isinstance(text, str) else None for text in column]
     except ValueError:  # its text has a value
         raise ValueError(f"column {column.name!r} holds text that is no ISO 8601 date or datetime") from None
-    if any(time is not None and time.tzinfo is not None for time in times):
-        raise ValueError(f"column {column.name!r} holds times with a time zone, but is declared without")
+    if any(time is not None and (time.tzinfo is not None) != zoned for time in times):
+        found, declared = ("without", "with one") if zoned else ("with", "without")
+        raise ValueError(f"column {column.name!r} holds times {found} a time zone, but is declared {declared}")
+    if zoned:
+        try:
+            times = [None if time is None else time.astimezone(UTC).replace(tzinfo=None) for time in times]
+        except OverflowError:  # in UTC it is in another year
+            raise ValueError(f"column {column.name!r} holds times at the ends of the calendar") from None
     return np.array(times, "datetime64[us]")
 
 

@@ -99,7 +99,15 @@ def add_synthesize(commands: Any) -> None:
         nargs="+",
         default=[],
         metavar="COLUMN",
-        help="columns of a CSV file with fractions; otherwise bins with whole edges are of whole numbers",
+        help="columns of a CSV file with fractions, as real = true in the domain file says too; otherwise bins with "
+        "whole edges are of whole numbers",
+    )
+    synthesize.add_argument(
+        "--save",
+        type=Path,
+        metavar="MODEL",
+        help="a file for the fitted model, written before rows are drawn: if they cannot be written, it is not lost; "
+        "DPMarginalSynthesizer.load reads it",
     )
     synthesize.add_argument("--seed", type=read_seed, help="reproducible coins, not secure (default: secure coins)")
     shown = synthesize.add_mutually_exclusive_group()
@@ -153,6 +161,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
                 n_samples=options.rows,
                 person_column=options.person_column,
                 real_columns=options.real,
+                save=options.save,
                 progress=NoBar if options.quiet else bar_of_rows,
             )
     except KeyboardInterrupt:

@@ -48,8 +48,8 @@ class Categories:
         kinds = sorted({kind_of(value) for value in known})
         if len(kinds) > 1:
             raise TypeError(f"expected values of one kind, got {' and '.join(kinds)}")
-        if any(isinstance(value, Real) and not math.isfinite(value) for value in known):
-            raise ValueError("expected finite numbers, got an infinite one")
+        if not all(map(_is_finite, known)):
+            raise ValueError("expected finite numbers, got one that is infinite, or beyond the range of floats")
         if len(set(self.values)) < len(self.values):
             raise ValueError("expected distinct values, got duplicates")
         self._coder = ValueCoder(self.values)
@@ -85,6 +85,13 @@ class Categories:
             A position a value; ``len(self)`` for whatever is not declared.
         """
         return self._coder.encode(column)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return not isinstance(value, Real) or math.isfinite(value)
+    except OverflowError:  # of a whole number
+        return False
 
 
 def _typed(values: tuple[Any, ...]) -> list[tuple[str, Any]]:

@@ -122,7 +122,8 @@ class Domain:
 
         A table ``[columns.NAME]`` for each column, in order, has either ``values`` (``missing = true`` adds None to
         them, at the end; a number puts it there), or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges are
-        numbers, dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``).
+        numbers, dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``); ``real = true`` says of whole ones that
+        the numbers between them have fractions.
 
         Parameters
         ----------
@@ -159,7 +160,7 @@ class Domain:
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: column 'age': expected values, or low, high and bins, or edges (and missing); got low
+        ValueError: column 'age': expected values, or low, high and bins, or edges (and missing, real); got low
         """
         return cls(read_toml(text))
 

@@ -24,6 +24,10 @@ _EVERY_MONTH = 28
 """The last day that each month has."""
 
 
+MOST_BINS = 1 << 22
+"""Of an interval that is given by its ends: each bin takes memory, a whole number in a file does not."""
+
+
 class Interval:
     """A column of numbers or dates cut into bins: half-open, the last one closed.
 
@@ -32,13 +36,16 @@ class Interval:
     low, high : float, date or datetime, optional
         The ends of the range, together with `bins`: both numbers, both dates, or both datetimes (without a time zone).
     bins : int, optional
-        The number of bins, at least 1. Bins of numbers have equal widths. Bins of dates have as many months each, if
-        the range is a whole number of months that can be divided so, and is not from the 29th or later; otherwise
+        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of dates have as many months each,
+        if the range is a whole number of months that can be divided so, and is not from the 29th or later; otherwise
         equal widths, rounded down to days or microseconds.
     edges : sequence of float, date or datetime, optional
         The edges of the bins instead of `low`, `high` and `bins`: at least 2, increasing, all of one kind.
     missing : bool, default=False
         Whether missing is a declared value too: one more cell, after the bins.
+    real : bool, default=False
+        Whether the numbers have fractions even if all edges are whole. It matters where nothing else does: numbers
+        that are drawn for a CSV file are whole otherwise.
 
     Attributes
     ----------
@@ -46,6 +53,8 @@ class Interval:
         The edges of the bins.
     missing : bool
         As declared.
+    real : bool
+        True for numbers with fractions: as declared, or because an edge is one.
 
     Raises
     ------
@@ -85,15 +94,20 @@ class Interval:
         bins: int | None = None,
         edges: Sequence[Edge] | None = None,
         missing: bool = False,
+        real: bool = False,
     ) -> None:
         if not isinstance(missing, bool):
             raise TypeError(f"missing must be True or False, got {type(missing).__name__}")
+        if not isinstance(real, bool):
+            raise TypeError(f"real must be True or False, got {type(real).__name__}")
         self.missing = missing
         if (edges is None) == (low is None and high is None and bins is None):
             raise ValueError("Interval takes either edges, or low, high and bins")
         if edges is None:
             if low is None or high is None or not isinstance(bins, int) or isinstance(bins, bool) or bins < 1:
                 raise ValueError("Interval takes low, high and a number of bins of at least 1")
+            if bins > MOST_BINS:
+                raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
             first, last = _read_edges([low, high], "low and high")
             edges = even_edges(first, last, bins)
         self.edges = _read_edges(edges, "the edges")
@@ -101,19 +115,31 @@ class Interval:
             raise ValueError("Interval needs at least 2 edges")
         if any(left >= right for left, right in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
+        if real and not isinstance(self.edges[0], float):
+            raise ValueError("real is for numbers; the edges of this Interval are dates")
+        self.real = real or any(isinstance(edge, float) and not edge.is_integer() for edge in self.edges)
 
     def __len__(self) -> int:
         return len(self.edges) - 1 + self.missing
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Interval) and (self.edges, self.missing) == (other.edges, other.missing)
+        return isinstance(other, Interval) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.edges, self.missing))
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.edges, self.missing, self.real
 
     def __repr__(self) -> str:
         edges = ", ".join(_short(edge) if isinstance(edge, float) else repr(edge) for edge in self.edges)
-        return f"Interval(edges=[{edges}]{', missing=True' if self.missing else ''})"
+        flags = ", missing=True" * self.missing + ", real=True" * self.says_real
+        return f"Interval(edges=[{edges}]{flags})"
+
+    @property
+    def says_real(self) -> bool:  # numpydoc ignore=RT01
+        """Whether the numbers have fractions, which the edges do not show."""
+        return self.real and all(isinstance(edge, float) and edge.is_integer() for edge in self.edges)
 
     @property
     def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
@@ -204,7 +230,8 @@ def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
     [datetime.date(2020, 1, 1), datetime.date(2020, 3, 1), datetime.date(2020, 5, 1)]
     """
     if isinstance(low, float):
-        return np.linspace(low, high, bins + 1).tolist()
+        with np.errstate(over="ignore", invalid="ignore"):  # such edges are not finite, which is refused
+            return np.linspace(low, high, bins + 1).tolist()
     months = 12 * (high.year - low.year) + high.month - low.month
     if months and months % bins == 0 and low.day <= _EVERY_MONTH and _after(low, months) == high:
         return [_after(low, index * months // bins) for index in range(bins + 1)]

@@ -12,12 +12,16 @@ import numpy as np
 import pandas as pd
 
 from skdp.domain._categories import Categories
-from skdp.domain._interval import Edge, Interval, even_edges
+from skdp.domain._interval import MOST_BINS, Edge, Interval, even_edges
 
+_FLAGS = {"missing", "real"}
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})
-_EXPECTED = "expected values, or low, high and bins, or edges (and missing)"
+_EXPECTED = "expected values, or low, high and bins, or edges (and missing, real)"
 _BARE = re.compile("[A-Za-z0-9_-]+")
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
+LONGEST_TEXT = 1 << 23
+"""Characters of a file: to read it takes some hundred times as many bytes."""
+
 _WIDTH = 100
 """A list that is longer gets a line an item."""
 
@@ -63,17 +67,31 @@ def read_toml(text: str) -> dict[str, Categories | Interval]:
     TypeError, ValueError
         If it is no such file; the error names the column and the key.
     """
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"a domain file has at most {LONGEST_TEXT:,} characters, got {len(text):,}")
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not a TOML file: {error}") from None
+    except (ValueError, RecursionError) as error:
+        what = "lists within lists without end" if isinstance(error, RecursionError) else "a number, date or time"
+        raise ValueError(f"not a domain file: it has {what} that cannot be read") from None
     unknown = sorted(content.keys() - {"columns"})
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}; a domain file has a table [columns.NAME] for each column")
     columns = content.get("columns")
     if not isinstance(columns, dict) or not columns:
         raise ValueError("no column; a domain file has a table [columns.NAME] for each column")
+    bins = sum(_asked_bins(table) for table in columns.values())
+    if bins > MOST_BINS:
+        raise ValueError(f"a domain file has at most {MOST_BINS:,} bins in all its columns, got {bins:,}")
     return {name: _read_column(name, table) for name, table in columns.items()}
+
+
+def _asked_bins(table: Any) -> int:
+    """Return how many bins a column asks for by a number."""
+    bins = table.get("bins") if isinstance(table, dict) else None
+    return bins if isinstance(bins, int) and bins > 0 else 0
 
 
 def comment(text: str) -> str:
@@ -114,6 +132,7 @@ def _interval_keys(interval: Interval) -> dict[str, str]:
     """Write even bins by their ends, if that gives the same edges to the last bit."""
     low, high, bins = interval.edges[0], interval.edges[-1], len(interval.edges) - 1
     missing = {"missing": "true"} if interval.missing else {}
+    missing |= {"real": "true"} if interval.says_real else {}
     with np.errstate(all="ignore"):
         even = tuple(even_edges(low, high, bins)) == interval.edges
     if even:
@@ -176,11 +195,11 @@ def _read_column(name: str, table: Any) -> Categories | Interval:
         if not isinstance(table, dict):
             raise TypeError(f"{_EXPECTED}; got {_type(table)}")
         given = set(table)
-        unknown = sorted(given - set().union(*_WAYS, {"missing"}))
+        unknown = sorted(given - set().union(*_WAYS, _FLAGS))
         if unknown:
             hint = "; write a name with a dot in quotes" if isinstance(table[unknown[0]], dict) else ""
             raise ValueError(f"unknown key {unknown[0]!r}; {_EXPECTED}{hint}")
-        if given - {"missing"} not in _WAYS:
+        if given - _FLAGS not in _WAYS or ("real" in given and "values" in given):
             raise ValueError(f"{_EXPECTED}; got {', '.join(sorted(given)) or 'nothing'}")
         if "values" in given:
             return Categories(_with_missing(_read_list(table["values"], "values"), table.get("missing", False)))
@@ -203,14 +222,17 @@ def _read_interval(table: Mapping[str, Any]) -> Interval:
     missing = table.get("missing", False)
     if not isinstance(missing, bool):
         raise TypeError(f"missing must be true or false for an interval, got {_type(missing)}")
+    real = table.get("real", False)
+    if not isinstance(real, bool):
+        raise TypeError(f"real must be true or false, got {_type(real)}")
     if "edges" in table:
         edges = [_read_edge(edge, "edges") for edge in _read_list(table["edges"], "edges")]
-        return Interval(edges=edges, missing=missing)
+        return Interval(edges=edges, missing=missing, real=real)
     bins = table["bins"]
     if not isinstance(bins, int) or isinstance(bins, bool):
         raise TypeError(f"bins must be a whole number, got {_type(bins)}")
     low, high = _read_edge(table["low"], "low"), _read_edge(table["high"], "high")
-    return Interval(low, high, bins=bins, missing=missing)
+    return Interval(low, high, bins=bins, missing=missing, real=real)
 
 
 def _read_edge(value: Any, key: str) -> Edge:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, date_dtype, parse_dates, type_of_values
+from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, date_dtype, declares_zone, parse_dates, type_of_values
 from skdp.domain import Domain, Interval
 from skdp.engines._engine import UnreadableError, import_extra
 
@@ -178,6 +178,9 @@ def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[s
     if dates is not None:
         unit = pyarrow.date32() if dates == np.dtype("datetime64[D]") else pyarrow.timestamp("us")
         return unit, lambda texts: pyarrow.array(_times(texts, name).astype(dates), unit)
+    if declares_zone(values):
+        instant = pyarrow.timestamp("us", "UTC")
+        return instant, lambda texts: pyarrow.array(_times(texts, name, zoned=True), instant)
     if kind is bool:
         return pyarrow.bool_(), lambda texts: pyarrow.array([_truth(text, name) for text in texts], pyarrow.bool_())
     if kind not in (int, float) and not isinstance(values, Interval):
@@ -189,8 +192,8 @@ def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[s
     return pyarrow.float64(), lambda texts: pyarrow.array(map(read, texts), pyarrow.float64())
 
 
-def _times(texts: list[str | None], name: str) -> NDArray[np.datetime64]:
-    return parse_dates(pd.Series(texts, dtype=object, name=name))
+def _times(texts: list[str | None], name: str, *, zoned: bool = False) -> NDArray[np.datetime64]:
+    return parse_dates(pd.Series(texts, dtype=object, name=name), zoned=zoned)
 
 
 def _number(text: str | None) -> float | None:
@@ -258,7 +261,7 @@ def _plain(table: Any) -> Any:
         column = table.column(place)
         if pyarrow.types.is_dictionary(field.type):
             column = column.cast(field.type.value_type)
-        if pyarrow.types.is_timestamp(field.type) and field.type.tz is None:
+        if pyarrow.types.is_timestamp(field.type):
             column = _iso(column)
         if table.num_columns == 1:
             column = column.cast(pyarrow.string()).fill_null("")
@@ -268,7 +271,7 @@ def _plain(table: Any) -> Any:
 
 def _iso(column: Any) -> Any:
     pyarrow = import_extra("pyarrow", "duckdb")
-    fine = column if column.type.unit == "ns" else column.cast(pyarrow.timestamp("us"))
+    fine = column if column.type.unit == "ns" else column.cast(pyarrow.timestamp("us", column.type.tz))
     coded = fine.combine_chunks().dictionary_encode()
     texts = [None if time is None else time.isoformat() for time in coded.dictionary.to_pylist()]
     return pyarrow.array(texts, pyarrow.string()).take(coded.indices)

@@ -17,6 +17,8 @@ from skdp.engines._schema import declared_by_name
 from skdp.engines._table_files import TableFile, format_of, write_file
 from skdp.frames import read_table
 from skdp.synthesis import DPMarginalSynthesizer
+from skdp.synthesis._file import LEFT_OUT
+from skdp.synthesis._packing import pack
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._writing import assemble, decode
 
@@ -29,6 +31,7 @@ def synthesize_file(
     n_samples: int | None = None,
     person_column: str | None = None,
     real_columns: Collection[str] = (),
+    save: str | os.PathLike[str] | None = None,
     progress: Progress = NoBar,
 ) -> Path:
     r"""Fit a synthesizer to the table in a file, and write synthetic rows to another one, in memory of a few batches.
@@ -57,6 +60,9 @@ def synthesize_file(
         for larger tables. Persons in a CSV file are told apart by their text: 7 and 007 are two.
     real_columns : collection of str, default=()
         Columns of a CSV file with fractions, though their edges are whole.
+    save : str or path-like, optional
+        Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: whatever happens to
+        these then, `DPMarginalSynthesizer.load` gives as many more as one likes, for nothing. It must not exist.
     progress : callable, optional
         Called for each time that the table is read, and for writing. Takes the number of rows (None if it is not
         known), and returns what shows the progress, such as a bar of tqdm.
@@ -117,16 +123,28 @@ def synthesize_file(
     place = check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
+    model = check_path(save)
+    if model == place:
+        raise ValueError("save and target must be two files")
     form, table = format_of(place), TableFile(Path(source))
     rows = open_file(table, domain, person_column, real_columns, progress)
     schema = _schema_of_rows(rows.sample, domain)
     with written_beside(place) as beside:
         write_file([], schema, beside, form)  # what cannot be written shows before anything is spent
+        if model is not None:
+            _check_saved(synthesizer, domain, model)
         synthesizer.fit(rows, groups=person_column)
         number = round(synthesizer.n_rows_) if n_samples is None else n_samples
-        with shown(progress, number, "writing") as bar:
-            write_file(_rows(synthesizer, n_samples, schema, bar), schema, beside, form)
-        sync(beside)
+        saved = False
+        try:
+            if model is not None:
+                _save(synthesizer, model)
+                saved = True
+            with shown(progress, number, "writing") as bar:
+                write_file(_rows(synthesizer, n_samples, schema, bar), schema, beside, form)
+            sync(beside)
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror or error}: {_what_is_left(model, saved)}") from None
     sync(place.parent)
     return place
 
@@ -140,6 +158,35 @@ def _check_synthesizer(synthesizer: Any) -> Domain:
         kind = type(synthesizer.domain).__name__
         raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {kind}")
     return domain
+
+
+def _check_saved(synthesizer: DPMarginalSynthesizer, domain: Domain, model: Path) -> None:
+    """Check before the charge that the model can be saved, as far as that can be known."""
+    for name in domain.columns:
+        pack(list(domain[name].values))
+    for name, value in synthesizer.get_params(deep=False).items():
+        if name not in LEFT_OUT:
+            pack(value)
+    with written_beside(model) as beside:
+        beside.touch()
+    model.unlink()
+
+
+def _save(synthesizer: DPMarginalSynthesizer, model: Path) -> None:
+    with written_beside(model) as beside:
+        synthesizer.save(beside)
+        sync(beside)
+    sync(model.parent)
+
+
+def _what_is_left(model: Path | None, saved: bool) -> str:
+    """Say what a run that could not write its rows leaves, and what it does not."""
+    if saved:
+        return (
+            f"no table was written, but the fitted model is in {model}: DPMarginalSynthesizer.load draws rows from it"
+        )
+    lost = "the model could not be saved" if model is not None else "the model was not saved (save=, --save)"
+    return f"no table was written after the charge, which stands; {lost}"
 
 
 def _schema_of_rows(sample: Any, domain: Domain) -> Any:

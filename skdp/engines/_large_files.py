@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, date_dtype, type_of_values
+from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, ZONED, date_dtype, declares_zone, type_of_values
 from skdp.domain import Domain, Interval
 from skdp.engines._csv import readers, unreadable_error
 from skdp.engines._engine import UnreadableError, import_extra, is_damage
@@ -155,7 +155,10 @@ def _typed_sample(domain: Domain, names: Sequence[str], real_columns: Collection
     pyarrow = import_extra("pyarrow", "duckdb")
     types = {name: _types(domain[name], whole=name not in real_columns) for name in names if name in domain.columns}
     frame = pd.DataFrame({name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()})
-    schema = pyarrow.schema([(name, pyarrow.type_for_alias(alias)) for name, (_, alias) in types.items()])
+    instant = pyarrow.timestamp("us", "UTC")
+    schema = pyarrow.schema(
+        [(name, instant if alias == "UTC" else pyarrow.type_for_alias(alias)) for name, (_, alias) in types.items()]
+    )
     sample = pyarrow.Table.from_pandas(frame, schema, preserve_index=False)
     for person in set(names) - set(types):
         sample = sample.append_column(person, pyarrow.array([], pyarrow.string()))
@@ -168,9 +171,11 @@ def _types(values: Any, *, whole: bool) -> tuple[str, str]:
     if dates is not None:
         is_day = dates == np.dtype("datetime64[D]")
         return ("date32[day][pyarrow]", "date32") if is_day else ("datetime64[us]", "timestamp[us]")
+    if declares_zone(values):
+        return str(ZONED), "UTC"
     if isinstance(values, Interval):
         edges = np.array(values.edges)
-        is_real = not whole or (edges % 1).any() or np.abs(edges).max() >= LARGEST_WHOLE
+        is_real = not whole or values.real or np.abs(edges).max() >= LARGEST_WHOLE
         return ("float64", "double") if is_real else ("Int64", "int64")
     known = {bool: ("boolean", "bool"), int: ("Int64", "int64"), float: ("float64", "double")}
     return known.get(type_of_values(values) or str, ("str", "string"))

@@ -122,6 +122,7 @@ def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
         values: dict[str, Any] = {"values": list(map(_to_plain, attribute.values))}
         if isinstance(attribute, Interval):
             values = {"edges": list(map(_to_plain, attribute.edges))} | ({"missing": True} if attribute.missing else {})
+            values |= {"real": True} if attribute.says_real else {}
         columns.append({"column": plain_name(name)} | values)
     return columns
 
@@ -129,7 +130,11 @@ def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
 def _domain_from_plain(columns: list[dict[str, Any]]) -> Domain:
     return Domain(
         {
-            column["column"]: Interval(edges=_from_plain(column["edges"]), missing=column.get("missing", False))
+            column["column"]: Interval(
+                edges=_from_plain(column["edges"]),
+                missing=column.get("missing", False),
+                real=column.get("real", False),
+            )
             if "edges" in column
             else _from_plain(column["values"])
             for column in columns

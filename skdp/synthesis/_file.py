@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from io import SEEK_END
+from tokenize import TokenError
 from typing import Any
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +27,19 @@ from skdp.synthesis._open_columns import count_others
 from skdp.synthesis._packing import pack, pack_template, unpack, unpack_template
 
 _FORMAT, _VERSION = "skdp.DPMarginalSynthesizer", 1
-_LEFT_OUT = ("domain", "ledger", "random_state", "verbose")
+LEFT_OUT = ("domain", "ledger", "random_state", "verbose")
 """Parameters that are not saved: the fitted domain is; a seed would undo the noise; a ledger belongs to the curator."""
 
-_LONGEST_TEXT = 1 << 28
+_LONGEST_TEXT = 1 << 24
+"""Bytes of a part of text: as lists and numbers it takes twenty times as much memory."""
+
+_FREE_SIZE, _LARGEST_RATIO = 1 << 26, 100
+"""A file of more bytes than the first must not unpack to more than the second times its own size."""
 _TOLERANCE = 1e-6
 
 _DAMAGE = (
-    *(ArithmeticError, AttributeError, EOFError, LookupError, RuntimeError, TypeError, ValueError),
-    *(BadZipFile, zlib.error),
+    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, RuntimeError, TypeError, ValueError),
+    *(BadZipFile, zlib.error, struct.error, SyntaxError, TokenError),
 )
 """What a damaged file may raise: whatever it is, the answer is one ValueError that names the part."""
 
@@ -56,15 +63,15 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
 
     Raises
     ------
-    TypeError
-        If a name, a value or a dtype is of a type that cannot be saved: nothing is written then.
+    TypeError, ValueError
+        If a name, a value or a dtype is of a type that cannot be saved, or there are too many: nothing is written then.
     """
     domain, model, marginals = synthesizer.domain_, synthesizer.model_, synthesizer.marginals_
     parameters = synthesizer.get_params(deep=False)
     header = {
         "format": _FORMAT,
         "version": _VERSION,
-        "parameters": {name: pack(value) for name, value in parameters.items() if name not in _LEFT_OUT},
+        "parameters": {name: pack(value) for name, value in parameters.items() if name not in LEFT_OUT},
         "guarantee": {one.name: pack(getattr(synthesizer.guarantee_, one.name)) for one in fields(PrivacyGuarantee)},
         "others": pack(synthesizer._others),
         "n_features": synthesizer.n_features_in_,
@@ -83,14 +90,18 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
     if toml is None:
         header["domain"] = [[pack(name), pack(_values(domain, name))] for name in domain.columns]
     text = json.dumps(header, allow_nan=False, indent=1)
+    if len(text) > _LONGEST_TEXT:  # ASCII
+        raise ValueError(f"what describes the model has {len(text):,} characters; at most {_LONGEST_TEXT:,} are saved")
+    arrays = [*model.beliefs, *(marginal.counts for marginal in marginals)]
+    compression = ZIP_STORED if 8 * sum(array.size for array in arrays) > _FREE_SIZE // 2 else ZIP_DEFLATED
     with ZipFile(path, "w") as file:
         _write_text(file, "header.json", text)
         if toml is not None:
             _write_text(file, "domain.toml", toml)
         for place, belief in enumerate(model.beliefs):
-            _write_array(file, f"belief_{place}.npy", belief)
+            _write_array(file, f"belief_{place}.npy", belief, compression)
         for place, marginal in enumerate(marginals):
-            _write_array(file, f"marginal_{place}.npy", marginal.counts)
+            _write_array(file, f"marginal_{place}.npy", marginal.counts, compression)
 
 
 def read_synthesizer(kind: Any, path: Any) -> Any:
@@ -122,7 +133,17 @@ def read_synthesizer(kind: Any, path: Any) -> Any:
     except _DAMAGE:
         raise ValueError("this is no file that DPMarginalSynthesizer.save wrote") from None
     with file:
+        _check_size(file)
         return _read(kind, file)
+
+
+def _check_size(file: ZipFile) -> None:
+    """Refuse a file that would unpack to very many times its size, before anything is unpacked."""
+    assert file.fp is not None  # it is open
+    size = file.fp.seek(0, SEEK_END)
+    unpacked = sum(info.file_size for info in file.infolist())
+    if unpacked > max(_FREE_SIZE, _LARGEST_RATIO * size):
+        raise ValueError(f"the file is too large: it would unpack to {unpacked:,} bytes, from {size:,}")
 
 
 def _read(kind: Any, file: ZipFile) -> Any:
@@ -141,7 +162,7 @@ def _read(kind: Any, file: ZipFile) -> Any:
         template = unpack_template(header["template"], domain.columns, n_features)
     with _reading("parameters"):
         parameters = {name: unpack(value) for name, value in dict(header["parameters"]).items()}
-        if not parameters.keys().isdisjoint(_LEFT_OUT):
+        if not parameters.keys().isdisjoint(LEFT_OUT):
             raise ValueError("there is one that is never saved")
         synthesizer = kind(domain=domain, **parameters)
         synthesizer._others = dict(unpack(header["others"]))
@@ -291,8 +312,10 @@ def _read_text(file: ZipFile, name: str) -> str:
     return file.read(name).decode()
 
 
-def _write_array(file: ZipFile, name: str, array: NDArray[np.float64]) -> None:
-    with file.open(_member(name), "w", force_zip64=True) as part:
+def _write_array(file: ZipFile, name: str, array: NDArray[np.float64], compression: int) -> None:
+    info = _member(name)
+    info.compress_type = compression
+    with file.open(info, "w", force_zip64=True) as part:
         np.lib.format.write_array(part, np.ascontiguousarray(array, "<f8"), version=(1, 0), allow_pickle=False)
 
 
@@ -308,7 +331,7 @@ def _read_array(file: ZipFile, name: str, shape: tuple[int, ...]) -> NDArray[np.
         data = part.read(n_bytes + 1)
     if given != (shape, False, np.dtype("<f8")) or len(data) != n_bytes:
         raise ValueError("an array has another shape")
-    array = np.frombuffer(data, "<f8").astype(np.float64).reshape(shape)
+    array = np.frombuffer(data, "<f8").astype(np.float64, copy=False).reshape(shape)
     if not np.isfinite(array).all():
         raise ValueError("an array holds numbers that are not finite")
     return array

@@ -26,12 +26,13 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "timedelta": (pd.Timedelta, pd.Timedelta.isoformat, pd.Timedelta),
     "duration": (timedelta, lambda value: value // timedelta(microseconds=1), lambda n: timedelta(microseconds=n)),
     "decimal": (Decimal, str, Decimal),
-    "fraction": (Fraction, str, Fraction),
+    # Not "1e9", whose digits would be computed.
+    "fraction": (Fraction, str, lambda text: Fraction(*map(int, text.split("/")))),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "interval": (
         Interval,
-        lambda value: [pack(value.edges), value.missing],
-        lambda packed: Interval(edges=unpack(packed[0]), missing=packed[1]),
+        lambda value: [pack(value.edges), value.missing, value.says_real],
+        lambda packed: Interval(edges=unpack(packed[0]), missing=packed[1], real=packed[2] if packed[2:] else False),
     ),
 }
 

@@ -181,3 +181,55 @@ def test_times_with_a_zone_are_left_out():
     times = pd.date_range("2020", periods=101, tz="UTC")
     with pytest.warns(PrivacyLeakWarning, match="'x': is left out: it holds times with a time zone"):
         assert draft_domain(pd.DataFrame({"x": times, "y": 0})).columns == ("y",)
+
+
+CALENDAR = [(1, 1), (1, 9999), (1999, 3000), (999, 2001), (5, 9), (9998, 9999), (9999, 9999), (1, 10)]
+
+
+@pytest.mark.parametrize(("first", "last"), CALENDAR)
+@pytest.mark.parametrize("bins", [1, 2, 3, 5, 9, 32])
+@pytest.mark.parametrize("kind", [dt.date, dt.datetime])
+def test_dates_of_any_years_are_drafted(first, last, bins, kind):
+    """Dates from 1999 to 3000 were left out at one bin: two of a thousand years do not cover them."""
+    ends = [kind(first, 1, 1), kind(last, 12, 31)]
+    step = (ends[1] - ends[0]) / 300
+    values = sorted({*ends, *(ends[0] + index * step for index in range(301))})
+    domain = draft(pd.DataFrame({"x": pd.Series(values, dtype=object)}), bins=bins, max_values=20)
+    assert isinstance(domain["x"], Interval)
+    assert domain.sizes[0] <= bins
+    assert (domain.encode([pd.Series(values, dtype=object)])[0] < domain.sizes[0]).all()
+    assert Domain.from_toml(domain.to_toml()) == domain
+
+
+def test_no_column_is_dropped_without_a_word():
+    columns = {
+        "none": [None] * 200,
+        "texts": [f"name {row}" for row in range(200)],
+        "zones": pd.date_range("2020-01-01", periods=200, tz="UTC"),
+        "infinite": [np.inf, -np.inf] * 100,
+        "far": np.arange("10000-01-01", "10000-07-19", dtype="datetime64[D]").astype("datetime64[s]"),
+        "spans": pd.to_timedelta(np.arange(200), unit="h"),
+        "lists": [[1], [2]] * 100,
+        "mixed": ["a", 1] * 100,
+        "kept": [1, 2] * 100,
+    }
+    frame = pd.DataFrame({name: pd.Series(values) for name, values in columns.items()})
+    with pytest.warns(PrivacyLeakWarning) as caught:
+        domain = draft_domain(frame)
+    text = draft_domain_toml(frame)
+    assert "kept" in domain.columns
+    for name in set(columns) - set(domain.columns):
+        assert f"column {name!r}: is left out" in str(caught[0].message)
+        assert f"# Column {name!r} is left out" in text
+    assert len(domain.columns) < 4
+
+
+def test_the_draft_says_which_numbers_have_fractions():
+    halves = draft(pd.DataFrame({"x": np.arange(100) / 2}), bins=5)
+    assert halves["x"].edges == (0, 10, 20, 30, 40, 50)
+    assert halves["x"].real
+    assert "real = true" in halves.to_toml()
+    assert Domain.from_toml(halves.to_toml()) == halves != Domain({"x": Interval(0, 50, bins=5)})
+    whole = draft(pd.DataFrame({"x": np.arange(100.0)}), bins=5)
+    assert not whole["x"].real
+    assert "real" not in whole.to_toml()

@@ -63,6 +63,7 @@ class TestDates:
             "time": ["2000-01-01", "2000-01-01 08:00"],
             "mixed": ["2000-01-01", "x"],
             "zone": ["2000-01-01T00:00Z", "2000-01-01T00:00Z"],
+            "some zones": ["2000-01-01T00:00Z", "2000-01-01T00:00"],
             "number": [20000101, 20000102],
             "empty": [None, None],
         }
@@ -72,7 +73,8 @@ class TestDates:
         assert frame["midnight"].tolist() == [date(2000, 1, 1), date(2000, 1, 2)]
         assert frame["time"].tolist() == [datetime(2000, 1, 1), datetime(2000, 1, 1, 8)]
         unread = read_frame(path)
-        for name in ("mixed", "zone", "number", "empty"):
+        assert frame["zone"].tolist() == [pd.Timestamp("2000-01-01", tz="UTC")] * 2
+        for name in ("mixed", "some zones", "number", "empty"):
             pd.testing.assert_series_equal(frame[name], unread[name])
         assert unread["day"][0] == "2000-01-01"
 
