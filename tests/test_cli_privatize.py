@@ -1,9 +1,15 @@
 """``skdp privatize`` and ``skdp estimate``."""
 
+import errno
+import shutil
+import sys
+
 import pandas as pd
 import pytest
 
+import skdp
 from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
+from skdp.base import read_frame
 from skdp.cli import main
 from skdp.cli._privatize import TRANSFORMERS
 from skdp.engines import _files_privatize, estimate_file
@@ -40,7 +46,8 @@ def refuse(capsys, *words):
     return capsys.readouterr().err
 
 
-def test_from_rows_to_reports_to_counts(files, capsys):
+def test_from_rows_to_reports_to_counts(files, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run("privatize", "in.csv", "out.parquet", "--seed", 1, "--keep", "town") == 0
     printed = capsys.readouterr()
     assert "Released as they are: town" in printed.err
@@ -85,7 +92,7 @@ def test_some_columns_only(files, capsys):
 
 
 def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
-    monkeypatch.setattr("skdp.cli._privatize.bar_of_rows", lambda total: Stop())
+    monkeypatch.setattr("skdp.cli._privatize.bar_of_rows", lambda options: lambda total: Stop())
     assert run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5) == 130
     assert "--resume" in capsys.readouterr().err
     monkeypatch.undo()
@@ -97,6 +104,63 @@ def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
     assert len(PrivacyLedger("ledger").report()) == 1
     assert len(pd.read_csv("out.csv")) == 10_000
     assert sorted(path.name for path in files.iterdir()) == ["domain.toml", "in.csv", "ledger", "out.csv"]
+
+
+def test_a_failure_names_resume(files, capsys, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr(_files_privatize, "batch_rows", lambda width: 4096)
+        broken.setattr("skdp.engines._working_folder.WorkingFolder.write", _full)
+        text = refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5)
+    assert "No space left on device" in text
+    assert "out.csv.unfinished: resume=True (--resume, without --budget) goes on" in text
+    run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--resume")
+    assert len(PrivacyLedger("ledger").report()) == 1
+
+
+def _full(*args):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_the_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"skdp {skdp.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["privatize", "estimate"])
+def test_bars_are_for_terminals_and_not_for_the_quiet(files, capsys, monkeypatch, command):
+    seen = {}
+    run("privatize", "in.csv", "in.parquet", "--keep-all")
+    for terminal, quiet in [(True, False), (True, True), (False, False)]:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        out = [f"{terminal}{quiet}.csv"] if command == "privatize" else []
+        capsys.readouterr()
+        run(command, "in.parquet", *out, *(["--quiet"] if quiet else []))
+        seen[terminal, quiet] = "rows" in capsys.readouterr().err
+    assert seen == {(True, False): True, (True, True): False, (False, False): False}
+
+
+@pytest.mark.parametrize("command", ["audit", "report", "synthesize"])
+def test_other_commands_can_be_quiet(capsys, command):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "--quiet" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line", [1, 2, 5_000, 100_000])
+def test_text_of_another_encoding_is_named(files, capsys, line):
+    rows = ["sex,age,caf\xe9" if line == 1 else "sex,age,town", *["F,20,Lyon"] * 100_001]
+    rows[line - 1] = rows[line - 1].replace("F,", "Orl\xe9ans,")
+    (files / "latin.csv").write_bytes("\n".join(rows).encode("latin-1"))
+    for command, *words in [("privatize", "out.csv"), ("estimate",), ("synthesize", "out.csv")]:
+        text = refuse(capsys, command, "latin.csv", *words)
+        assert f"latin.csv is no UTF-8 text (line {line}); if it is Latin-1" in text
+        assert "Orl" not in text
+        shutil.rmtree(files / "out.csv.unfinished", ignore_errors=True)
+    with pytest.raises(ValueError, match=rf"no UTF-8 text \(line {line}\)") as caught:
+        read_frame(files / "latin.csv", Domain.from_toml(TOML))
+    assert caught.value.__suppress_context__
 
 
 class Stop:

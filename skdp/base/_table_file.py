@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
     if path.suffix in _ARROW:
+        _check_arrow(path)
         return pd.read_feather(path)
     options: dict[str, Any] = {}
     dates: dict[Any, Any] = {}
@@ -62,20 +64,67 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
         dates = {name: dtype for name in domain.columns if (dtype := date_dtype(domain[name])) is not None}
         dates |= dict.fromkeys(zoned, ZONED)
         texts = [name for name in domain.columns if type_of_values(domain[name]) is str]
-        names = pd.read_csv(path, nrows=0).columns
+        names = _read_text(path, nrows=0).columns
         options["dtype"] = dict.fromkeys([*texts, *dates], "str")
         options["na_values"] = {
             name: [text for text in MISSING_TEXTS if name not in texts or text not in domain[name].labels]
             for name in names
         }
         options["keep_default_na"] = options["low_memory"] = False
-    try:
-        frame = pd.read_csv(path, **options)
-    except UnicodeDecodeError:  # its text has a byte of the data
-        raise ValueError(f"{path.name} is no UTF-8 text") from None
+    frame = _read_text(path, **options)
     if find_dates:
         dates = {name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None}
     return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items() if name in frame})
+
+
+def _read_text(path: Path, **options: Any) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path, **options)
+    except UnicodeDecodeError:  # its text has a byte of the data
+        raise encoding_error(path) or ValueError(f"{path.name} is no UTF-8 text") from None
+
+
+def encoding_error(path: Path) -> ValueError | None:
+    """Return the error of a file that is no UTF-8 text; it shows none.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    ValueError or None
+        None if it is UTF-8 text.
+    """
+    decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+    with path.open("rb") as file:
+        while True:
+            block = file.read(1 << 20)
+            waiting = decoder.getstate()[0]
+            try:
+                decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                line += (waiting + block)[: error.start].count(b"\n")
+                return ValueError(
+                    f"{path.name} is no UTF-8 text (line {line}); if it is Latin-1 or UTF-16, save it as UTF-8, "
+                    "such as with iconv"
+                )
+            if not block:
+                return None
+            line += block.count(b"\n")
+
+
+def _check_arrow(path: Path) -> None:
+    """Refuse an Arrow file with offsets or codes that lead out of its memory: they would be followed."""
+    from pyarrow import ArrowException, feather
+
+    try:
+        feather.read_table(path, memory_map=False).validate(full=True)
+    except (ArrowException, OSError) as error:
+        if isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None):
+            raise
+        raise ValueError(f"{path.name} is no Arrow file, or damaged") from None
 
 
 def date_dtype(values: Any) -> Any:

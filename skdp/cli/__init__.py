@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from skdp import __version__
 from skdp.cli._audit import add_audit
 from skdp.cli._privatize import add_estimate, add_privatize
 from skdp.cli._report import add_report
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status.
     """
     parser = argparse.ArgumentParser(prog="skdp", description="Differential privacy for scikit-learn work.")
+    parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     add_report(commands)
     add_draft_domain(commands)
@@ -39,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done = options.run(options)
     except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
         # One line: how to use the command is no answer to what is wrong with a file.
-        options.parser.exit(2, f"{options.parser.prog}: error: {' '.join(str(error).split())}\n")
+        text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
+        options.parser.exit(2, f"{options.parser.prog}: error: {text}\n")
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skdp.engines._progress import NoBar
+from skdp.engines._progress import NoBar, Progress
 from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 
 
@@ -157,24 +157,44 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
     return PrivacyLedger(options.ledger, epsilon=options.budget, delta=options.budget_delta)
 
 
-def progress_bar(total: int) -> Callable[[], Any]:
-    """Show the progress in steps.
+def add_quiet(command: Any) -> None:
+    """Add the option of `bar_of_steps` and `bar_of_rows`.
 
     Parameters
     ----------
-    total : int
-        How many there are.
+    command : ArgumentParser
+        Of the command, or a group of its options.
+    """
+    command.add_argument(
+        "--quiet",
+        action="store_true",
+        help="show no progress (which counts the rows, and is not for a log that others read); without a terminal, "
+        "none is shown",
+    )
+
+
+def bar_of_steps(options: argparse.Namespace) -> Callable[[int], Callable[[], Any]]:
+    """Return what shows the progress in steps, on a terminal and unless it is to be quiet.
+
+    Parameters
+    ----------
+    options : Namespace
+        What was typed.
 
     Returns
     -------
     callable
-        To be called after each.
+        Takes the number of steps, and returns what is to be called after each.
     """
+    return (lambda total: lambda: None) if options.quiet else _bar_of_steps
+
+
+def _bar_of_steps(total: int) -> Callable[[], Any]:
     try:
         from tqdm import tqdm
     except ImportError:
         raise ImportError("this command needs further packages: pip install 'skdp[fairness,plot]'") from None
-    bar = tqdm(total=total, unit="step", file=sys.stderr, dynamic_ncols=True)
+    bar = tqdm(total=total, unit="step", file=sys.stderr, dynamic_ncols=True, disable=None)
 
     def advance() -> None:  # numpydoc ignore=GL08
         bar.update()
@@ -184,21 +204,25 @@ def progress_bar(total: int) -> Callable[[], Any]:
     return advance
 
 
-def bar_of_rows(total: int | None) -> Any:
-    """Show the progress in rows, if there is something to show it with.
+def bar_of_rows(options: argparse.Namespace) -> Progress:
+    """Return what shows the progress in rows, on a terminal, if there is something to show it with.
 
     Parameters
     ----------
-    total : int or None
-        How many there are, if that is known.
+    options : Namespace
+        What was typed.
 
     Returns
     -------
-    object
-        With the methods `update` and `close`, as tqdm has them.
+    callable
+        Takes the number of rows, None if it is not known, and returns an object with the methods `update` and `close`.
     """
+    return NoBar if options.quiet else _bar_of_rows
+
+
+def _bar_of_rows(total: int | None) -> Any:
     try:
         from tqdm import tqdm
     except ImportError:  # it only shows
         return NoBar(total)
-    return tqdm(total=total, unit="rows", unit_scale=True, file=sys.stderr, dynamic_ncols=True)
+    return tqdm(total=total, unit="rows", unit_scale=True, file=sys.stderr, dynamic_ncols=True, disable=None)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from skdp.cli._arguments import progress_bar, read_categories, read_epsilon, read_positive, read_seed, read_share
+from skdp.cli._arguments import (
+    add_quiet,
+    bar_of_steps,
+    read_categories,
+    read_epsilon,
+    read_positive,
+    read_seed,
+    read_share,
+)
 from skdp.evaluation import audit_table
 from skdp.evaluation._audit_table import audited_transformers, format_audit
 
@@ -32,6 +40,7 @@ def add_audit(commands: Any) -> None:
         "--confidence", type=read_share, default=1 - 1e-6, help="of each refutation (default: 1 - 10**-6)", metavar="C"
     )
     audit.add_argument("--seed", type=read_seed, help="reproducible coins (default: secure coins, as in use)")
+    add_quiet(audit)
     audit.set_defaults(parser=audit, run=_run_audit)
 
 
@@ -42,7 +51,7 @@ def _run_audit(options: argparse.Namespace) -> int:
         n_draws=options.draws,
         confidence=options.confidence,
         random_state=options.seed,
-        advance=progress_bar(len(transformers)),
+        advance=bar_of_steps(options)(len(transformers)),
     )
     print(format_audit(table))
     return int((table["verdict"] == "rejected").any())

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skdp.cli._arguments import add_ledger, bar_of_rows, opened_ledger, read_epsilon, read_seed, read_share
+from skdp.cli._arguments import add_ledger, add_quiet, bar_of_rows, opened_ledger, read_epsilon, read_seed, read_share
 from skdp.domain import Domain
 from skdp.engines import estimate_file, privatize_file
 from skdp.engines._table_files import TableFile
@@ -66,6 +66,7 @@ def add_privatize(commands: Any) -> None:
         action="store_true",
         help="take up a run that was stopped: no row is reported twice, and nothing is charged again",
     )
+    add_quiet(privatize)
     privatize.set_defaults(parser=privatize, run=_run_privatize)
 
 
@@ -90,6 +91,7 @@ def add_estimate(commands: Any) -> None:
         "--confidence", type=read_share, default=0.95, help="of each interval (default: 0.95)", metavar="C"
     )
     estimate.add_argument("--out", type=Path, help="a file to write to (default: print the estimates)")
+    add_quiet(estimate)
     estimate.set_defaults(parser=estimate, run=_run_estimate)
 
 
@@ -122,9 +124,10 @@ def _run_privatize(options: argparse.Namespace) -> Path | int:
     try:
         with opened_ledger(options) as ledger:
             encoder.set_params(ledger=ledger)
-            privatize_file(options.data, options.out, encoder, keep=keep, resume=options.resume, progress=bar_of_rows)
-    except KeyboardInterrupt:
-        print("Stopped; the same command with --resume (and without --budget) goes on.", file=sys.stderr)
+            progress = bar_of_rows(options)
+            privatize_file(options.data, options.out, encoder, keep=keep, resume=options.resume, progress=progress)
+    except KeyboardInterrupt as stopped:
+        print("Stopped.", *getattr(stopped, "__notes__", ()), file=sys.stderr)
         return 130
     print(encoder.guarantee_)
     return options.out
@@ -137,7 +140,7 @@ def _run_estimate(options: argparse.Namespace) -> Path | int:
         target=options.out,
         postprocess=options.postprocess,
         confidence_level=options.confidence,
-        progress=bar_of_rows,
+        progress=bar_of_rows(options),
     )
     if options.out is not None:
         return options.out

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from skdp.base import read_frame
-from skdp.cli._arguments import progress_bar, read_delta, read_epsilon, read_positive, read_seed
+from skdp.cli._arguments import add_quiet, bar_of_steps, read_delta, read_epsilon, read_positive, read_seed
 from skdp.coding import distinct_values
 from skdp.datasets import load_adult
 from skdp.domain import Domain, Interval
@@ -67,6 +67,7 @@ def add_report(commands: Any) -> None:
         metavar="COLUMN=EDGE,EDGE,...",
         help="bins for a numeric column, such as age=0,38,120",
     )
+    add_quiet(report)
     report.set_defaults(parser=report, run=_run_report)
 
 
@@ -137,7 +138,7 @@ def _shared(options: argparse.Namespace) -> dict[str, Any]:
         "delta": options.delta,
         "random_state": options.seed,
         "n_jobs": options.jobs or -1,
-        "progress": progress_bar,
+        "progress": bar_of_steps(options),
     }
 
 

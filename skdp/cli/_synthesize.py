@@ -10,6 +10,7 @@ from typing import Any
 from skdp.base import draft_domain_toml, read_frame
 from skdp.cli._arguments import (
     add_ledger,
+    add_quiet,
     bar_of_rows,
     opened_ledger,
     read_count,
@@ -20,7 +21,6 @@ from skdp.cli._arguments import (
 )
 from skdp.domain import Domain
 from skdp.engines import synthesize_file
-from skdp.engines._progress import NoBar
 from skdp.engines._table_files import TableFile
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis._methods import METHODS
@@ -112,11 +112,7 @@ def add_synthesize(commands: Any) -> None:
     synthesize.add_argument("--seed", type=read_seed, help="reproducible coins, not secure (default: secure coins)")
     shown = synthesize.add_mutually_exclusive_group()
     shown.add_argument("--verbose", action="store_true", help="say what is done")
-    shown.add_argument(
-        "--quiet",
-        action="store_true",
-        help="show no progress, which counts the rows: they are not for a log that others read",
-    )
+    add_quiet(shown)
     synthesize.set_defaults(parser=synthesize, run=_run_synthesize)
 
 
@@ -162,7 +158,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
                 person_column=options.person_column,
                 real_columns=options.real,
                 save=options.save,
-                progress=NoBar if options.quiet else bar_of_rows,
+                progress=bar_of_rows(options),
             )
     except KeyboardInterrupt:
         print("Stopped: no table was written. What was charged to a ledger stays charged.", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +10,7 @@ from typing import Any
 
 from skdp.engines._coins import BLOCK_ROWS, Place
 from skdp.engines._engine import import_extra
+from skdp.engines._processes import in_processes
 from skdp.engines._release import Release
 
 _CELLS = 1 << 20  # of reports in a batch: some megabytes, whatever the protocol
@@ -64,7 +64,7 @@ def even(batches: Iterable[Any], rows: int, concat: Callable[[list[Any]], Any]) 
         yield concat(waiting)
 
 
-def in_turn(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int) -> Iterator[Any]:
     """Apply a function to a stream in threads, a few items ahead of whoever takes the results, in order.
 
     Parameters
@@ -73,13 +73,14 @@ def in_turn(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[An
         What to apply.
     items : iterable
         To what.
+    workers : int
+        The number of threads.
 
     Yields
     ------
     object
         The results.
     """
-    workers = min(4, os.cpu_count() or 1)
     waiting: deque[Future[Any]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for item in items:
@@ -135,7 +136,8 @@ def release_batches(
     pyarrow = import_extra("pyarrow", "duckdb")
     tables = (pyarrow.Table.from_batches([batch]) for batch in batches)
     whole = placed(even(tables, batch_rows(width), pyarrow.concat_tables), partition)
-    yield from in_turn(lambda item: release(*item), whole)
+    draw, workers = in_processes(release)
+    yield from in_turn(lambda item: draw(*item), whole, workers)
 
 
 def write_tables(tables: Iterable[Any], schema: Any, path: Path) -> None:

@@ -12,7 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, date_dtype, declares_zone, parse_dates, type_of_values
+from skdp.base import (
+    LARGEST_WHOLE,
+    MISSING_TEXTS,
+    date_dtype,
+    declares_zone,
+    encoding_error,
+    parse_dates,
+    type_of_values,
+)
 from skdp.domain import Domain, Interval
 from skdp.engines._engine import UnreadableError, import_extra
 
@@ -44,7 +52,7 @@ def column_names(path: Path) -> list[str]:
         except (UnicodeDecodeError, csv.Error):
             names = []
     if not names:
-        raise ValueError(f"{path.name} has no header of UTF-8 text")
+        raise encoding_error(path) or ValueError(f"{path.name} has no header")
     if len(set(names)) < len(names):
         raise ValueError(f"two columns of {path.name} have the same name")
     return names
@@ -118,6 +126,9 @@ def unreadable_error(path: Path) -> UnreadableError:
     UnreadableError
         The error.
     """
+    encoding = encoding_error(path)
+    if encoding is not None:
+        return UnreadableError(str(encoding))
     return UnreadableError(f"{path.name} is no CSV file of UTF-8 text with a value a row for each column")
 
 

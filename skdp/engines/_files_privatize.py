@@ -14,6 +14,7 @@ from skdp.engines._batches import batch_rows, even, in_turn, placed
 from skdp.engines._csv import unreadable_error
 from skdp.engines._engine import UnreadableError, import_extra
 from skdp.engines._files import check_path
+from skdp.engines._processes import in_processes
 from skdp.engines._progress import Bar, NoBar, Progress
 from skdp.engines._record_ids import check_distinct
 from skdp.engines._release import Release, check_transformer
@@ -193,17 +194,18 @@ def _tell(error: BaseException, folder: WorkingFolder) -> None:
 
 def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: WorkingFolder, bar: Bar) -> Iterator[Any]:
     """Draw and store the reports of all parts, in order; those of parts that are stored are read."""
+    draw, workers = in_processes(release)
 
     def report(item: Any) -> Any:
         part, (batch, place) = item
         stored = folder.read(part)
         if stored is not None:
             return stored
-        reports = release(batch, place).cast(schema).unify_dictionaries()
+        reports = draw(batch, place).cast(schema).unify_dictionaries()
         folder.write(part, reports)
         return reports
 
-    for reports in in_turn(report, enumerate(placed(batches))):
+    for reports in in_turn(report, enumerate(placed(batches)), workers):
         bar.update(len(reports))
         yield reports
 

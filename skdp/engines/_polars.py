@@ -12,6 +12,7 @@ from skdp.engines._batches import batch_rows, even, in_turn, placed
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra, tell_of_lazy_reports
 from skdp.engines._files import check_path, written_beside
+from skdp.engines._processes import in_processes
 from skdp.engines._release import Plan, Release
 
 # Before, a stream of batches ended without a word when its source failed.
@@ -93,7 +94,8 @@ class _Batches:
         # Not the reader's own batches: coins depend on where a batch starts.
         tables = even(self._rows.collect_batches(chunk_size=self._size), self._size, polars.concat)
         try:
-            yield from in_turn(lambda item: self._release(*item), placed(tables))
+            draw, workers = in_processes(self._release)
+            yield from in_turn(lambda item: draw(*item), placed(tables), workers)
         except ValueError as error:
             self.refusal = error
             raise

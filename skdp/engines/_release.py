@@ -50,6 +50,11 @@ class Release:
         return list(dict.fromkeys([*self._transformer.guarantee_.scope, *self._keep, *ids]))
 
     @property
+    def permanent(self) -> bool:  # numpydoc ignore=RT01
+        """Whether the reports are a function of a secret key, hashed record by record."""
+        return self._transformer._permanent_key is not None
+
+    @property
     def seeded(self) -> bool:  # numpydoc ignore=RT01
         """Whether the coins come from a seed, and depend on the numbers of rows."""
         return not isinstance(self._coins, KeyedCoins)

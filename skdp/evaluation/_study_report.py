@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -139,14 +140,14 @@ def study_report(
         n_jobs=n_jobs,
     )
     models = _CLASSIFIERS if classifiers is None else classifiers
-    advance = progress(_steps(study, repeats, models)) if progress else lambda: None
+    advance = progress(_steps(study, models)) if progress else lambda: None
     counts = count_study(
         study.frame[study.columns],
         study.protected,
         epsilons=epsilons,
         repeats=repeats,
         random_state=study.seed(0),
-        advance=advance,
+        advance=_every(repeats, advance),
     )
     tables: Tables = {"release_counts": counts.releases.reset_index(), "count_errors": counts.summary()}
     size = study.protected.size
@@ -213,10 +214,21 @@ def _synthesis_parts(study: Study, delta: float, tables: Tables, advance: Callab
     return synthesis_section(study, synthesis, delta)
 
 
-def _steps(study: Study, repeats: int, models: Mapping[str, BaseEstimator]) -> int:
-    """Count the steps of the progress bar."""
+def _every(calls: int, advance: Callable[[], Any]) -> Callable[[], None]:
+    """Return what is called for each of many small parts of a step."""
+    numbers = itertools.count(1)
+
+    def part() -> None:  # numpydoc ignore=GL08
+        if next(numbers) % calls == 0:
+            advance()
+
+    return part
+
+
+def _steps(study: Study, models: Mapping[str, BaseEstimator]) -> int:
+    """Count the steps of the progress bar, each of about the same time: all count releases of an epsilon are one."""
     n = len(study.epsilons)
-    steps = n * repeats + n
+    steps = 2 * n
     if attacked_column(study) is not None:
         steps += n
     if study.target is not None:

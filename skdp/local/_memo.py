@@ -215,8 +215,9 @@ def keyed_responses(oracle: RandomizedResponse, codes: Codes, digests: Sequence[
     ndarray of shape (n,)
         The reports.
     """
-    drawn = b"".join([hashlib.shake_256(digest).digest(oracle.word.itemsize) for digest in digests])
-    reports, undecided = oracle.respond(codes, np.frombuffer(drawn, oracle.word))
+    word = oracle.word
+    drawn = b"".join([hashlib.shake_256(digest).digest(word.itemsize) for digest in digests])
+    reports, undecided = oracle.respond(codes, np.frombuffer(drawn, word))
     reports[undecided] = report_each(oracle, codes[undecided], (KeyedSource(digests[row]) for row in undecided))
     return reports
 

@@ -38,6 +38,10 @@ def canonical(value: Any) -> bytes:
     >>> canonical(7), canonical("7"), canonical(7.0)
     (b'n 7', b's 7', b'n 7')
     """
+    if type(value) is str:
+        return b"s " + value.encode("utf-8", "surrogatepass")
+    if type(value) is int:
+        return b"n %d" % value
     if isinstance(value, tuple):
         return b"t " + framed(*map(canonical, value))
     if isinstance(value, bytes):

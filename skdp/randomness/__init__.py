@@ -12,6 +12,7 @@ from skdp.randomness._geometric import discrete_laplace, geometric
 from skdp.randomness._integers import categorical, uniform_integers
 from skdp.randomness._rounded_gaussian import rounded_gaussian
 from skdp.randomness._rounded_noise import rounded_laplace, rounded_student_t
+from skdp.randomness._row_streams import MOST_ROWS, RowStreams
 from skdp.randomness._selection import exponential_mechanism, permute_and_flip
 from skdp.randomness._sources import BLOCK, ONE, ByteSource, SecureSource, SeededSource
 from skdp.randomness._subsets import subsets
@@ -19,8 +20,10 @@ from skdp.randomness._word_table import WordTable
 
 __all__ = [
     "BLOCK",
+    "MOST_ROWS",
     "ONE",
     "ByteSource",
+    "RowStreams",
     "SecureSource",
     "SeededSource",
     "WordTable",

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.randomness._row_streams import rows_of
 from skdp.randomness._sources import BLOCK, ONE, ByteSource
 from skdp.randomness._word_table import WordTable
 
@@ -65,7 +66,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
         for digit in digits[1:]:
             if tied.size == 0:
                 break
-            drawn = source.bytes(tied.size)
+            drawn = rows_of(source, start + tied).bytes(tied.size)
             block[tied] = drawn < digit
             tied = tied[drawn == digit]
     return out
@@ -123,7 +124,7 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
                     break  # all further digits are 0, and no byte is below that: still False
                 digit, remainder = divmod(256 * remainder, denominator)
                 digits.append(digit)
-            drawn = source.bytes(tied.size)
+            drawn = rows_of(source, start + tied).bytes(tied.size)
             block[tied] = drawn < digits[place]
             tied = tied[drawn == digits[place]]
     return out

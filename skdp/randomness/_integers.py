@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.randomness._row_streams import rows_of
 from skdp.randomness._sources import BLOCK, ONE, ByteSource
 
 
@@ -62,7 +63,7 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
         again = np.flatnonzero(_multiply_words(source, high, bits, block) < surplus)
         while again.size:
             redrawn = np.empty_like(block, shape=again.size)
-            low = _multiply_words(source, high, bits, redrawn)
+            low = _multiply_words(rows_of(source, start + again), high, bits, redrawn)
             block[again] = redrawn
             again = again[low < surplus]
     return out

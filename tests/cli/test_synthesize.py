@@ -1,5 +1,7 @@
 """``skdp synthesize``."""
 
+import sys
+
 import pandas as pd
 import pyarrow.feather as feather
 import pytest
@@ -39,7 +41,8 @@ def run(table, out, domain, *words):
 
 @pytest.mark.parametrize("source", ["csv", "parquet", "arrow"])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
-def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, source, kind):
+def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypatch, source, kind):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     texts = pd.read_csv(table, dtype={"code": str}, keep_default_na=False)
     if source == "parquet":
         texts.to_parquet(table.with_suffix(".parquet"))
@@ -160,7 +163,7 @@ def test_text_that_is_no_text_shows_no_byte(domain, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run(path, tmp_path / "out.csv", domain, "--epsilon", 1)
     shown = capsys.readouterr().err
-    assert "latin.csv has no header of UTF-8 text" in shown
+    assert "latin.csv is no UTF-8 text (line 2)" in shown
     assert "0xe9" not in shown
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import math
 import pickle
 from collections import Counter
@@ -40,7 +41,7 @@ from skdp.coding import ColumnError
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
 from skdp.local._memo import KeyedSource, Memo, keyed_responses, report_each
-from skdp.local._permanent import keyed_digests
+from skdp.local._permanent import framed, keyed_digests
 from skdp.local._record_ids import canonical
 from skdp.oracles import RandomizedResponse
 
@@ -738,3 +739,13 @@ class TestManyResponsesAtATime:
         encoder = make(kind, categories={"x": DOMAIN["x"]}).fit(rows)
         encoder.transform(rows, record_id=range_of(1_000))
         assert len(calls) < 50
+
+
+@pytest.mark.parametrize("size", [16, 32, 64, 65, 200])
+def test_digests_are_hmac(size):
+    """Of what the documentation says, whatever the lengths of the key and of the fields."""
+    key, fields = bytes(range(size % 251)) * 2, ([b"", b"a" * 255, b"b" * 256, b"c" * 70_000], [b"x", b"", b"y", b"z"])
+    start = b"skdp permanent coins 2" + framed(b"purpose", b"\0")
+    expected = [hmac.digest(key, start + framed(*values), "sha256") for values in zip(*fields, strict=True)]
+    assert keyed_digests(key, ("purpose", b"\0"), *fields) == expected
+    assert framed(b"", b"b" * 256) == bytes(8) + (256).to_bytes(8, "big") + b"b" * 256

@@ -21,10 +21,12 @@ from sklearn.pipeline import make_pipeline
 from skdp import BudgetExceeded, NumericPerturber, PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local._numeric_memo import NumericMemo
+from skdp.local._memo import KeyedSource, report_each
+from skdp.local._numeric_memo import NumericMemo, keyed_numbers
 from skdp.local._permanent import keyed_digests
 from skdp.oracles import Duchi
 from skdp.oracles._numeric import SUBSTEPS
+from skdp.randomness._row_streams import MOST_ROWS
 
 FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -363,3 +365,15 @@ def test_the_sign_of_zero_in_the_bounds_changes_nothing():
         for low in (0.0, -0.0)
     )
     assert first.equals(second)
+
+
+@every_mechanism
+@pytest.mark.parametrize("steps", [3, 16, 250, 1_024])
+def test_many_records_draw_together_what_each_draws_alone(mechanism, steps):
+    """Bit by bit, with the bytes that only some of them need; and more records than are drawn together."""
+    rows = MOST_ROWS + 100 if steps == 16 else 700
+    oracle = make(mechanism=mechanism, grid_size=steps, epsilon=1.0).fit(table(1)).mechanism_
+    positions = np.arange(rows) % (steps + 1)
+    digests = keyed_digests(KEY, ("test",), [b"%d" % row for row in range(rows)])
+    expected = report_each(oracle, positions, map(KeyedSource, digests))
+    assert (keyed_numbers(oracle, positions, digests) == expected).all()

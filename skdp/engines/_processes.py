@@ -1,0 +1,59 @@
+"""Permanent reports in several processes: each is hashed by itself, at which threads of Python take turns."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import joblib
+
+from skdp.engines._coins import Place
+from skdp.engines._release import Release
+
+FEW = 3
+"""Batches that are drawn here: a process takes about as long to start."""
+
+_MOST = 16
+_IDLE_SECONDS = 10
+
+Draw = Callable[[Any, Place], Any]
+
+
+def in_processes(release: Release) -> tuple[Draw, int]:
+    """Return what privatises batches for a few threads at a time, and the number of threads to ask it.
+
+    Fresh reports are drawn by NumPy and OpenSSL, which let other threads go on: these are drawn where they are asked
+    for. Permanent reports of a large table are drawn in processes. Which batch is drawn where makes no difference.
+
+    Parameters
+    ----------
+    release : Release
+        What privatises a batch; with its key it goes to the processes, which are of the same user and end soon.
+
+    Returns
+    -------
+    tuple of callable and int
+        From a batch and its place to its reports, and a number of threads.
+    """
+    cores = min(_MOST, joblib.cpu_count())
+    # Not in a process that a pool has started: it may have no children, and its siblings use the cores.
+    if not release.permanent or cores == 1 or multiprocessing.parent_process() is not None:
+        return release, min(4, cores)
+    from joblib.externals.loky import get_reusable_executor  # does not run the user's script again, as others do
+
+    asked = itertools.count()
+
+    def draw(batch: Any, place: Place) -> Any:  # numpydoc ignore=GL08
+        if next(asked) < FEW:
+            return release(batch, place)
+        try:
+            return get_reusable_executor(cores, timeout=_IDLE_SECONDS).submit(release, batch, place).result()
+        except BrokenProcessPool:  # such as for lack of memory: the reports are the same here
+            return release(batch, place)
+        except Exception as error:
+            raise error from None  # its cause is the other process
+
+    return draw, cores

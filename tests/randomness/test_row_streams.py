@@ -1,0 +1,56 @@
+"""Rows that draw together draw what each would draw alone."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from skdp.randomness import ONE, RowStreams, bernoulli, bernoulli_ratio, uniform_integers
+from skdp.randomness._row_streams import MOST_ROWS
+
+SEEDS = [b"%d" % number for number in range(1_000)]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda source, n: bernoulli(source, 3 * ONE // 10 + 12_345, n),
+        lambda source, n: bernoulli(source, 1 << 56, n),  # all further bytes of the threshold are 0
+        lambda source, n: bernoulli_ratio(source, 1, 3, n),
+        lambda source, n: uniform_integers(source, 4, n),
+        lambda source, n: uniform_integers(source, 255, n),
+        lambda source, n: uniform_integers(source, 129, n),  # a word in 500 is drawn again
+        lambda source, n: uniform_integers(source, (1 << 31) + 1, n),  # every second one is
+    ],
+)
+def test_together_as_alone(draw):
+    """Twelve draws each, so that rows that needed more bytes are behind the others from then on."""
+    alone = [RowStreams([seed]) for seed in SEEDS]
+    together = RowStreams(SEEDS)
+    for _ in range(12):
+        expected = np.concatenate([draw(source, 1) for source in alone])
+        assert (draw(together, len(SEEDS)) == expected).all()
+
+
+def test_the_bytes_are_those_of_shake(monkeypatch):
+    streams = RowStreams(SEEDS[:3])
+    found = np.hstack([streams.bytes(3 * width).reshape(3, width) for width in (1, 100, 500)])
+    for row, seed in zip(found, SEEDS, strict=False):
+        assert row.tobytes() == hashlib.shake_256(seed).digest(601)
+
+
+def test_what_some_rows_read_is_not_read_again():
+    streams, alone = RowStreams(SEEDS[:3]), RowStreams(SEEDS[1:2]).bytes(4)
+    some = streams.of(np.array([1])).bytes(2)
+    rest = streams.bytes(3 * 2).reshape(3, 2)[1]
+    assert (np.concatenate([some, rest]) == alone).all()
+
+
+def test_what_rows_cannot_share_is_refused():
+    with pytest.raises(ValueError, match="not the same number"):
+        RowStreams(SEEDS[:3]).bytes(4)
+    with pytest.raises(ValueError, match="not the same number"):
+        RowStreams([]).bytes(4)
+    with pytest.raises(ValueError, match=f"at most {MOST_ROWS} rows"):
+        RowStreams([b""] * (MOST_ROWS + 1))
+    assert RowStreams([]).bytes(0).size == 0
