@@ -4,7 +4,7 @@ from skdp.base._coins import CallCounter, check_random_state, coins
 from skdp.base._confidence import check_confidence_level
 from skdp.base._domain import DECLARED, declares_missing, domains_of_dtypes, read_domain, warn_of_observed
 from skdp.base._draft import draft_domain, draft_domain_toml
-from skdp.base._input import check_names, read_input
+from skdp.base._input import check_names, read_array, read_input
 from skdp.base._ledger import check_ledger
 from skdp.base._numbers import read_bounds, read_numbers
 from skdp.base._output import as_asked
@@ -34,6 +34,7 @@ __all__ = [
     "draft_domain",
     "draft_domain_toml",
     "parse_dates",
+    "read_array",
     "read_bounds",
     "read_domain",
     "read_frame",

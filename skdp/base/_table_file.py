@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,11 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
             for name in names
         }
         options["keep_default_na"] = options["low_memory"] = False
-    try:
+    frame = None
+    with suppress(UnicodeDecodeError):  # which has bytes of the data, and must not be the context of another error
         frame = pd.read_csv(path, **options)
-    except UnicodeDecodeError:  # its text has a byte of the data
-        raise ValueError(f"{path.name} is no UTF-8 text") from None
+    if frame is None:
+        raise ValueError(f"{path.name} is no UTF-8 text")
     if find_dates:
         dates = {name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None}
     return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items() if name in frame})
@@ -127,10 +129,11 @@ def parse_dates(column: pd.Series) -> NDArray[np.datetime64]:
     ValueError
         If there is other text, or a time zone; the error names the column.
     """
-    try:
+    times = None
+    with suppress(ValueError):  # which has a value, and must not be the context of another error
         times = [datetime.fromisoformat(text) if isinstance(text, str) else None for text in column]
-    except ValueError:  # its text has a value
-        raise ValueError(f"column {column.name!r} holds text that is no ISO 8601 date or datetime") from None
+    if times is None:
+        raise ValueError(f"column {column.name!r} holds text that is no ISO 8601 date or datetime")
     if any(time is not None and time.tzinfo is not None for time in times):
         raise ValueError(f"column {column.name!r} holds times with a time zone, but is declared without")
     return np.array(times, "datetime64[us]")
