@@ -276,6 +276,8 @@ def _numbers(values: Any, name: str) -> Numbers:
 
 def _as_array(values: Any, name: str) -> NDArray[Any]:
     array = read_array(values, name)
+    if array.dtype == object and any(isinstance(value, list | tuple | np.ndarray) for value in array.flat):
+        raise ValueError(f"{name} must be a number or a 1-D array-like of numbers")
     if (
         array.dtype == object
         and array.ndim == 0

@@ -54,6 +54,8 @@ def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Gener
         (groups,) = table.columns
     if hasattr(groups, "__array__") and not isinstance(groups, np.ndarray | pd.Series | pd.Index):
         groups = nw.from_native(groups, series_only=True).to_pandas()
+    if getattr(groups, "ndim", 1) != 1:
+        raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
     try:
         persons = shielded(_number_persons, groups)
     except ColumnError as error:
