@@ -199,6 +199,8 @@ def is_frame(data: Any) -> bool:
     ------
     TypeError
         If it is a lazy frame, or a frame of a library that is not supported.
+    ValueError
+        If two columns have the same name.
 
     Examples
     --------
@@ -206,6 +208,7 @@ def is_frame(data: Any) -> bool:
     >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
     (True, False)
     """
+    _check_names(data)
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         # Each evaluation of a lazy frame would draw new noise: one more release.
@@ -245,6 +248,7 @@ def read_table(data: Any) -> Table:
     >>> read_table(np.zeros((2, 3))).names
     ('x0', 'x1', 'x2')
     """
+    _check_names(data)
     if isinstance(data, np.ndarray):
         return Table(tuple(f"x{index}" for index in range(data.shape[1])), tuple(data.T), data)
     if isinstance(data, pd.DataFrame):
@@ -254,9 +258,20 @@ def read_table(data: Any) -> Table:
         frame = nw.from_native(data, eager_only=True)
         names = tuple(frame.columns)
         columns = tuple(frame.get_column(name).to_native() for name in names)
-    if len(set(names)) < len(names):
-        raise ValueError("two columns have the same name")
     return Table(names, columns, data)
+
+
+def _check_names(data: Any) -> None:
+    """Refuse two columns of one name, which pandas and pyarrow allow."""
+    if isinstance(data, pd.DataFrame):
+        names = data.columns.to_list()
+    elif type(data).__module__.startswith("pyarrow"):
+        names = getattr(data, "column_names", [])
+    else:
+        return
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"two columns have the same name: {twice!r}")
 
 
 def convert_frame(frame: Any, library: str) -> Any:

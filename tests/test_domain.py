@@ -173,6 +173,34 @@ def test_an_interval_needs_numbers(make_frame):
         assert "secret" not in str(caught.value)
 
 
+def test_what_cannot_be_selected():
+    domain = Domain({"a": [1], "b": [2]})
+    with pytest.raises(ValueError, match=r"the domain has no columns \['c'\]; it has \['a', 'b'\]"):
+        domain.select(["a", "c"])
+    with pytest.raises(ValueError, match="selected twice"):
+        domain.select(["a", "a"])
+    with pytest.raises(TypeError, match="several names"):
+        domain.select("ab")
+
+
+@pytest.mark.parametrize(
+    ("ends", "options", "error", "message"),
+    [
+        (("a", "b"), {"bins": 2}, TypeError, "numbers, dates or datetimes, got str"),
+        (("1", "2"), {"bins": 2}, TypeError, "got str"),
+        ((True, 2), {"bins": 2}, TypeError, "got bool"),
+        ((0, 10**400), {"bins": 2}, ValueError, "finite"),
+        (([0], [1]), {"bins": 2}, TypeError, "got list"),
+        ((), {"edges": [0, "b"]}, TypeError, "got str"),
+        ((), {"edges": "ab"}, TypeError, "the edges of an Interval must be a sequence, got str"),
+        ((), {"edges": 3}, TypeError, "the edges of an Interval must be a sequence, got int"),
+    ],
+)
+def test_edges_that_are_no_numbers_or_dates(ends, options, error, message):
+    with pytest.raises(error, match=message):
+        Interval(*ends, **options)
+
+
 def test_the_text_of_another_library_is_never_shown(monkeypatch):
     def fail(column):
         raise OSError("secret")

@@ -5,8 +5,16 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
+from skdp import (
+    DPHistogram,
+    DPMarginalSynthesizer,
+    DPMean,
+    RandomizedResponseEncoder,
+)
 from skdp.frames import convert_frame, is_frame, read_table
+from skdp.local import NumericPerturber, RapporEncoder
 
 
 def test_columns_and_names_of_any_frame(make_frame, values_of):
@@ -55,8 +63,34 @@ def test_what_is_no_frame(data):
 
 
 def test_columns_of_the_same_name_are_refused():
-    with pytest.raises(ValueError, match="same name"):
-        read_table(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    for frame in (pd.DataFrame([[1, 2]], columns=["a", "a"]), table):
+        for read in (read_table, is_frame):
+            with pytest.raises(ValueError, match="two columns have the same name: 'a'"):
+                read(frame)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "rows"),
+    [
+        (RandomizedResponseEncoder(categories=[["x", "y"]] * 2), [["x", "y"]]),
+        (NumericPerturber(bounds=(0, 9)), [[1, 2]]),
+        (RapporEncoder(), [["x", "y"]]),
+        (DPMean(bounds=(0, 9)), [[1, 2]]),
+        (DPHistogram(domain=[["x", "y"]] * 2), [["x", "y"]]),
+        (DPMarginalSynthesizer(domain=[["x", "y"]] * 2), [["x", "y"]]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_columns_of_the_same_name_are_refused_by_every_method(estimator, rows):
+    twice = pd.DataFrame(rows * 3, columns=["a", "a"])
+    with pytest.raises(ValueError, match="two columns have the same name: 'a'"):
+        clone(estimator).fit(twice)
+    fitted = estimator.fit(twice.set_axis(["a", "b"], axis=1))
+    for method in ("transform", "tally", "estimate_counts", "estimate_mean"):
+        if hasattr(fitted, method):
+            with pytest.raises(ValueError, match="two columns have the same name: 'a'"):
+                getattr(fitted, method)(twice)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "default"])

@@ -12,7 +12,7 @@ from skdp.base._domain import (
 )
 from skdp.base._draft import draft_domain, draft_domain_toml
 from skdp.base._fitting import all_or_nothing
-from skdp.base._input import check_names, read_input
+from skdp.base._input import check_names, read_array, read_input
 from skdp.base._ledger import check_ledger
 from skdp.base._numbers import read_bounds, read_numbers
 from skdp.base._output import as_asked
@@ -50,6 +50,7 @@ __all__ = [
     "encoding_error",
     "level_of_the_caller",
     "parse_dates",
+    "read_array",
     "read_bounds",
     "read_domain",
     "read_frame",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
@@ -52,9 +53,7 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1)
         raise TypeError(f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it")
     if not issparse(X):
         # scikit-learn's own messages for these mistakes print the data.
-        array = np.asarray(X)
-        if array.dtype.kind in "US" and not hasattr(X, "__array__"):
-            array = np.asarray(X, dtype=object)  # a list of lists may mix 1 and "1"
+        array = read_array(X, "X")
         if array.dtype.kind == "c":
             raise ValueError("Complex data not supported")
         if array.ndim != 2:
@@ -65,6 +64,44 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1)
         X = array if isinstance(X, np.ndarray) or not hasattr(X, "__array__") else X
     array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
     return read_table(array)
+
+
+def read_array(values: Any, name: str) -> NDArray[Any]:
+    r"""Make an array of anything array-like; a list that mixes text with anything else becomes one of objects.
+
+    Parameters
+    ----------
+    values : array-like
+        What a user handed in.
+    name : str
+        The parameter, for the error.
+
+    Returns
+    -------
+    ndarray
+        The array.
+
+    Raises
+    ------
+    ValueError
+        If NumPy cannot read it, such as a ragged list. NumPy's error, which may hold a value, is not its context.
+
+    Examples
+    --------
+    >>> read_array([[1, "1"]], "X").tolist()
+    [[1, '1']]
+    >>> read_array([["a"], [b"\xff"]], "X").dtype
+    dtype('O')
+    """
+    plain = not hasattr(values, "__array__")
+    for dtype in (None, object):
+        try:
+            array = np.asarray(values, dtype)
+        except Exception:
+            continue
+        if dtype is object or not plain or array.dtype.kind not in "USV":
+            return array
+    raise ValueError(f"{name} cannot be read as an array: expected rows of single values, all of one length")
 
 
 def check_names(estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]) -> None:

@@ -83,7 +83,10 @@ def _read_pair(name: Any, pair: Any) -> tuple[float, float]:
     for end in ends:
         if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
             raise TypeError(f"bounds of column {name!r} must be two numbers, got {type(end).__name__}")
-    low, high = map(float, ends)
+    try:
+        low, high = map(float, ends)
+    except OverflowError:
+        raise ValueError(f"bounds of column {name!r} must be finite, got a number beyond the range of floats") from None
     # The difference of two finite numbers may still be infinite.
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
         raise ValueError(f"bounds of column {name!r} must be finite with low < high, got ({low:g}, {high:g})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,10 +79,9 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
 
 
 def _read_text(path: Path, **options: Any) -> pd.DataFrame:
-    try:
+    with suppress(UnicodeDecodeError):  # which has bytes of the data, and must not be the context of another error
         return pd.read_csv(path, **options)
-    except UnicodeDecodeError:  # its text has a byte of the data
-        raise encoding_error(path) or ValueError(f"{path.name} is no UTF-8 text") from None
+    raise encoding_error(path) or ValueError(f"{path.name} is no UTF-8 text")
 
 
 def encoding_error(path: Path) -> ValueError | None:
@@ -210,19 +210,26 @@ def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetim
     ValueError
         If there is other text, or a time with or without a time zone that should not be; the error names the column.
     """
-    try:
+    times = None
+    with suppress(ValueError):  # which has a value, and must not be the context of another error
         times = [datetime.fromisoformat(text) if isinstance(text, str) else None for text in column]
-    except ValueError:  # its text has a value
-        raise ValueError(f"column {column.name!r} holds text that is no ISO 8601 date or datetime") from None
+    if times is None:
+        raise ValueError(f"column {column.name!r} holds text that is no ISO 8601 date or datetime")
     if any(time is not None and (time.tzinfo is not None) != zoned for time in times):
         found, declared = ("without", "with one") if zoned else ("with", "without")
         raise ValueError(f"column {column.name!r} holds times {found} a time zone, but is declared {declared}")
     if zoned:
-        try:
-            times = [None if time is None else time.astimezone(UTC).replace(tzinfo=None) for time in times]
-        except OverflowError:  # in UTC it is in another year
-            raise ValueError(f"column {column.name!r} holds times at the ends of the calendar") from None
+        times = _in_utc(times)
+        if times is None:
+            raise ValueError(f"column {column.name!r} holds times at the ends of the calendar")
     return np.array(times, "datetime64[us]")
+
+
+def _in_utc(times: list[datetime | None]) -> list[datetime | None] | None:
+    """Return the times without their zones, or None if one is in another year in UTC that there is not."""
+    with suppress(OverflowError):
+        return [None if time is None else time.astimezone(UTC).replace(tzinfo=None) for time in times]
+    return None
 
 
 def type_of_values(values: Any) -> type | None:

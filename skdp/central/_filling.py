@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding import kind_of
+from skdp.coding import is_missing, kind_of
 
 
 def find_missing(column: Any) -> NDArray[np.bool_]:
@@ -30,8 +30,12 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
     >>> find_missing(pd.Series(["a", None])).tolist()
     [False, True]
     """
+    if isinstance(column, pd.Series) and column.dtype == object:
+        column = column.to_numpy()
     if isinstance(column, np.ndarray):
-        return np.asarray(pd.isna(column))
+        if column.dtype != object:
+            return np.asarray(pd.isna(column))
+        return np.fromiter(map(is_missing, column), bool, len(column))  # pandas stumbles over Decimal("sNaN")
     series = nw.from_native(column, series_only=True)
     missing = series.is_null().to_numpy().astype(bool)
     return missing | series.is_nan().fill_null(True).to_numpy().astype(bool) if series.dtype.is_float() else missing

@@ -277,5 +277,6 @@ def _fill(name: Any, column: Any, value: Any) -> Any:
     try:
         return fill_missing(column, value)
     except Exception as error:
-        # The text of another library's error may hold a value.
-        raise ValueError(f"column {name!r} cannot be filled in ({type(error).__name__})") from None
+        reason = type(error).__name__
+    # Here, where an error that may hold a value is not its context.
+    raise ValueError(f"column {name!r} cannot be filled in ({reason})")

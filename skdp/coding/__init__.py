@@ -7,7 +7,7 @@ categories and hash index. Codes are unsigned; the code ``len(values)`` marks wh
 from skdp.coding._dates import dates_like, held_dates, time_type, to_dates
 from skdp.coding._decode import decoder
 from skdp.coding._encode import ValueCoder
-from skdp.coding._kinds import ColumnError, is_missing, kind_of, plain
+from skdp.coding._kinds import ColumnError, is_missing, kind_of, plain, shielded
 from skdp.coding._read import distinct_values, to_numbers
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "is_missing",
     "kind_of",
     "plain",
+    "shielded",
     "time_type",
     "to_dates",
     "to_numbers",

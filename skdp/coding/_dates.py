@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.coding._encode import take
-from skdp.coding._kinds import ColumnError, library_of
+from skdp.coding._kinds import ColumnError, library_of, shielded
 
 Times = NDArray[np.datetime64]
 
@@ -47,9 +47,9 @@ def to_dates(column: Any, dtype: Any) -> Times:
     array(['2020-02-29',        'NaT'], dtype='datetime64[D]')
     """
     if isinstance(column, np.ndarray):
-        return _from_array(column, dtype)
+        return shielded(_from_array, column, dtype)
     read = {"pandas": _from_pandas, "polars": _from_polars, "pyarrow": _from_arrow}
-    return read[library_of(column)](column, dtype)
+    return shielded(read[library_of(column)], column, dtype)
 
 
 def time_type(like: Any) -> np.dtype[Any] | None:

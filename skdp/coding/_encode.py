@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,12 @@ Codes = NDArray[np.unsignedinteger]
 _BLOCK = 1 << 16
 _FEW_VALUES, _SHORT_TEXT = 6, 12  # bytes, which Polars keeps in place: comparing with each is faster than hashing
 
-INFERRED_KINDS = {
-    "string": "string",
-    "boolean": "boolean",
-    "integer": "number",
-    "floating": "number",
-    "mixed-integer-float": "number",
-    "empty": None,
+_COMMON_TYPES: dict[type, str] = {
+    **dict.fromkeys((str, np.str_), "string"),
+    **dict.fromkeys((int, float, np.int64, np.float64), "number"),
+    **dict.fromkeys((bool, np.bool_), "boolean"),
+    type(None): "missing",
 }
-"""What pandas calls a column of Python objects, and the kind of values that it then holds."""
 
 
 class ValueCoder:
@@ -76,7 +73,10 @@ class ValueCoder:
     def _code_of(self, value: Any) -> int:
         if is_missing(value):
             return self.missing
-        return self.codes.get(plain(value), self.outside) if kind_of(value) == self.kind else self.outside
+        try:
+            return self.codes.get(plain(value), self.outside) if kind_of(value) == self.kind else self.outside
+        except Exception:  # an object that cannot be converted, hashed or compared is no declared value
+            return self.outside
 
     def _encode_one_by_one(self, values: Any) -> Codes:
         return np.fromiter((self._code_of(value) for value in values), self.dtype, len(values))
@@ -213,16 +213,21 @@ class ValueCoder:
         return codes
 
     def _encode_objects(self, array: NDArray[np.object_]) -> Codes:
-        inferred = pd.api.types.infer_dtype(array, skipna=True)
-        kind = INFERRED_KINDS.get(inferred, "mixed")
-        if kind is None or kind != self.kind:
-            return self._encode_one_by_one(array)
-        # Every object is of the declared kind, so hashing cannot take 1 for True.
-        positions = pd.Index(list(self.codes), dtype=object).get_indexer(pd.Index(array, dtype=object))
-        codes = self._look_up_known(positions)
-        unknown = np.flatnonzero(positions < 0)
-        codes[unknown[pd.isna(array[unknown])]] = self.missing
-        return codes
+        # Value by value, whatever the others are: a fast path for columns of one kind would show by its time that a
+        # value is of another.
+        coders = {kind: self._coder_of(kind) for kind in _COMMON_TYPES}
+        code_of = self._code_of
+        return np.fromiter((coders.get(type(value), code_of)(value) for value in array), self.dtype, len(array))
+
+    def _coder_of(self, kind: type) -> Callable[[Any], int]:
+        """Return what does for values of a common type as `_code_of` does, and takes as long for other types."""
+        known, outside, missing = self.codes.get, self.outside, self.missing
+        if kind is type(None):
+            return lambda value: missing
+        own = _COMMON_TYPES[kind] == self.kind
+        if issubclass(kind, float):
+            return lambda value: missing if value != value else known(value, outside) if own else outside
+        return lambda value: known(value, outside) if own else outside
 
 
 def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:

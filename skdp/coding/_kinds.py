@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from numbers import Integral, Real
 from typing import Any
@@ -13,6 +14,44 @@ import pandas as pd
 
 class ColumnError(ValueError):
     """A column cannot be coded. The message is our own and holds no value, so it may be shown."""
+
+
+def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that reads values, without letting the error of another library or object escape.
+
+    Its text may hold a value, and so may its attributes and the context of an error that is raised while it is handled.
+
+    Parameters
+    ----------
+    function : callable
+        What reads values.
+    *arguments : object
+        What it takes.
+
+    Returns
+    -------
+    object
+        What it returns.
+
+    Raises
+    ------
+    ColumnError
+        If it fails. An error of another kind is named by its type only, and is not the context of this one.
+
+    Examples
+    --------
+    >>> shielded(int, "a secret")
+    Traceback (most recent call last):
+        ...
+    skdp.coding._kinds.ColumnError: cannot be read (ValueError)
+    """
+    try:
+        return function(*arguments)
+    except ColumnError as error:
+        message = str(error)
+    except Exception as error:
+        message = f"cannot be read ({type(error).__name__})"
+    raise ColumnError(message)
 
 
 def library_of(column: Any) -> str:
@@ -63,7 +102,10 @@ def is_missing(value: Any) -> bool:
     >>> is_missing(float("nan")), is_missing(None), is_missing("")
     (True, True, False)
     """
-    return value is None or (bool(np.isscalar(value) or value is pd.NA or value is pd.NaT) and bool(pd.isna(value)))
+    try:
+        return value is None or (bool(np.isscalar(value) or value is pd.NA or value is pd.NaT) and bool(pd.isna(value)))
+    except Exception:  # what cannot even be compared with itself, such as Decimal("sNaN"), is another value
+        return False
 
 
 def kind_of(value: Any) -> str:
@@ -84,14 +126,17 @@ def kind_of(value: Any) -> str:
     >>> [kind_of(value) for value in (1, 1.0, True, "1")]
     ['number', 'number', 'boolean', 'string']
     """
-    if isinstance(value, bool | np.bool_):
-        return "boolean"
-    if isinstance(value, Real):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, datetime | np.datetime64):
-        return "datetime"
+    try:
+        if isinstance(value, bool | np.bool_):
+            return "boolean"
+        if isinstance(value, Real):
+            return "number"
+        if isinstance(value, str):
+            return "string"
+        if isinstance(value, datetime | np.datetime64):
+            return "datetime"
+    except Exception:  # of an object that hides its class
+        pass
     return type(value).__name__
 
 

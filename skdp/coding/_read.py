@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.coding._encode import take
-from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, plain
+from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, plain, shielded
 
 
 def to_numbers(column: Any) -> NDArray[np.floating]:
@@ -29,7 +29,7 @@ def to_numbers(column: Any) -> NDArray[np.floating]:
     Raises
     ------
     ColumnError
-        If the dtype of the column is not numeric.
+        If the dtype of the column is not numeric, or its library cannot read it.
 
     Examples
     --------
@@ -38,9 +38,9 @@ def to_numbers(column: Any) -> NDArray[np.floating]:
     array([ 1., nan])
     """
     if isinstance(column, np.ndarray):
-        return _from_array(column)
+        return shielded(_from_array, column)
     read = {"pandas": _from_pandas, "polars": _from_polars, "pyarrow": _from_arrow}
-    return read[library_of(column)](column)
+    return shielded(read[library_of(column)], column)
 
 
 def _refuse(dtype: Any) -> ColumnError:
@@ -64,7 +64,9 @@ def _number(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        return np.inf
+        return np.inf if value > 0 else -np.inf
+    except Exception:  # of an object that is no number, whatever its class says
+        return np.nan
 
 
 def _from_pandas(column: pd.Series) -> NDArray[np.floating]:
@@ -139,21 +141,28 @@ def distinct_values(column: Any) -> tuple[list[Any], bool]:
     >>> distinct_values(np.array(["b", "a", None, "a"], dtype=object))
     (['a', 'b'], True)
     """
+    try:
+        return _distinct(column)
+    except ColumnError:
+        raise
+    except Exception:
+        pass  # it may hold a value, and would be the context of an error that is raised here
+    raise ColumnError("holds values that cannot be hashed and sorted")
+
+
+def _distinct(column: Any) -> tuple[list[Any], bool]:
     if isinstance(column, np.ndarray):
         column = pd.Series(column)
     elif library_of(column) == "pyarrow" and str(column.type) == "string_view":
         column = column.cast("large_string")  # Arrow's `unique` misreads nulls among views
     series = nw.from_native(column, series_only=True)
-    try:
-        if series.dtype == nw.Object:
-            # Hashing would merge 1, 1.0 and True.
-            objects = [plain(value) for value in series.to_list()]
-            found = list({(kind_of(value), value): value for value in objects}.values())
-        else:
-            found = [plain(value) for value in series.unique().to_list()]
-        known = [value for value in found if value is not None]
-        if len({kind_of(value) for value in known}) > 1:
-            raise ColumnError("mixes values of several kinds")
-        return sorted(known), len(known) < len(found)
-    except TypeError:
-        raise ColumnError("holds values that cannot be hashed and sorted") from None
+    if series.dtype == nw.Object:
+        # Hashing would merge 1, 1.0 and True.
+        objects = [plain(value) for value in series.to_list()]
+        found = list({(kind_of(value), value): value for value in objects}.values())
+    else:
+        found = [plain(value) for value in series.unique().to_list()]
+    known = [value for value in found if value is not None]
+    if len({kind_of(value) for value in known}) > 1:
+        raise ColumnError("mixes values of several kinds")
+    return sorted(known), len(known) < len(found)

@@ -113,7 +113,20 @@ class Domain:
         -------
         Domain
             The smaller domain.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is a single name, the domain does not have a column, or a column is named twice.
         """
+        if isinstance(columns, str):
+            raise TypeError("columns must be several names, such as a list, got one str")
+        columns = list(columns)
+        absent = [column for column in columns if column not in self._attributes]
+        if absent:
+            raise ValueError(f"the domain has no columns {absent}; it has {list(self.columns)}")
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"a column is selected twice: {columns}")
         return Domain({column: self._attributes[column] for column in columns})
 
     @classmethod
@@ -325,7 +338,7 @@ def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except ColumnError as error:
-        raise ColumnError(f"column {name!r}: {error}") from None
+        message = f": {error}"
     except Exception as error:
-        # The text of another library's error may hold a value.
-        raise ColumnError(f"column {name!r} cannot be coded ({type(error).__name__})") from None
+        message = f" cannot be coded ({type(error).__name__})"
+    raise ColumnError(f"column {name!r}{message}")  # here, where an error that may hold a value is not its context

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -59,7 +61,7 @@ class Interval:
     Raises
     ------
     TypeError
-        If the edges are of several kinds.
+        If an edge is no number, date or datetime, or they are of several kinds.
     ValueError
         If the ends are not finite, not increasing, or given in both ways, or datetimes have a time zone or nanoseconds.
 
@@ -244,7 +246,9 @@ def _after(start: Any, months: int) -> Any:
     return start.replace(year=year, month=month + 1)
 
 
-def _read_edges(edges: Sequence[Any], what: str) -> tuple[Any, ...]:
+def _read_edges(edges: Any, what: str) -> tuple[Any, ...]:
+    if isinstance(edges, str) or not np.iterable(edges):
+        raise TypeError(f"{what} of an Interval must be a sequence, got {type(edges).__name__}")
     found = tuple(map(_read_edge, edges))
     if len({kind_of(edge) for edge in found}) > 1:
         raise TypeError(f"{what} of an Interval must be all numbers, all dates, or all datetimes")
@@ -263,7 +267,12 @@ def _read_edge(edge: Any) -> Edge:
         if isinstance(edge, datetime) and edge.tzinfo is not None:
             raise ValueError("Interval needs datetimes without a time zone")
         return edge
-    number = float(edge)
+    if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real | Decimal):
+        raise TypeError(f"Interval needs edges that are numbers, dates or datetimes, got {type(edge).__name__}")
+    try:
+        number = float(edge)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise ValueError("Interval needs edges that are finite")
     return number

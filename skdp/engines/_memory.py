@@ -10,6 +10,7 @@ import pandas as pd
 from skdp.engines._batches import write_tables
 from skdp.engines._files import check_path, written_beside
 from skdp.engines._release import Plan
+from skdp.frames import is_frame
 
 
 def accepts(frame: Any) -> bool:
@@ -96,4 +97,5 @@ def tally(frame: Any, transformer: Any) -> Any:
     same kind as what the transformer's `tally` returns
         The sums.
     """
+    is_frame(frame)  # refuses two columns of one name
     return transformer.tally(nw.from_native(frame, eager_only=True).select(*transformer._own_names()).to_native())

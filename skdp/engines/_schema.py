@@ -58,7 +58,8 @@ def _row_of_categories(transformer: LocalTransformer, table: Table, others: list
     if by_dtype:
         declared, observed = domains_of_dtypes(table)
         if not transformer.memoize:  # whose reports are at their full cost again when the data change the categories
-            declared |= {name: values for name, values in observed.items() if values}
+            declared |= observed
+        declared = {name: values for name, values in declared.items() if values}
     undeclared = [name for name in names if name not in declared]
     if undeclared:
         raise ValueError(

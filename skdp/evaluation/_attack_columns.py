@@ -143,9 +143,10 @@ def factorize(column: pd.Series, *, missing: bool = False) -> tuple[NDArray[np.i
     """
     try:
         codes, distinct = pd.factorize(column, use_na_sentinel=not missing)
-    except TypeError:
-        raise TypeError(f"column {column.name!r} holds something else than single values") from None
-    return codes.astype(np.intp), distinct
+        return codes.astype(np.intp), distinct
+    except Exception:
+        pass  # it may hold a value, and would be the context of an error that is raised here
+    raise TypeError(f"column {column.name!r} holds something else than single values")
 
 
 def cells_of(column: pd.Series) -> NDArray[np.intp]:

@@ -12,7 +12,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from skdp.base import CallCounter, all_or_nothing, check_confidence_level, check_ledger, check_random_state, coins
+from skdp.base import (
+    CallCounter,
+    all_or_nothing,
+    check_confidence_level,
+    check_ledger,
+    check_random_state,
+    coins,
+    read_array,
+)
 from skdp.frames import Table, is_frame, read_table
 from skdp.local._report_columns import read_report_table
 from skdp.local._words import Start, WordCoder, check_words
@@ -161,6 +169,13 @@ class HeavyHitters(BaseEstimator):
         check_random_state(self.random_state)
         return coder, PrefixHashing(self.epsilon, coder.n_bits, first_bits=first, step_bits=step)
 
+    def _search(self) -> tuple[int, int, float]:
+        """Check what the server alone uses."""
+        n_top = check_size(self.n_top, least=1, name="n_top")
+        kept = max(16, 2 * n_top) if self.n_candidates is None else self.n_candidates
+        kept = check_size(kept, least=n_top, name="n_candidates")
+        return n_top, kept, check_confidence_level(self.confidence_level)
+
     def report(self, words: Any) -> Any:
         """Privatise words: the client's side, which needs no `fit`.
 
@@ -182,18 +197,20 @@ class HeavyHitters(BaseEstimator):
             If the ledger does not cover the release.
         """
         coder, protocol = self._protocol()
+        self._search()
         table = _read_words(words)
         values = _listed(table.columns[0])
         if not values:
             raise ValueError("Found 0 words; at least 1 is required")
         check_words(values)
         protocol.check_size(len(values))
+        vectors = coder.vectors(values)
         if self.ledger is not None:
             self.ledger.charge(self._guarantee(protocol), type(self).__name__)
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
         source = coins(self.random_state, type(self).__name__, self._calls.advance(), "report")
-        reports = protocol.report(coder.vectors(values), source)
+        reports = protocol.report(vectors, source)
         return table.rebuild(list(reports.T), protocol.columns)
 
     @all_or_nothing
@@ -222,10 +239,7 @@ class HeavyHitters(BaseEstimator):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         coder, protocol = self._protocol()
-        n_top = check_size(self.n_top, least=1, name="n_top")
-        kept = max(16, 2 * n_top) if self.n_candidates is None else self.n_candidates
-        kept = check_size(kept, least=n_top, name="n_candidates")
-        level = check_confidence_level(self.confidence_level)
+        n_top, kept, level = self._search()
         rows = _read_reports(reports, protocol)
         groups = [rows[rows[:, 0] == group] for group in range(len(protocol.lengths))]
         if not all(map(len, groups)):
@@ -334,7 +348,7 @@ def _read_words(words: Any) -> Table:
         if len(table.names) != 1:
             raise ValueError(f"words must be one column, got {len(table.names)}")
         return table
-    array = np.array(words, object) if isinstance(words, list | tuple) else np.asarray(words)  # 1 and "1" stay apart
+    array = read_array(words, "words")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

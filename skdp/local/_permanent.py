@@ -102,7 +102,13 @@ def to_bytes(column: Any, *, missing: bool = False) -> list[bytes]:
     >>> to_bytes(["a", 1.0, True])
     [b's a', b'n 1', b'b True']
     """
-    return [_write(value, missing) for value in _values(column)]
+    try:
+        return [_write(value, missing) for value in _values(column)]
+    except ColumnError:
+        raise
+    except Exception:
+        pass  # it may hold a value, and would be the context of an error that is raised here
+    raise ColumnError("holds values that cannot be written as bytes")
 
 
 def _values(column: Any) -> list[Any]:

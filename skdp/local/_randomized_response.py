@@ -46,7 +46,8 @@ class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
     handle_unknown : {"error", "uniform"} or a declared value, default="error"
         What to do with a value (or a missing one) that is not declared: raise an error, replace it by a uniform draw
         from the domain before it is randomised, or by the given value. An error shows that the value occurs;
-        the other two show nothing.
+        the reports under the other two do not. What a call takes in time shows, of a column of Python objects, how many
+        are none of text, numbers, booleans and None (about a microsecond each), and how long text is.
     memoize : bool, default=False
         Whether a record that reports again repeats its report, so that the average of many reports shows no more than
         one does ([3]_). The report is then a function of `secret_key`, record id, column and value, and no table is

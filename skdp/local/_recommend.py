@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from skdp.base import read_domain
 from skdp.domain import Domain
+from skdp.frames import is_frame, read_table
 from skdp.local._budget import attribute_epsilons
 from skdp.oracles import (
     ORACLES,
@@ -24,14 +27,15 @@ from skdp.privacy import check_epsilon
 
 
 def recommend_strategy(
-    domain: Domain, epsilon: float, *, target: str = "joint", oracle: str = "auto", shares: Any = "uniform"
+    domain: Any, epsilon: float, *, target: str = "joint", oracle: str = "auto", shares: Any = "uniform"
 ) -> pd.DataFrame:
     """Compare the expected errors of reporting columns jointly, apart, or one of them.
 
     Parameters
     ----------
-    domain : Domain
-        The columns and their values.
+    domain : Domain, mapping, list of array-like, or dataframe
+        The columns and their values, as the `categories` of an encoder. A dataframe stands for ``categories="auto"``:
+        its dtypes declare them, or they are read from the data with a warning.
     epsilon : float
         The privacy loss of a record over all columns.
     target : {"joint", "margins"}, default="joint"
@@ -54,9 +58,14 @@ def recommend_strategy(
     TypeError, ValueError
         If a parameter is out of range.
 
+    Warns
+    -----
+    PrivacyLeakWarning
+        If categories are read from the data of a dataframe.
+
     Notes
     -----
-    **Privacy.** Computed from the public domain alone.
+    **Privacy.** Computed from the domain alone, which is public if it is declared.
 
     Under "split", the mean square of a joint cell is the product of those of its columns. A margin of joint reports is
     the sum of a slice of cells, whose covariances are counted too.
@@ -72,8 +81,7 @@ def recommend_strategy(
     split      53.7
     sample      NaN
     """
-    if not isinstance(domain, Domain):
-        raise TypeError(f"domain must be a Domain, got {type(domain).__name__}")
+    domain = _read_domain(domain)
     if target not in ("joint", "margins"):
         raise ValueError(f"target must be 'joint' or 'margins', got {target!r}")
     make = _maker(oracle)
@@ -85,6 +93,22 @@ def recommend_strategy(
     ]
     table = pd.DataFrame(rows).set_index("strategy")
     return table.sort_values("error", kind="stable")
+
+
+def _read_domain(declared: Any) -> Domain:
+    if isinstance(declared, Domain):
+        return declared
+    if isinstance(declared, Mapping):
+        return Domain(declared)
+    if isinstance(declared, str):
+        raise ValueError(
+            f"domain must be a declaration or a dataframe, got {declared!r}: which table to read is unknown"
+        )
+    if isinstance(declared, Sequence | np.ndarray):
+        return Domain({f"x{place}": values for place, values in enumerate(declared)})
+    if is_frame(declared):
+        return read_domain(read_table(declared), "auto", name="domain")
+    raise TypeError(f"domain must be a Domain, mapping, list or dataframe, got {type(declared).__name__}")
 
 
 def _maker(oracle: str) -> Callable[[int, Any], tuple[str, FrequencyOracle]]:

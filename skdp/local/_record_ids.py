@@ -84,9 +84,10 @@ def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     try:
         return [canonical(value) for value in ids]
     except ColumnError as error:
-        raise ValueError(f"record_id {error}") from None
-    except (TypeError, ValueError, ArithmeticError):
-        raise ValueError("record_id holds an id that cannot be written as bytes") from None
+        message = str(error)
+    except Exception:
+        message = "holds an id that cannot be written as bytes"
+    raise ValueError(f"record_id {message}")  # here, where no error that may hold an id is its context
 
 
 def _as_list(record_id: Any) -> list[Any]:

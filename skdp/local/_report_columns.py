@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import all_or_nothing
+from skdp.base import all_or_nothing, read_array
 from skdp.domain import Codes
 from skdp.frames import Table, is_frame, read_table
 from skdp.local._base import LocalTransformer
@@ -57,7 +57,7 @@ def read_report_table(reports: Any, names: list[Any]) -> Table:
     """
     frame = is_frame(reports)
     if not frame:
-        reports = np.asarray(reports)
+        reports = read_array(reports, "reports")
         if reports.ndim != 2:
             raise ValueError(f"reports must be a table, got {reports.ndim} dimensions")
     table = read_table(reports)
@@ -97,9 +97,9 @@ def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
 def _floats(block: NDArray[Any]) -> NDArray[np.float64]:
     try:
         return block.astype(float)
-    except (TypeError, ValueError, OverflowError):
-        # The text of numpy's error holds the value.
-        raise ValueError("the reports hold something else than numbers") from None
+    except Exception:
+        pass  # it may hold a value, and would be the context of an error that is raised here
+    raise ValueError("the reports hold something else than numbers")
 
 
 def _label(value: Any) -> str:

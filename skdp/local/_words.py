@@ -188,7 +188,7 @@ def check_words(values: Sequence[Any]) -> None:
     ValueError
         If one is missing.
     """
-    if all(isinstance(value, str) for value in values):
+    if all(issubclass(type(value), str) for value in values):
         return
     if any(is_missing(value) for value in values):
         raise ValueError("words hold missing values (NaN); drop them, or replace them by a word of their own")

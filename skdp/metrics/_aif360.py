@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.coding import ColumnError, shielded
 from skdp.frames import is_frame, read_table
 from skdp.metrics._import_fairness import import_aif360
 from skdp.metrics._numeric_frame import encode_frame, read_frame
@@ -176,6 +177,13 @@ def read_column(values: Any, name: str) -> pd.Series:
         if len(columns) != 1:
             raise ValueError(f"{name} must be one column, got {len(columns)}")
         values = columns[0]
+    try:
+        return shielded(_as_series, values)
+    except ColumnError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def _as_series(values: Any) -> pd.Series:
     series = nw.from_native(values, pass_through=True, allow_series=True)
     if isinstance(values, pd.Series):
         column = values.reset_index(drop=True)
@@ -187,11 +195,14 @@ def read_column(values: Any, name: str) -> pd.Series:
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != 1:
-            raise ValueError(f"{name} must be one column, got {array.ndim} dimensions")
+            raise ColumnError(f"must be one column, got {array.ndim} dimensions")
         column = pd.Series(array)
     if column.isna().any():
-        raise ValueError(f"{name} has missing values")
-    return column.infer_objects()
+        raise ColumnError("has missing values")
+    column = column.infer_objects()
+    if column.dtype == object:
+        pd.Categorical(column)  # what cannot be hashed or compared fails here, where the error is not shown
+    return column
 
 
 def indicate_privileged(column: pd.Series, privileged: Any, name: str) -> NDArray[np.float64]:

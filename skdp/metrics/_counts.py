@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from skdp.base import read_array
 from skdp.coding import is_missing, plain
 
 Numbers = NDArray[np.float64]
@@ -274,10 +275,9 @@ def _numbers(values: Any, name: str) -> Numbers:
 
 
 def _as_array(values: Any, name: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} must be a number or a 1-D array-like of numbers") from None
+    array = read_array(values, name)
+    if array.dtype == object and any(isinstance(value, list | tuple | np.ndarray) for value in array.flat):
+        raise ValueError(f"{name} must be a number or a 1-D array-like of numbers")
     if (
         array.dtype == object
         and array.ndim == 0

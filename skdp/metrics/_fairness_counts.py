@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import read_array
 from skdp.frames import is_frame, read_table
 from skdp.metrics._aif360 import is_collection, read_column
 
@@ -80,7 +81,7 @@ def count_groups(
 
 def _read_columns(features: Any) -> dict[Any, pd.Series]:
     """Read the sensitive features: a name for each column of a table, None for a column without a name."""
-    if not is_frame(features) and np.ndim(features) != 2:
+    if not is_frame(features) and read_array(features, "sensitive_features").ndim != 2:
         return {None: read_column(features, "sensitive_features")}
     table = read_table(features if is_frame(features) else np.array(features, dtype=object))
     if not table.names:

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.central._filling import find_missing
+from skdp.coding import ColumnError, shielded
 from skdp.frames import LargeTable, is_frame, read_table
 
 
@@ -53,10 +54,14 @@ def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Gener
         (groups,) = table.columns
     if hasattr(groups, "__array__") and not isinstance(groups, np.ndarray | pd.Series | pd.Index):
         groups = nw.from_native(groups, series_only=True).to_pandas()
-    ids = pd.Series(groups).reset_index(drop=True)
-    if len(ids) != n_rows:
-        raise ValueError(f"groups has {len(ids)} entries; X has {n_rows} rows")
-    persons, _ = pd.factorize(ids)
+    if getattr(groups, "ndim", 1) != 1:
+        raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
+    try:
+        persons = shielded(_number_persons, groups)
+    except ColumnError as error:
+        raise ValueError(f"groups {error}") from None
+    if len(persons) != n_rows:
+        raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
     if (persons < 0).any():
         raise ValueError("groups holds a missing value: every row must be some person's")
     shuffled = rng.permutation(n_rows)
@@ -64,6 +69,10 @@ def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Gener
     sizes = np.bincount(persons)
     rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.sort(order[rank < most])
+
+
+def _number_persons(groups: Any) -> NDArray[np.intp]:
+    return pd.factorize(pd.Series(groups).reset_index(drop=True))[0]
 
 
 def limit_persons(table: LargeTable, groups: Any, most: int, seed: int) -> tuple[LargeTable, list[Any]]:

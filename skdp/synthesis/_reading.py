@@ -9,6 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import read_array
 from skdp.central._declared import declared_domain
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, is_frame, read_table
@@ -90,9 +91,7 @@ def target_column(y: Any) -> tuple[Any, Any]:
         return y, TARGET if name is None or name == "" else name
     if isinstance(y, np.ma.MaskedArray):
         raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
-    column = np.asarray(y)
-    if column.dtype.kind in "US" and not hasattr(y, "__array__"):
-        column = np.asarray(y, object)  # a list may mix text with numbers and missing values
+    column = read_array(y, "y")
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:

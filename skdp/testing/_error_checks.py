@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 from unittest import SkipTest
 
@@ -82,7 +84,10 @@ def shows(text: str) -> bool:
 
 
 def texts_of(error: BaseException | None) -> Iterator[str]:
-    """Collect everything that a traceback would show of an error, and of those that led to it.
+    """Collect everything that an error holds and a traceback would show, and what those hold that led to it.
+
+    A context that is suppressed is not shown, but a logger or a debugger still reads it, and ``object`` of an error of
+    Unicode.
 
     Parameters
     ----------
@@ -94,9 +99,16 @@ def texts_of(error: BaseException | None) -> Iterator[str]:
     str
         A text.
     """
-    while error is not None:
-        yield from (str(error), repr(error), repr(error.args), *getattr(error, "__notes__", ()))
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    seen: list[BaseException] = []
+    todo = [error]
+    while todo:
+        error = todo.pop()
+        if error is None or any(error is other for other in seen):
+            continue
+        seen.append(error)
+        held = [*vars(error).values(), *(getattr(error, name, None) for name in ("object", "obj", "name", "doc"))]
+        yield from (str(error), repr(error), repr(error.args), *getattr(error, "__notes__", ()), *map(repr, held))
+        todo += [error.__cause__, error.__context__]
 
 
 class _Opaque:
@@ -106,9 +118,54 @@ class _Opaque:
         return SECRET_TEXT
 
 
+class _Unhashable(_Opaque):
+    """One that shows itself when it is hashed."""
+
+    def __hash__(self) -> int:
+        raise ArithmeticError(SECRET_TEXT)
+
+
+class _Incomparable(_Opaque):
+    """One that shows itself when it is compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ArithmeticError(SECRET_TEXT)
+
+    __hash__ = object.__hash__
+
+
+class _Unwritable(str):
+    """Text that shows itself when it is converted or hashed."""
+
+    def __str__(self) -> str:
+        raise ArithmeticError(SECRET_TEXT)
+
+    def __hash__(self) -> int:
+        raise ArithmeticError(SECRET_TEXT)
+
+
+class _Unreadable(float):
+    """A number that shows itself when it is converted."""
+
+    def __float__(self) -> float:
+        raise ArithmeticError(SECRET_TEXT)
+
+
+class _Unready(_Opaque):
+    """One that shows itself when NumPy asks for an array."""
+
+    def __array__(self, *arguments: Any) -> Any:
+        raise ArithmeticError(SECRET_TEXT)
+
+
 def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
     rows = subject.rows(4)
     names = list(rows)
+    for bad in _odd_objects():
+        odd = rows | {names[0]: [*rows[names[0]][:-1], bad]}
+        yield f"{type(bad).__name__} in {names[0]!r}", _object_frame(odd)
+        listed = [list(row) for row in zip(*odd.values(), strict=True)]
+        yield f"{type(bad).__name__} in {names[0]!r} of a list", listed
     for name in names:
         for bad in _undeclared():
             column = [*rows[name][:-1], bad]
@@ -165,6 +222,30 @@ def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:
 
 def _undeclared() -> tuple[Any, ...]:
     return SECRET_TEXT, SECRET_NUMBER, int(SECRET_NUMBER), [SECRET_TEXT], SECRET_TEXT.encode(), _Opaque()
+
+
+def _odd_objects() -> tuple[Any, ...]:
+    text = SECRET_TEXT.encode()
+    return (
+        b"\xff" + text,
+        memoryview(text),
+        np.void(text),
+        SECRET_TEXT + "\ud800",
+        Decimal("sNaN72619"),
+        Decimal(SECRET_NUMBER),
+        Fraction(72619, 3),
+        Fraction(72619 * 10**400, 3),
+        -72619 * 10**400,
+        complex(SECRET_NUMBER, 1),
+        pd.Timestamp("2072-06-19", tz="Europe/Paris"),
+        np.datetime64("7261900-01-01"),
+        [SECRET_TEXT, [SECRET_TEXT]],
+        _Unhashable(),
+        _Incomparable(),
+        _Unwritable(SECRET_TEXT),
+        _Unreadable(SECRET_NUMBER),
+        _Unready(),
+    )
 
 
 CHECKS = (_check_errors_hide_values, _check_report_errors_hide_values)

@@ -237,8 +237,9 @@ def test_dtypes_that_carry_values_are_declarations(name, dask_frame):
 def test_categories_that_dask_does_not_know_are_no_declaration(dask_frame):
     frame = dask_frame(pa.table({"color": pa.array(["a", "b"] * 10).dictionary_encode()}))
     frame = frame.assign(color=frame["color"].cat.as_unknown())
-    with pytest.raises(ValueError, match="are not read"):
-        privatize(frame, RandomizedResponseEncoder())
+    for unknown in (frame, frame.assign(color=frame["color"].cat.as_ordered())):
+        with pytest.raises(ValueError, match="are not read"):
+            privatize(unknown, RandomizedResponseEncoder())
     released = privatize(frame, RandomizedResponseEncoder(categories={"color": ["a", "b"]}))
     assert released.compute()["color"].cat.categories.tolist() == ["a", "b"]
 

@@ -315,6 +315,13 @@ class TestFrames:
         assert "secret" not in str(caught.value)
         assert ledger.spent == (0.0, 0.0)
 
+    @pytest.mark.parametrize("params", [{"n_top": 0}, {"n_candidates": 3}, {"confidence_level": 2}, {"max_length": 0}])
+    def test_every_parameter_is_checked_before_a_charge(self, params):
+        ledger = PrivacyLedger(epsilon=1.0)
+        with pytest.raises(ValueError, match=next(iter(params))):
+            HeavyHitters(0.5, ledger=ledger, **params).report(["word"])
+        assert ledger.spent == (0.0, 0.0)
+
     def test_the_ledger_is_charged_a_call(self):
         ledger = PrivacyLedger(epsilon=1.0)
         finder = HeavyHitters(0.5, max_length=1, ledger=ledger)

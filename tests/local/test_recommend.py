@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
-from skdp import Domain, FrequencyOracleEncoder, recommend_strategy
+from skdp import Domain, FrequencyOracleEncoder, PrivacyLeakWarning, recommend_strategy
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_the_best_strategy_comes_first():
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ({"domain": {"a": [1, 2]}}, TypeError, "domain must be a Domain"),
+        ({"domain": 3}, TypeError, "domain must be a Domain"),
         ({"target": "both"}, ValueError, "target must be"),
         ({"oracle": "best"}, ValueError, "oracle must be one of"),
         ({"epsilon": 0}, ValueError, "epsilon must be"),
@@ -86,3 +87,26 @@ def test_the_best_strategy_comes_first():
 def test_odd_arguments(arguments, error, match):
     with pytest.raises(error, match=match):
         recommend_strategy(**{"domain": Domain({"a": [1, 2], "b": [1, 2]}), "epsilon": 1.0} | arguments)
+
+
+def test_every_declaration_of_an_encoder_is_taken():
+    declared = {"a": ["x", "y"], "b": [1, 2, 3]}
+    expected = recommend_strategy(Domain(declared), 1.0)
+    frame = pd.DataFrame({"a": ["y", "x", "x"], "b": [1, 2, 3]})
+    enums = pl.DataFrame(frame.to_dict("list")).select(pl.col("a").cast(pl.Enum(["x", "y"])))
+    pd.testing.assert_frame_equal(recommend_strategy(declared, 1.0), expected)
+    pd.testing.assert_frame_equal(recommend_strategy(list(declared.values()), 1.0), expected)
+    with pytest.warns(PrivacyLeakWarning, match="declare them with domain="):
+        pd.testing.assert_frame_equal(recommend_strategy(frame, 1.0), expected)
+    one = recommend_strategy(Domain({"a": ["x", "y"]}), 1.0)
+    pd.testing.assert_frame_equal(recommend_strategy(enums, 1.0), one)
+
+
+@pytest.mark.parametrize(
+    ("domain", "error", "message"),
+    [("auto", ValueError, "which table"), (None, TypeError, "domain must be a Domain"),
+     ([], ValueError, "at least one column"), ({"a": "xy"}, TypeError, "column 'a'")],
+)  # fmt: skip
+def test_what_declares_nothing(domain, error, message):
+    with pytest.raises(error, match=message):
+        recommend_strategy(domain, 1.0)

@@ -130,7 +130,7 @@ class TestTarget:
         assert list(dtypes(synthesizer.transform(X))) == ["a", "b"]
 
     def test_its_name_and_its_dtype_are_kept(self):
-        y = pd.Series(pd.Categorical(["p", "q"] * 50), name="label")
+        y = pd.Series(pd.Categorical(["p", "q"] * 50, ordered=True), name="label")
         made = fitted(SMALL, y).sample(10)  # its dtype declares it
         assert made["label"].dtype == y.dtype
         assert list(made) == ["a", "b", "label"]

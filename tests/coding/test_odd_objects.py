@@ -1,0 +1,148 @@
+"""Whatever objects a column holds: a code, a nan, or an error of ours that holds nothing of them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdp import Domain, Interval, RandomizedResponseEncoder, SecretKey
+from skdp.coding import ColumnError, ValueCoder, distinct_values, to_dates, to_numbers
+from skdp.local import HeavyHitters
+from skdp.metrics import fairness_report
+from skdp.testing._error_checks import texts_of
+
+SECRET = "s3cr3t"
+
+
+def raising(base, *methods):
+    def fail(self, *arguments):
+        raise ArithmeticError(SECRET)
+
+    return type("Odd", (base,), dict.fromkeys(methods, fail))
+
+
+ODD = {
+    "bytes": b"\xff" + SECRET.encode(),
+    "memoryview": memoryview(SECRET.encode()),
+    "surrogate": SECRET + "\ud800",
+    "signalling nan": Decimal("sNaN"),
+    "decimal": Decimal("1.5"),
+    "fraction": Fraction(10**400, 3),
+    "long": 10**400,
+    "negative": -(10**400),
+    "complex": complex(1, 1),
+    "NaT": pd.NaT,
+    "NA": pd.NA,
+    "time zone": datetime(2072, 6, 19, tzinfo=UTC),
+    "far away": np.datetime64("726190000-06-19"),
+    "list": [SECRET, [SECRET]],
+    "void": np.void(SECRET.encode()),
+    "eq": raising(object, "__eq__")(),
+    "eq and hash": raising(object, "__eq__", "__hash__")(),
+    "hash of text": raising(str, "__hash__", "__eq__")(SECRET),
+    "text of text": raising(str, "__str__")(SECRET),
+    "float": raising(float, "__float__", "__eq__")(7.0),
+    "index": raising(int, "__int__", "__index__")(7),
+    "array": raising(object, "__array__", "__len__", "__bool__")(),
+}
+
+
+def column_with(odd, others):
+    column = np.empty(len(others) + 1, object)
+    column[:-1] = others
+    column[-1] = odd
+    return column
+
+
+def check_hidden(call, *arguments, name="", **options):
+    """Call, and look at the error if there is one."""
+    caught = error_of(call, *arguments, **options)
+    if caught is not None:
+        assert isinstance(caught, TypeError | ValueError)
+        assert name in str(caught)
+        assert not any(SECRET in text for text in texts_of(caught))
+        assert getattr(caught, "object", None) is None
+
+
+def error_of(call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("values", [["a", "b"], [1, 2], [0.5, 7.5], [True, False]], ids=str)
+def test_an_odd_object_is_not_declared_and_changes_no_other_code(values, odd):
+    column = column_with(odd, values)
+    missing = odd is pd.NaT or odd is pd.NA
+    for series in (column, pd.Series(column, dtype=object), pl.Series(list(column), dtype=pl.Object)):
+        assert ValueCoder(values).encode(series).tolist() == [0, 1, 2]
+        assert ValueCoder([*values, None]).encode(series).tolist() == [0, 1, 2 if missing else 3]
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_an_odd_object_is_no_number_and_no_date(odd):
+    numbers = to_numbers(column_with(odd, [1, 2.5]))
+    assert numbers[:2].tolist() == [1, 2.5]
+    assert not np.isfinite(numbers[2]) or type(odd) is not Decimal
+    times = to_dates(column_with(odd, [date(2020, 1, 2)]), "datetime64[D]")
+    assert times[0] == np.datetime64("2020-01-02")
+    assert np.isnat(times[1]) or isinstance(odd, np.datetime64)
+
+
+def test_a_number_beyond_floats_keeps_its_sign():
+    assert to_numbers(np.array([10**400, -(10**400)], object)).tolist() == [np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_error_holds_an_odd_object(odd):
+    text, labels = column_with(odd, ["a", "b", "a"]), ["a", "b", "a", "b"]
+    check_hidden(distinct_values, text)
+    encoder = RandomizedResponseEncoder(categories={"job": ["a", "b"]}).fit(pd.DataFrame({"job": labels}))
+    check_hidden(encoder.transform, pd.DataFrame({"job": pd.Series(text, dtype=object)}), name="job")
+    listed = [[value] for value in text]
+    check_hidden(RandomizedResponseEncoder(categories=[["a", "b"]]).fit([["a"]]).transform, listed)
+    check_hidden(RandomizedResponseEncoder().fit, listed)
+    check_hidden(HeavyHitters().report, list(text), name="words")
+    check_hidden(fairness_report, list(text), labels, labels, positive_label="a", privileged="a", name="y_true")
+    check_hidden(fairness_report, labels, labels, list(text), positive_label="a", privileged="a", name="sensitive")
+    key = SecretKey.generate()
+    memoised = RandomizedResponseEncoder(categories={"job": ["a", "b"]}, memoize=True, secret_key=key)
+    rows = pd.DataFrame({"job": labels})
+    check_hidden(memoised.fit(rows).transform, rows, record_id=list(column_with(odd, [1, 2, 3])), name="record_id")
+
+
+def test_all_errors_of_a_domain_are_its_own():
+    domain = Domain({"age": Interval(0, 10, bins=2)})
+    odd = pd.Series(column_with(raising(float, "__float__")(7.0), [1]), dtype=object)
+    assert domain.encode([odd])[0].tolist() == [0, 2]
+    with pytest.raises(ColumnError, match="column 'age': expected numbers, got a column of dtype") as caught:
+        domain.encode([pd.Series(["x"], dtype="str")])
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(("values", "odd"), [(["a", "b"], 7), ([1, 2], "x"), ([0.5, 1.5], True)], ids=str)
+def test_the_time_does_not_show_that_a_value_is_of_another_kind(values, odd):
+    coder, usual = ValueCoder(values), np.array(values * 10_000, object)
+    one, many = usual.copy(), usual.copy()
+    one[7], many[::2] = odd, odd
+
+    def seconds(column):
+        start = time.process_time()
+        coder.encode(column)
+        return time.process_time() - start
+
+    # Interleaved, so that a slow moment of the machine meets all; it was a factor of 40.
+    rounds = [(seconds(usual), seconds(one), seconds(many)) for _ in range(9)]
+    none, single, half = (min(times) for times in zip(*rounds, strict=True))
+    assert single < 3 * none
+    assert half < 3 * none
