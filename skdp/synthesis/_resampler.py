@@ -16,7 +16,7 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._reading import target_column
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis._writing import assemble, decode, empty_table
+from skdp.synthesis._writing import assemble, decode, public_template
 
 
 class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
@@ -162,7 +162,7 @@ def _sampled(synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any) 
         return features, None
     column, name = target_column(y)
     frame = y if is_frame(y) else np.empty((0, 1), object)
-    one = empty_table(Table((name,), (column,), frame))
+    one = public_template(Table((name,), (column,), frame), domain.select([name]))
     (made,) = decode(one, domain.select([name]), rows[width:], rng)
     return features, assemble(one, [made], [name]) if is_frame(y) else _like(made, column, y)
 

@@ -19,7 +19,7 @@ from skdp.synthesis._graphical_model import GraphicalModel
 from skdp.synthesis._reading import read_codes
 from skdp.synthesis._redraw import redraw
 from skdp.synthesis._sampling import sample
-from skdp.synthesis._writing import assemble, decode
+from skdp.synthesis._writing import assemble, decode, public_template
 
 _MOST_SAMPLES = 10**9
 
@@ -169,12 +169,13 @@ class ModelRows(TransformerMixin, ModelAnswers):
         domain = self.domain_.select(features)
         if drawn is None:
             rows = list(sample(self.model_, len(table.columns[0]), rng)[: len(features)])
-            return as_asked(self, assemble(table, decode(table, domain, rows, rng), features))
+            return as_asked(self, assemble(table, decode(public_template(table, domain), domain, rows, rng), features))
         columns = list(table.columns)
         for place, code in zip(drawn, self._redraw(table, domain, drawn, rng), strict=True):
             name = features[place]
-            one = Table((name,), (table.columns[place],), table.native)
-            (columns[place],) = decode(one, domain.select([name]), [code], rng)
+            alone = domain.select([name])
+            one = public_template(Table((name,), (table.columns[place],), table.native), alone)
+            (columns[place],) = decode(one, alone, [code], rng)
         return as_asked(self, table.rebuild(columns, features))
 
     def _redrawn(self, features: Sequence[Any]) -> list[int] | None:

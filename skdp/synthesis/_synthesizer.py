@@ -48,7 +48,7 @@ from skdp.synthesis._private_table import PrivateTable
 from skdp.synthesis._reading import check_policy, read_codes, read_declared, with_target
 from skdp.synthesis._records import CodedRecords, LargeRecords, Records
 from skdp.synthesis._rows import ModelRows
-from skdp.synthesis._writing import check_decodable, empty_table
+from skdp.synthesis._writing import check_decodable, public_template
 
 _MOST_COLUMNS = 500
 
@@ -164,7 +164,10 @@ class DPMarginalSynthesizer(ModelRows):
     table of `fit`: so the promise for its rows is for replacing a person, ``guarantee_.to("replace")``, which is what
     `skdp.privacy.privacy_statement` states. ``sample()`` returns the noisy number of rows, under `guarantee_`.
 
-    Not covered: that an error shows an undeclared value; that the dtypes of the columns are those of X. In `transform`,
+    Not covered: that an error shows an undeclared value; that synthetic rows are in the library of X, and in its family
+    of dtypes (NumPy's, nullable, categorical). Otherwise the dtypes follow from what is declared, as a missing value
+    may change those of X: numbers are whole (int64) if all declared values, or all edges of an `Interval`, are whole,
+    and float64 if not. In `transform`,
     the columns that are not redrawn are released as they are, and `score` depends on the rows that it is given.
 
     Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
@@ -338,7 +341,7 @@ class DPMarginalSynthesizer(ModelRows):
         self.n_rows_, self.n_rows_std_error_ = fitted.total, fitted.std_error
         self.undiscovered_ = count_others(fitted.model, domain, fitted.total, self._others)
         self.n_iter_ = len(fitted.losses)
-        self._template = empty_table(table)
+        self._template = public_template(table, domain)
         self._calls = CallCounter()
         measured = (marginal.clique for marginal in self.marginals_)
         warn_not_chosen(plan, self.marginals, domain, measured, left_out)
@@ -394,7 +397,7 @@ class DPMarginalSynthesizer(ModelRows):
         domain = read_declared(table, self.domain, found)
         plan = self._plan(domain)
         check_size_of_model(plan, self.marginals, domain)
-        check_decodable(table, domain)
+        check_decodable(public_template(table, domain), domain)
         self._others = {name: values[-1] for name, values in found.items()}
         codes = read_codes(table, domain, self.handle_unknown, self._others)
         declared = np.logical_and.reduce([code < size for code, size in zip(codes, domain.sizes, strict=True)])

@@ -13,12 +13,34 @@ from numpy.typing import NDArray
 from skdp.coding import dates_like, held_dates, time_type
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
+from skdp.synthesis._public_dtypes import as_declared
 
 Rows = Sequence[NDArray[np.integer]]
 
 
+def public_template(table: Table, domain: Domain) -> Table:
+    """Keep of a table what is public: the library, the names and the families of dtypes, but no row and no metadata.
+
+    Parameters
+    ----------
+    table : Table
+        The private table.
+    domain : Domain
+        The values of its columns, in order: the dtypes follow from them, as `as_declared` says.
+
+    Returns
+    -------
+    Table
+        Without rows.
+    """
+    empty = empty_table(table)
+    attributes = [domain[name] for name in domain.columns]
+    columns = tuple(as_declared(column, one) for column, one in zip(empty.columns, attributes, strict=True))
+    return Table(table.names, columns, empty.native)
+
+
 def empty_table(table: Table) -> Table:
-    """Keep of a table what is public: the library, the names and the dtypes, but no row and no metadata.
+    """Keep of a table the library, the names and the dtypes, but no row and no metadata.
 
     Parameters
     ----------

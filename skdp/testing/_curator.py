@@ -18,6 +18,10 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.testing._released import fitted as _fitted
+from skdp.testing._released import released_attributes as _released
+from skdp.testing._released import released_text as _text
+from skdp.testing._representation_checks import CHECKS as REPRESENTATION_CHECKS
 from skdp.testing._tools import columns_of, counted_draws, recorded_bytes, require
 
 _SECRET = "hunter2"
@@ -62,7 +66,8 @@ def check_curator(estimator: Any, X: Any) -> None:
     statistics of a table: the guarantee is stated; `fit` charges the ledger once, before it draws, and again when it is
     fitted again; over the budget nothing is released; mistakes cost nothing and show no value; tables of no rows and of
     one are answered; every copy and every fit draws coins of its own, a seed repeats; nothing of the table stays on the
-    fitted estimator; all kinds of frames give the same; and lazy frames are refused.
+    fitted estimator; all kinds of frames give the same, all dtypes that hold the same values, and all row labels; lazy
+    frames are refused; and a fit that fails leaves an earlier one as it was.
 
     Parameters
     ----------
@@ -100,33 +105,6 @@ def check_curator(estimator: Any, X: Any) -> None:
             raise AssertionError(f"{type(estimator).__name__}: {name}: {failed}") from failed.__cause__
         except Exception as error:
             raise AssertionError(f"{type(estimator).__name__}: {name}: {type(error).__name__}: {error}") from error
-
-
-def _fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a release may say that it refused, or drowned
-        return clone(estimator).set_params(**parameters).fit(X)
-
-
-def _released(fitted: Any) -> dict[str, Any]:
-    parameters = fitted.get_params(deep=False)
-    return {name: value for name, value in vars(fitted).items() if name not in parameters}
-
-
-def _text(fitted: Any) -> str:
-    """Write all that was released as text, to compare releases."""
-    released = {name: _plain(value) for name, value in _released(fitted).items() if name[0] != "_"}
-    with np.printoptions(threshold=10**6, floatmode="unique"):
-        return repr({name: value for name, value in released.items() if name != "guarantee_"})
-
-
-def _plain(value: Any) -> Any:
-    """Take objects apart whose text is but an address in memory."""
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if repr(value) == object.__repr__(value):
-        return type(value).__name__, {name: _plain(part) for name, part in vars(value).items()}
-    return value
 
 
 def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:
@@ -338,4 +316,5 @@ CHECKS = [
     _check_transform_draws_nothing,
     _check_frames_of_all_kinds_give_the_same,
     _check_lazy_frames_are_refused_or_counted,
+    *REPRESENTATION_CHECKS,
 ]

@@ -334,14 +334,15 @@ class TestScikitLearn:
         assert capsys.readouterr() == ("", "")
 
 
-def test_a_failed_fit_leaves_nothing_of_an_earlier_one():
+def test_a_failed_fit_leaves_the_earlier_one_as_it_was():
     frame = pd.DataFrame({"a": ["x", "y"] * 50, "b": [0, 1] * 50})
     synthesizer = DPMarginalSynthesizer(10.0, domain={"a": ["x", "y"], "b": [0, 1]}).fit(frame)
-    synthesizer.set_params(handle_unknown="error", domain={"a": ["x"], "b": [0, 1]})
+    guarantee, rows = synthesizer.guarantee_, synthesizer.n_rows_
+    synthesizer.set_params(handle_unknown="error", domain={"a": ["x"], "b": [0, 1]}, epsilon=1.0)
     with pytest.raises(ValueError, match="column 'a'"):
         synthesizer.fit(frame)
-    with pytest.raises(NotFittedError):
-        synthesizer.sample(1)
+    assert (synthesizer.guarantee_, synthesizer.n_rows_) == (guarantee, rows)
+    assert len(synthesizer.sample(1)) == 1
 
 
 def test_what_is_counted_together_has_no_standard_error():

@@ -129,9 +129,41 @@ class RefusedButSet(DPMean):
             raise
 
 
+class FollowingDtypes(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        if isinstance(X, pd.DataFrame) and all(dtype.kind == "i" for dtype in X.dtypes):
+            self.mean_ = np.round(self.mean_)
+        return self
+
+
+class ReadingLabels(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        if isinstance(X, pd.DataFrame) and len(X) and X.index[0] != 0:
+            self.mean_ = self.mean_ + 1
+        return self
+
+
+class HalfRefitted(DPMean):
+    def fit(self, X, y=None):
+        before = vars(self).get("mean_")
+        try:
+            return super().fit(X)
+        except BaseException:
+            if before is not None:
+                self.guarantee_ = PrivacyGuarantee(
+                    self.epsilon, relation="add_remove", trust="central", scope=("a", "b"), mechanism="m"
+                )
+            raise
+
+
 @pytest.mark.parametrize(
     ("mistaken", "check"),
     [
+        (FollowingDtypes, "check_dtypes_do_not_matter"),
+        (ReadingLabels, "check_labels_and_metadata_do_not_matter"),
+        (HalfRefitted, "check_a_failed_refit_changes_nothing"),
         (Silent, "check_guarantee_is_stated"),
         (Overspending, "check_guarantee_is_stated"),
         (Untrusted, "check_guarantee_is_stated"),
