@@ -6,6 +6,7 @@ import json
 import secrets
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -177,11 +178,15 @@ def charge_of(line: bytes) -> Charge:
         raise Damaged("a guarantee in it cannot be read") from None
 
 
+@lru_cache  # most charges of a ledger are for the same guarantees
+def _guarantee(*stated: tuple[str, Any]) -> PrivacyGuarantee:
+    options: dict[str, Any] = {name: float(one) if isinstance(one, Decimal) else one for name, one in stated}
+    return PrivacyGuarantee(**options)
+
+
 def _charge(record: dict[str, Any]) -> Charge:
-    stated: dict[str, Any] = {
-        name: float(one) if isinstance(one, Decimal) else one for name, one in record["guarantee"].items()
-    }
-    guarantee = PrivacyGuarantee(**stated | {"scope": tuple(stated["scope"])})
+    stated = record["guarantee"] | {"scope": tuple(record["guarantee"]["scope"])}
+    guarantee = _guarantee(*stated.items())
     amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
     return Charge(record["what"], *amounts, record["relation"], guarantee, record["time"])
 

@@ -117,7 +117,10 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     central model.
     "fit" is not enough inside a search, a stack, a calibration or whatever else learns from predictions for rows of the
     table itself: those come from true values, which are "released as is". The target is no column; what is spent on it,
-    by a transformer of the target, is in the total. So are weights (``sample_weight``): nothing covers them.
+    by a transformer of the target, is in the total. Weights (``sample_weight``) are no column either;
+    nothing covers them.
+
+    A step of a pipeline that is replaced after `fit` is not noticed: what the one before released is not stated.
 
     The scope of the total has only columns of which nothing is released without protection. A column whose categories
     were read from the data is not among them (which values occur is released as it is), nor is one that leaves as it is

@@ -185,6 +185,7 @@ def _read(kind: Any, file: ZipFile) -> Any:
     if header.get("named"):
         synthesizer.feature_names_in_ = np.array(domain.columns[:n_features], object)
     synthesizer._template, synthesizer._calls = template, CallCounter()
+    synthesizer._redraw_at_fit = synthesizer.redraw
     return synthesizer
 
 

@@ -246,7 +246,9 @@ class DPMarginalSynthesizer(ModelRows):
     @property
     def protects_rows(self) -> Any:  # type: ignore[override] # numpydoc ignore=RT01
         """True, as `transform` returns synthetic rows; with `redraw`, the columns that are protected in its rows."""
-        return True if self.redraw is None else list(self.redraw)
+        # `redraw` may be set after fit: what `fit_transform` gave to later steps was by the one before.
+        redraws = [named for named in (self.redraw, getattr(self, "_redraw_at_fit", self.redraw)) if named is not None]
+        return [name for name in redraws[0] if name in redraws[-1]] if redraws else True
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -343,6 +345,7 @@ class DPMarginalSynthesizer(ModelRows):
         self.n_iter_ = len(fitted.losses)
         self._template = public_template(table, domain)
         self._calls = CallCounter()
+        self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
         measured = (marginal.clique for marginal in self.marginals_)
         warn_not_chosen(plan, self.marginals, domain, measured, left_out)
         warn_undiscovered(domain, self.undiscovered_, self.n_rows_, mixed)

@@ -780,6 +780,16 @@ def test_redrawn_columns_are_protected_and_the_others_are_not():
         assert "as they are. These show who is there" in statement.notes[0]
 
 
+@pytest.mark.parametrize(("before", "after"), [(["age"], None), (["age"], ["age", "sex"]), (None, ["age"])])
+def test_columns_that_are_redrawn_later_were_not_at_fit(before, after):
+    learnt = make_pipeline(synthesizer(redraw=before), encoded_model()).fit(TABLE, SICK)
+    learnt[0].set_params(redraw=after)
+    statement = privacy_statement(learnt)
+    assert said(statement)["age"] == [ROWS]
+    assert said(statement)["sex"] == said(statement)["job"] == [AS_IS]
+    assert statement.total.scope == ("age",)
+
+
 def test_a_redrawn_column_may_show_those_that_it_was_drawn_from():
     """The model knows how columns hang together: without the other column, the redrawn one tells of it."""
     alone = ColumnTransformer([("age", "passthrough", ["age"])])
