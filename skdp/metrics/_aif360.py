@@ -147,7 +147,7 @@ def to_aif360(
     return dataset
 
 
-def read_column(values: Any, name: str) -> pd.Series:
+def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
     """Read one column of any library.
 
     Parameters
@@ -156,18 +156,20 @@ def read_column(values: Any, name: str) -> pd.Series:
         The column.
     name : str
         What to call it in an error.
+    missing : bool, default=False
+        Whether values may be missing.
 
     Returns
     -------
     pandas.Series
-        Its values by position, none of them missing.
+        Its values by position, none of them missing unless they may be.
 
     Raises
     ------
     TypeError
         If it is None.
     ValueError
-        If it is not one column, or has missing values.
+        If it is not one column, or has missing values that it may not have.
     """
     if values is None:
         raise TypeError(f"{name} must be a column of values, got None")
@@ -189,7 +191,7 @@ def read_column(values: Any, name: str) -> pd.Series:
         if array.ndim != 1:
             raise ValueError(f"{name} must be one column, got {array.ndim} dimensions")
         column = pd.Series(array)
-    if column.isna().any():
+    if not missing and column.isna().any():
         raise ValueError(f"{name} has missing values")
     return column.infer_objects()
 
