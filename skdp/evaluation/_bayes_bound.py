@@ -68,7 +68,7 @@ def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
     return min(1.0, float(np.max(sums / (1 + np.arange(shares.size) * np.exp(-float(epsilon))))))
 
 
-def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
+def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike, *, groups: ArrayLike | None = None) -> float | None:
     """Return the exact probability that the best guess from a report of an oracle is right.
 
     Parameters
@@ -77,17 +77,21 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
         The protocol.
     prior : array-like of shape (k,)
         The probability of each value; at least 0, with a sum of 1.
+    groups : array-like of shape (k,), optional
+        What is guessed, if it is not the value: values with the same entry count as one, such as all ages of a sex if
+        age and sex are reported together.
 
     Returns
     -------
     float or None
         ``sum_r max_v P(v) P(r | v)`` over all reports of the channel, in closed form where there is one; None for
-        protocols that hash, and Hadamard response of many values.
+        protocols that hash, and Hadamard response of many values; with `groups`, for all channels of many reports but
+        that of randomised response.
 
     Raises
     ------
     ValueError
-        If the prior is no distribution of k values.
+        If the prior is no distribution of k values, or there is not a group for each.
 
     Examples
     --------
@@ -97,6 +101,8 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
     shares = np.sort(_check_prior(prior))[::-1]
     if shares.size != oracle.k:
         raise ValueError(f"prior must have {oracle.k} entries, got {shares.size}")
+    if groups is not None:
+        return _of_groups(oracle, _check_prior(prior), groups)
     match oracle:
         case RandomizedResponse():
             return _of_responses(shares, float(oracle.p), float(oracle.q))
@@ -109,6 +115,32 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
             channel = np.array([[float(share) for share in row] for row in oracle.channel()])
             return float((channel * _check_prior(prior)[:, np.newaxis]).max(axis=0).sum())
     return None
+
+
+def _of_groups(oracle: FrequencyOracle, prior: NDArray[np.float64], groups: Any) -> float | None:
+    """Guess the group whose values and the report are the likeliest together."""
+    names, codes = np.unique(np.asarray(groups), return_inverse=True)
+    if codes.shape != prior.shape:
+        raise ValueError(f"groups must have {prior.size} entries, got {codes.size}")
+    totals = np.bincount(codes, prior)
+    if isinstance(oracle, RandomizedResponse):
+        p, q = float(oracle.p), float(oracle.q)
+        # A reported value speaks for its own group, and for any other as little as for all.
+        first, second = np.sort(totals)[::-1][:2] if names.size > 1 else (totals[0], 0.0)
+        other = np.where(codes == totals.argmax(), second, first)
+        return float(np.maximum(q * totals[codes] + (p - q) * prior, q * other).sum())
+    if isinstance(oracle, SubsetSelection):
+        reports = comb(oracle.k, oracle.subset_size)
+    elif isinstance(oracle, HadamardResponse):
+        reports = oracle.n_indices
+    else:
+        return None
+    if oracle.k * reports > _MOST_CELLS:
+        return None
+    channel = np.array([[float(share) for share in row] for row in oracle.channel()]) * prior[:, np.newaxis]
+    together = np.zeros((names.size, channel.shape[1]))
+    np.add.at(together, codes, channel)
+    return float(together.max(axis=0).sum())
 
 
 def _of_responses(shares: NDArray[np.float64], p: float, q: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.evaluation._drawing import COLOURS, INK, import_pyplot, tidy_axes
+from skdp.evaluation._drawing import COLOURS, INK, check_table, import_pyplot, tidy_axes
 
 _PANELS_A_ROW = 3
 _ORDER = {"estimate": 0, "true count": 2}  # of the legend
@@ -66,8 +66,8 @@ class CountEstimateDisplay:
     def __init__(
         self, estimates: pd.DataFrame, *, true_counts: pd.Series | None = None, confidence_level: float | None = None
     ) -> None:
-        if not isinstance(estimates, pd.DataFrame) or not {"count", "lower", "upper"} <= set(estimates.columns):
-            raise TypeError("estimates must be a DataFrame with the columns count, lower and upper")
+        columns = ("count", "lower", "upper")
+        check_table(estimates, "estimates", columns, numbers=columns)
         if estimates.empty:
             raise ValueError("estimates must have at least one row")
         self.estimates = estimates.copy()
@@ -237,6 +237,8 @@ class CountEstimateDisplay:
 def _match(true_counts: Any, index: pd.Index) -> pd.Series:
     if not isinstance(true_counts, pd.Series):
         raise TypeError(f"true_counts must be a Series, got {type(true_counts).__name__}")
+    if not pd.api.types.is_numeric_dtype(true_counts.dtype):
+        raise TypeError("true_counts must hold numbers")
     if true_counts.index.nlevels != index.nlevels:
         raise ValueError(f"true_counts must have labels of {index.nlevels} levels, got {true_counts.index.nlevels}")
     by_label = dict(zip(_plain(true_counts.index), true_counts.to_numpy(dtype=float), strict=True))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdp.evaluation._curve_scoring import ALL
 from skdp.frames import is_frame, read_table
@@ -45,7 +46,7 @@ def read_groups(features: Any, X: Any, rows: int) -> Any:
     else:
         # A list of objects stays one: NumPy would turn [1, "a"] into two strings.
         features = {None: np.array(features, dtype=object) if isinstance(features, list | tuple) else features}
-    columns = {name: np.asarray(column) for name, column in features.items()}
+    columns = {name: _name_missing(np.asarray(column)) for name, column in features.items()}
     for values in columns.values():
         if values.ndim != 1 or len(values) != rows:
             raise ValueError(f"sensitive_features must name columns of X, or have {rows} rows, got {values.shape}")
@@ -71,3 +72,14 @@ def _columns_of(X: Any, names: Sequence[Any]) -> dict[Any, Any]:
         if name not in table.names:
             raise ValueError(f"sensitive_features {name!r} is no column of X")
     return {name: table.columns[table.names.index(name)] for name in names}
+
+
+def _name_missing(values: NDArray[Any]) -> NDArray[Any]:
+    """Make a group of missing values, which fairlearn would leave out: "missing", or "(missing)" if a value is so."""
+    gone = pd.isna(values)
+    if values.ndim != 1 or not gone.any():
+        return values
+    name, known = "missing", set(values[~gone].tolist())
+    while name in known:
+        name = f"({name})"
+    return np.where(gone, name, values.astype(object))

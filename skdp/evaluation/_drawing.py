@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pandas as pd
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008): told apart by colour-blind readers too. Text and markers must not rely on them alone."""
 
@@ -31,6 +33,37 @@ def import_pyplot() -> Any:
     except ImportError as error:
         raise ImportError("this needs matplotlib: pip install skdp[plot]") from error
     return pyplot
+
+
+def check_table(table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()) -> None:
+    """Check that something is a table that can be drawn.
+
+    Parameters
+    ----------
+    table : object
+        What should be a DataFrame.
+    name : str
+        What to call it in an error.
+    columns : iterable of str
+        The columns that it must have.
+    numbers : iterable of str, default=()
+        Those that must hold numbers.
+
+    Raises
+    ------
+    TypeError
+        If it is no DataFrame, or one without these columns, or a column holds something else than numbers.
+    """
+    wanted = list(columns)
+    named = " and ".join([", ".join(wanted[:-1]), wanted[-1]]) if len(wanted) > 1 else "".join(wanted)
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(f"{name} must be a DataFrame with the columns {named}, got {type(table).__name__}")
+    absent = [column for column in wanted if column not in table.columns]
+    if absent:
+        raise TypeError(f"{name} must be a DataFrame with the columns {named}; it lacks {absent}")
+    texts = [column for column in numbers if not pd.api.types.is_numeric_dtype(table[column].dtype)]
+    if texts:
+        raise TypeError(f"{name} must hold numbers in the columns {', '.join(texts)}")
 
 
 def label_epsilons(axes: Any, epsilons: Iterable[float]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.evaluation._drawing import COLOURS, INK, MARKERS, tidy_axes
+from skdp.evaluation._drawing import COLOURS, INK, MARKERS, check_table, tidy_axes
 
 PANELS = {
     "rate": ("Rates of groups", r"\brate\b"),
@@ -41,8 +41,8 @@ def tidy_report(name: str, report: Any) -> pd.DataFrame:
     TypeError
         If it is no DataFrame with the columns metric and value.
     """
-    if not isinstance(report, pd.DataFrame) or not {"metric", "value"} <= set(report.columns):
-        raise TypeError(f"report {name!r} must be a DataFrame with the columns metric and value")
+    check_table(report, f"report {name!r}", ("metric", "value"))
+    check_table(report, f"report {name!r}", (), numbers=[one for one in ("value", "lower", "upper") if one in report])
     columns: dict[str, Any] = {"report": [str(name)] * len(report), "metric": report["metric"].astype(str).to_list()}
     for column, otherwise in (("definition", ""), ("group", None)):
         values = list(report[column]) if column in report else [otherwise] * len(report)

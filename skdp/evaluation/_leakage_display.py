@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from skdp.base import check_confidence_level
 from skdp.evaluation._attack_result import AttackResult
 from skdp.evaluation._attribute_inference import attribute_inference
-from skdp.evaluation._drawing import COLOURS, INK, MARKERS, import_pyplot, label_epsilons, tidy_axes
+from skdp.evaluation._drawing import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
 
 _PRIOR, _BOUND = "prior: most frequent value", "bound for the report alone"
 _ATTACKS = ("with the report", "without the report")
+_COLUMNS = ["release", "attack", "accuracy", "lower", "upper", "baseline", "bayes_bound"]
 _DODGE = 0.12
 """How far a point is moved aside, in places of text."""
 
@@ -39,6 +40,11 @@ class LeakageDisplay:
         The figure that was drawn last.
     ax_ : matplotlib Axes
         Its panel.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the data are no DataFrame with these columns, numbers where numbers belong, and at least one row.
 
     See Also
     --------
@@ -73,6 +79,12 @@ class LeakageDisplay:
     """
 
     def __init__(self, data: pd.DataFrame) -> None:
+        check_table(data, "data", _COLUMNS, numbers=_COLUMNS[2:])
+        if data.empty:
+            raise ValueError("data must have at least one row")
+        unknown = set(data["attack"]) - set(_ATTACKS)
+        if unknown:
+            raise ValueError(f"the column attack of data must hold {' or '.join(map(repr, _ATTACKS))}")
         self.data = data
 
     @classmethod
@@ -109,8 +121,7 @@ class LeakageDisplay:
                 if accuracy is not None:
                     low, high = result.interval(level, without_report=attack == _ATTACKS[1])
                     rows.append((release, attack, accuracy, low, high, result.baseline, result.bayes_bound))
-        columns = ["release", "attack", "accuracy", "lower", "upper", "baseline", "bayes_bound"]
-        return cls(pd.DataFrame(rows, columns=columns)).plot(ax=ax)
+        return cls(pd.DataFrame(rows, columns=_COLUMNS)).plot(ax=ax)
 
     @classmethod
     def from_release(

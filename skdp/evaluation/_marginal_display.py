@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
-from skdp.evaluation._drawing import import_pyplot
+from skdp.evaluation._drawing import check_table, import_pyplot
 from skdp.evaluation._marginal_panels import Scale, draw_one, draw_pair
 from skdp.metrics import marginal_errors, marginal_table, total_variation
 
@@ -44,6 +44,11 @@ class MarginalDisplay:
     axes_ : ndarray of matplotlib Axes
         Its panels, two for a marginal of two columns.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the marginals are no such mapping, or empty.
+
     See Also
     --------
     skdp.metrics.marginal_table : The numbers behind a panel.
@@ -71,6 +76,21 @@ class MarginalDisplay:
         *,
         edges: Mapping[Any, tuple[float, ...]] | None = None,
     ) -> None:
+        if not isinstance(marginals, Mapping):
+            raise TypeError(
+                f"marginals must be a mapping of tuples of column names to tables, got {type(marginals).__name__}; see "
+                "MarginalDisplay.from_tables"
+            )
+        if not marginals:
+            raise ValueError("marginals must hold at least one table")
+        for names, table in marginals.items():
+            if not isinstance(names, tuple) or len(names) not in (1, 2):
+                raise TypeError("marginals must be named by tuples of one or two column names")
+            check_table(table, f"the marginal of {names}", ("real", "synthetic"), numbers=("real", "synthetic"))
+            if table.index.nlevels != len(names):
+                raise ValueError(f"the marginal of {names} must be indexed by {len(names)} columns")
+        if edges is not None and not isinstance(edges, Mapping):
+            raise TypeError(f"edges must be a mapping of column names to edges, got {type(edges).__name__}")
         self.marginals = marginals
         self.edges = edges
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from skdp.evaluation._curve_scoring import ALL
 from skdp.evaluation._curve_summary import groups_of, summarise_curve
-from skdp.evaluation._drawing import COLOURS, INK, MARKERS, import_pyplot, label_epsilons, tidy_axes
+from skdp.evaluation._drawing import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
 from skdp.evaluation._privacy_curve import COLUMNS, privacy_curve
 
 _PANELS_A_ROW = 3
@@ -65,6 +65,7 @@ class PrivacyCurveDisplay:
     """
 
     def __init__(self, curve: pd.DataFrame) -> None:
+        _check_curve(curve)
         self.curve = curve
 
     @classmethod
@@ -272,6 +273,7 @@ def _check_curve(curve: Any) -> None:
     missing: Iterable[str] = [name for name in COLUMNS if name not in curve.columns]
     if missing:
         raise ValueError(f"curve lacks the columns {missing}")
+    check_table(curve, "curve", COLUMNS, numbers=("epsilon", "value"))
     if not np.isfinite(curve["epsilon"]).any():
         raise ValueError("curve must have rows of a finite epsilon")
 

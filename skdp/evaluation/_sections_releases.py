@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.evaluation import _page as html
+from skdp.evaluation._attack_bound import EXACT
 from skdp.evaluation._attack_result import AttackResult
 from skdp.evaluation._figures import carriers_figure, curve_figure, leakage_figure, marginal_figure
 from skdp.evaluation._sections import decimals, short
@@ -47,14 +48,16 @@ def leakage_section(study: Study, results: Mapping[float, AttackResult], column:
             f"An attacker who knows the true {column} of some people learns from all that is released of them (the "
             f"reports, and every other column as it is), and guesses {column} of others. Gradient boosting on "
             f"{example.n_rows:,} rows, three folds. No guess from the report alone is right more often than "
-            "the bound; what is guessed beyond it, other columns give away, and no epsilon of the report can hide."
+            f"the bound ({example.bound}); what is guessed beyond it, other columns give away, and no epsilon of the "
+            "report can hide."
         ),
         html.figures(
             {
                 f"Guesses of {column} by epsilon. Blue: from all that is released; orange: without the reports; with "
-                "95 % intervals over rows. Dotted: the most frequent value, which needs no data. Dashed: what the "
-                "best guess from the report alone gets right. Points above the dashed line are due to other "
-                "columns.": leakage_figure(results, column),
+                "95 % intervals over rows. Dotted: the most frequent value, which needs no data. Dashed: "
+                f"{_meaning(example)}. Points above the dashed line are due to other columns.": leakage_figure(
+                    results, column
+                ),
                 f"What each column tells of {column}, at epsilon {short(study.example)}. The further a bar reaches "
                 "beyond the dotted line (the most frequent value), the more this column gives away by "
                 "itself.": carriers_figure(carriers, example.baseline, column),
@@ -73,6 +76,13 @@ def leakage_section(study: Study, results: Mapping[float, AttackResult], column:
             text=["column", ""],
         ),
     ]
+
+
+def _meaning(result: AttackResult) -> str:
+    """Tell what the bound is."""
+    if result.bound == EXACT:
+        return "what the best guess from the report alone gets right"
+    return "what no guess from the report alone can exceed, whatever the protocol of this epsilon"
 
 
 _ATTACKS = ("with the report", "without the report", "prior", "bound for the report alone")

@@ -107,7 +107,7 @@ class Study:  # numpydoc ignore=PR02
         if target is not None:
             frame = frame.assign(**{target: _positive(frame[target], positive_label)})
             domain = Domain({name: domain[name] for name in domain.columns} | {target: [False, True]})
-        groups = [] if sensitive is None else _privileged(domain, sensitive, privileged)
+        groups = [] if sensitive is None else _privileged(domain, frame[sensitive], privileged)
         return cls(frame, domain, columns, target, sensitive, groups, list(epsilons), random_state, n_jobs)
 
     @property
@@ -251,11 +251,16 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
     return positive
 
 
-def _privileged(domain: Domain, sensitive: Any, privileged: Any) -> list[Any]:
+def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
     values = list(privileged) if isinstance(privileged, list | tuple | set) else [privileged]
-    labels = list(domain[sensitive].labels)
+    labels = list(domain[column.name].labels)
     if any(is_missing(value) or value not in labels for value in values) or len(set(values)) >= len(labels):
         raise ValueError(
-            f"privileged must be some of the declared values of {sensitive!r}, and not all of them; these are {labels}"
+            f"privileged must be some of the declared values of {column.name!r}, and not all of them; these are "
+            f"{labels}"
         )
+    chosen = column.isin(values)
+    if chosen.all() or not chosen.any():
+        which = "none but" if chosen.all() else "no"
+        raise ValueError(f"column {column.name!r} has {which} privileged rows: there are no two groups to compare")
     return values

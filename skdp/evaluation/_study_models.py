@@ -24,6 +24,13 @@ NOT_PRIVATE, LEFT_OUT = "not private", "left out"
 TRUE_GROUPS, NAIVE, DEBIASED = "true groups", "reports taken for groups", "debiased reports"
 QUALITY = ("accuracy", "AUC")
 _RATES = ("selection rate", "true positive rate", "false positive rate")
+_FAIRNESS = (
+    "statistical parity difference",
+    "disparate impact",
+    "equal opportunity difference",
+    "average odds difference",
+    "Theil index",
+)
 _COLUMNS = ["classifier", "setting", "metric", "repeat", "value"]
 _FEW_ROWS = 10_000
 _COINS = 1  # of this part of the study
@@ -48,13 +55,15 @@ def score(model: Any, X: pd.DataFrame, y: Any, *, sensitive: Any = None, privile
     Returns
     -------
     dict of str to float
-        Accuracy and AUC, and the metrics of `fairness_report` if there are groups.
+        Accuracy and AUC, and the metrics of `fairness_report` if there are groups; nan if X has one of them only.
     """
     predicted, shares = model.predict(X), model.predict_proba(X)
     positive = shares[:, list(model.classes_).index(True)]
     scores = {"accuracy": float(accuracy_score(y, predicted)), "AUC": float(roc_auc_score(y, positive))}
     if sensitive is None:
         return scores
+    if X[sensitive].isin(privileged).nunique() < 2:
+        return scores | dict.fromkeys(_FAIRNESS, np.nan)
     report = _quietly(fairness_report, y, predicted, X[sensitive], privileged=privileged, positive_label=True)
     return scores | dict(zip(report["metric"], report["value"], strict=True))
 

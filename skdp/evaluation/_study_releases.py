@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.model_selection import train_test_split
 
+from skdp.evaluation._attack_bound import EXACT
 from skdp.evaluation._attack_result import AttackResult
 from skdp.evaluation._attribute_inference import attribute_inference
+from skdp.evaluation._bayes_bound import bayes_accuracy
 from skdp.evaluation._study import Study
 from skdp.evaluation._study_models import score
+from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import marginal_error, train_on_synthetic
 from skdp.synthesis import DPMarginalSynthesizer
 
@@ -66,7 +70,9 @@ def attack_releases(study: Study, advance: Callable[[], Any]) -> dict[float, Att
         reports = encoder.transform(rows[study.columns])
         released = rows[study.features.columns].assign(**{name: reports[name] for name in study.columns})
         seed = study.seed(_ATTACK_COINS, 100)
-        return attribute_inference(released, y, rows[[attacked]], encoder=encoder, cv=3, random_state=seed)
+        result = attribute_inference(released, y, rows[[attacked]], encoder=encoder, cv=3, random_state=seed)
+        exact = _best_guess(encoder, rows[study.columns], attacked)
+        return result if exact is None else replace(result, bayes_bound=exact, bound=EXACT)
 
     results = {}
     attacks = Parallel(n_jobs=study.n_jobs, return_as="generator")(delayed(attack)(one) for one in study.epsilons)
@@ -74,6 +80,15 @@ def attack_releases(study: Study, advance: Callable[[], Any]) -> dict[float, Att
         results[epsilon] = result
         advance()
     return results
+
+
+def _best_guess(encoder: RandomizedResponseEncoder, rows: pd.DataFrame, attacked: Any) -> float | None:
+    """Return what the best guess of a column gets right from the joint report of all protected ones."""
+    domain = encoder.domain_
+    cells = domain.join(domain.encode([rows[name] for name in domain.columns]))
+    prior = np.bincount(cells.astype(np.intp), minlength=domain.size) / len(rows)
+    groups = np.unravel_index(np.arange(domain.size), domain.sizes)[list(domain.columns).index(attacked)]
+    return bayes_accuracy(encoder.oracles_[0], prior, groups=groups)
 
 
 @dataclass(frozen=True)

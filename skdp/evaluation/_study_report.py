@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ from sklearn.linear_model import LogisticRegression
 from skdp.domain import Domain
 from skdp.evaluation import _page as html
 from skdp.evaluation._count_study import count_study
+from skdp.evaluation._drawing import import_pyplot
 from skdp.evaluation._sections import counts_section, scope_section
 from skdp.evaluation._sections_models import accuracy_section, audit_table, fairness_section
 from skdp.evaluation._sections_releases import leakage_section, leakage_table, synthesis_section
 from skdp.evaluation._study import Study
 from skdp.evaluation._study_models import fairness_audits, model_scores
 from skdp.evaluation._study_releases import attack_releases, attacked_column, synthesize
+from skdp.oracles import check_size
+from skdp.privacy import check_delta, check_epsilon
 
 _CLASSIFIERS = {
     "logistic regression": LogisticRegression(max_iter=1000),
@@ -30,6 +34,7 @@ _COMPARES_WITH_TRUTH = (
     "This page compares estimates with true values in order to show the cost of privacy. The page and its tables are "
     "therefore not private: do not publish them for data that nobody but you may see."
 )
+_FILES = ("index.html", *(f"{name}.csv" for name in ("release_counts", "count_errors", "leakage", "synthesis")))
 Tables = dict[str, pd.DataFrame]
 
 
@@ -108,7 +113,8 @@ def study_report(
     ImportError
         If matplotlib is missing, or aif360 for fairness.
     ValueError
-        If a column is missing, a value is not declared, or options do not fit together. Nothing is written then.
+        If a column is missing, a value is not declared, the folder cannot be written to, or options do not fit
+        together. Nothing is computed or written then.
 
     Notes
     -----
@@ -139,6 +145,7 @@ def study_report(
         random_state=random_state,
         n_jobs=n_jobs,
     )
+    _check_before(study, out, repeats, model_repeats, delta)
     models = _CLASSIFIERS if classifiers is None else classifiers
     advance = progress(_steps(study, models)) if progress else lambda: None
     counts = count_study(
@@ -169,6 +176,24 @@ def study_report(
     ]
     lead = f"Differential privacy on {source}, by epsilon: counts, accuracy, fairness, leakage, synthetic rows."
     return _write(out, f"What privacy costs: {study.names}", lead, parts, tables, random_state)
+
+
+def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, delta: Any) -> None:
+    """Check all that would fail only after minutes of work."""
+    import_pyplot()
+    for name, number in (("repeats", repeats), ("model_repeats", model_repeats)):
+        check_size(number, least=1, name=name)
+    for epsilon in study.epsilons:
+        check_epsilon(epsilon, name="each of epsilons")
+    check_delta(delta)
+    folder = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not folder.is_dir():
+        raise ValueError(f"out must be a folder, but {folder.name!r} is a file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"out must be a folder that can be written to; {folder.name!r} cannot")
+    taken = [name for name in _FILES if (out / name).is_dir()]
+    if taken:
+        raise ValueError(f"out has folders with names of files to write: {taken}")
 
 
 def _model_parts(

@@ -148,7 +148,7 @@ def to_aif360(
     return dataset
 
 
-def read_column(values: Any, name: str) -> pd.Series:
+def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
     """Read one column of any library.
 
     Parameters
@@ -157,18 +157,20 @@ def read_column(values: Any, name: str) -> pd.Series:
         The column.
     name : str
         What to call it in an error.
+    missing : bool, default=False
+        Whether values may be missing.
 
     Returns
     -------
     pandas.Series
-        Its values by position, none of them missing.
+        Its values by position, none of them missing unless they may be.
 
     Raises
     ------
     TypeError
         If it is None.
     ValueError
-        If it is not one column, or has missing values.
+        If it is not one column, or has missing values that it may not have.
     """
     if values is None:
         raise TypeError(f"{name} must be a column of values, got None")
@@ -178,12 +180,12 @@ def read_column(values: Any, name: str) -> pd.Series:
             raise ValueError(f"{name} must be one column, got {len(columns)}")
         values = columns[0]
     try:
-        return shielded(_as_series, values)
+        return shielded(_as_series, values, missing)
     except ColumnError as error:
         raise ValueError(f"{name} {error}") from None
 
 
-def _as_series(values: Any) -> pd.Series:
+def _as_series(values: Any, missing: bool) -> pd.Series:
     series = nw.from_native(values, pass_through=True, allow_series=True)
     if isinstance(values, pd.Series):
         column = values.reset_index(drop=True)
@@ -197,7 +199,7 @@ def _as_series(values: Any) -> pd.Series:
         if array.ndim != 1:
             raise ColumnError(f"must be one column, got {array.ndim} dimensions")
         column = pd.Series(array)
-    if column.isna().any():
+    if not missing and column.isna().any():
         raise ColumnError("has missing values")
     column = column.infer_objects()
     if column.dtype == object:

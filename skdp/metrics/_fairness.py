@@ -47,10 +47,11 @@ def fairness_report(
     y_pred : array-like or series of shape (n_samples,), or dataframe of one column
         Predicted labels.
     sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
-        The value of each row that decides its group; of several columns, the combination of values. The three are
-        matched by position.
+        The value of each row that decides its group; of several columns, the combination of values. Missing values are
+        a group of their own, "missing" (or "(missing)", if a value has this name). The three are matched by position.
     privileged : value, list of values or mapping of column name to such, optional
-        The values that make a row privileged; any other value makes it unprivileged. Of several columns, a tuple of
+        The values that make a row privileged; any other value makes it unprivileged, and so does a missing one, unless
+        None or nan is in the list. Of several columns, a tuple of
         values or a list of them, or a mapping: a row is privileged if it fits in all columns. By default no group is:
         groups are compared with one another only.
     positive_label : label
@@ -87,7 +88,7 @@ def fairness_report(
     Raises
     ------
     ValueError
-        If lengths differ, a value is missing, no label is positive, `y_true` and `y_pred` have no label in common
+        If lengths differ, a label is missing, no label is positive, `y_true` and `y_pred` have no label in common
         although there are more than two, the privileged or the unprivileged group is empty, or a parameter is out of
         range.
 

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_array
+from skdp.coding import is_missing
 from skdp.frames import is_frame, read_table
 from skdp.metrics._aif360 import is_collection, read_column
 
@@ -22,7 +23,8 @@ class GroupCounts:  # numpydoc ignore=PR02
     Parameters
     ----------
     groups : tuple
-        The groups that occur: values, or tuples of them if several columns make a group.
+        The groups that occur: values, or tuples of them if several columns make a group. Missing values are a group of
+        their own, by the name "missing" (in parentheses, if a value has this name).
     table : ndarray of int of shape (n_groups, 2, 2)
         Counts by group, true label and predicted label; index 1 is the positive label.
     privileged : ndarray of bool of shape (n_groups,), optional
@@ -60,7 +62,7 @@ def count_groups(
     Raises
     ------
     ValueError
-        If lengths differ, a value is missing, no label is positive, `y_true` and `y_pred` share no label although there
+        If lengths differ, a label is missing, no label is positive, `y_true` and `y_pred` share no label although there
         are more than two, or the privileged or the other groups are empty.
     """
     true, predicted = read_column(y_true, "y_true"), read_column(y_pred, "y_pred")
@@ -76,20 +78,20 @@ def count_groups(
     positive = [labels.isin([positive_label]).to_numpy(dtype=bool) for labels in (true, predicted)]
     places = (codes * 2 + positive[0]) * 2 + positive[1]
     table = np.bincount(places, minlength=4 * len(groups)).reshape(-1, 2, 2)
-    return GroupCounts(groups, table, _find_privileged(groups, privileged, list(columns)))
+    return GroupCounts(_name_missing(groups), table, _find_privileged(groups, privileged, list(columns)))
 
 
 def _read_columns(features: Any) -> dict[Any, pd.Series]:
     """Read the sensitive features: a name for each column of a table, None for a column without a name."""
     if not is_frame(features) and read_array(features, "sensitive_features").ndim != 2:
-        return {None: read_column(features, "sensitive_features")}
+        return {None: read_column(features, "sensitive_features", missing=True)}
     table = read_table(features if is_frame(features) else np.array(features, dtype=object))
     if not table.names:
         raise ValueError("sensitive_features must have at least one column")
     named = zip(table.names, table.columns, strict=True)
     if len(table.names) == 1:
-        return {name: read_column(column, "sensitive_features") for name, column in named}
-    return {name: read_column(column, f"sensitive_features column {name!r}") for name, column in named}
+        return {name: read_column(column, "sensitive_features", missing=True) for name, column in named}
+    return {name: read_column(column, f"sensitive_features column {name!r}", missing=True) for name, column in named}
 
 
 def check_labels(true: Any, predicted: Any, positive_label: Any) -> None:
@@ -116,17 +118,25 @@ def check_labels(true: Any, predicted: Any, positive_label: Any) -> None:
 
 
 def _cells(columns: list[pd.Series]) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
-    """Return the combinations of values that occur, and which of them each row has."""
+    """Return the combinations of values that occur, None for a missing one, and which of them each row has."""
     coded = [pd.Categorical(column) for column in columns]
-    shape = [max(len(column.categories), 1) for column in coded]
-    flat = np.ravel_multi_index([column.codes.astype(np.intp) for column in coded], shape)
-    occurring, codes = np.unique(flat, return_inverse=True)
-    if len(coded) == 1:
-        values = coded[0].categories.to_list()
-        return tuple(values[place] for place in occurring), codes
-    values = [column.categories.to_list() for column in coded]
-    places = zip(*np.unravel_index(occurring, shape), strict=True)
-    return tuple(tuple(v[p] for v, p in zip(values, cell, strict=True)) for cell in places), codes
+    values = [[*column.categories.to_list(), None] for column in coded]
+    places = [np.where(column.codes < 0, len(column.categories), column.codes.astype(np.intp)) for column in coded]
+    shape = [len(known) for known in values]
+    occurring, codes = np.unique(np.ravel_multi_index(places, shape), return_inverse=True)
+    cells = zip(*np.unravel_index(occurring, shape), strict=True)
+    groups = [tuple(v[p] for v, p in zip(values, cell, strict=True)) for cell in cells]
+    return tuple(group[0] for group in groups) if len(columns) == 1 else tuple(groups), codes
+
+
+def _name_missing(groups: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Call missing values "missing", or, if there is such a value, "(missing)", and so on."""
+    parts = [group if isinstance(group, tuple) else (group,) for group in groups]
+    name = "missing"
+    while any(name in part for part in parts):
+        name = f"({name})"
+    named = [tuple(name if value is None else value for value in part) for part in parts]
+    return tuple(part if isinstance(group, tuple) else part[0] for part, group in zip(named, groups, strict=True))
 
 
 def _find_privileged(groups: tuple[Any, ...], privileged: Any, names: list[Any]) -> NDArray[np.bool_] | None:
@@ -147,7 +157,7 @@ def _find_privileged(groups: tuple[Any, ...], privileged: Any, names: list[Any])
                 f"privileged must be a mapping with the keys {names}, or a tuple of {len(names)} values, or a list of "
                 f"such tuples, because sensitive_features has {len(names)} columns"
             )
-        chosen = [group in cells for group in groups]
+        chosen = [group in [tuple(_listed(cell)) for cell in cells] for group in groups]
     mask = np.array(chosen, dtype=bool)
     if not mask.any():
         raise ValueError("sensitive_features has no row with a privileged value")
@@ -157,4 +167,5 @@ def _find_privileged(groups: tuple[Any, ...], privileged: Any, names: list[Any])
 
 
 def _listed(values: Any) -> list[Any]:
-    return list(values) if is_collection(values) else [values]
+    listed = list(values) if is_collection(values) else [values]
+    return [None if is_missing(value) else value for value in listed]

@@ -115,11 +115,9 @@ def private_reweighing(
         The favourable label.
     columns : column name or list of column names, optional
         The columns that make up the group; by default all of the encoder.
-    method : {"unbiased", "posterior"}, default="unbiased"
-        How the weights of the groups become the weight of a row. ``"unbiased"``: by the unbiased indicators of its
-        group, so that the mean of a row's weight over the coins is that of its true group; at small epsilon some are
-        negative. ``"posterior"``: by the probabilities of its group given report and label, so never negative, but at
-        small epsilon nearly the same for all rows of a label: much of the difference between the groups then stays.
+    method : {"unbiased"}, default="unbiased"
+        How the weights of the groups become the weight of a row: by the unbiased indicators of its group, so that the
+        mean of a row's weight over the coins is that of its true group; at small epsilon some are negative.
 
     Returns
     -------
@@ -146,6 +144,10 @@ def private_reweighing(
     aif360's class is fitted on four rows, one for each label and group, whose instance weights are the inverted counts;
     it divides what label and group would have if they were independent by what they have.
 
+    There is no method by the probability of the group given report r and label y. Its weights would be
+    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)``: those of reports that are taken for the truth,
+    whatever the protocol, and so most of the difference between the true groups would stay.
+
     References
     ----------
     .. [1] F. Kamiran, T. Calders (2012). Data preprocessing techniques for classification without discrimination.
@@ -164,7 +166,12 @@ def private_reweighing(
     >>> (rows["hired"] / rows["all"]).round(2).to_dict()
     {'Female': 0.39, 'Male': 0.41}
     """
-    check_choice("method", method, ("unbiased", "posterior"))
+    if method == "posterior":
+        raise ValueError(
+            "method='posterior' was taken away, as its weights are those of reports taken for the true groups; use "
+            "method='unbiased'"
+        )
+    check_choice("method", method, ("unbiased",))
     groups = read_groups(reports, encoder, columns)
     cells = find_privileged(privileged, groups.domain)
     (labels,) = read_labels(groups, y_true=y_true)
@@ -177,10 +184,7 @@ def private_reweighing(
     if not (table > 0).all():
         raise ValueError("no row of a group is estimated to have one of the labels: too few rows for this much noise")
     factors = _reweigh(table)
-    if method == "unbiased":
-        own = indicate_privileged_rows(groups, cells)
-    else:
-        own = _posterior(groups, codes, 2)[:, cells].sum(axis=1)
+    own = indicate_privileged_rows(groups, cells)
     return factors[codes, 0] * (1 - own) + factors[codes, 1] * own
 
 

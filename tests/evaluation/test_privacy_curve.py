@@ -286,6 +286,14 @@ def test_groups_that_the_splits_would_ignore_are_refused(cv, named):
     assert ledger.spent.epsilon == 0
 
 
+def test_missing_values_are_a_group_that_fairlearn_does_not_leave_out():
+    X, _ = table()
+    people = np.where(np.arange(240) % 5 == 0, None, X["group"])
+    rate = {"rate": partial(MetricFrame, metrics=accuracy_score)}
+    found = curve(sensitive_features=people, scoring=rate, epsilons=[1.0])
+    assert set(found["group"]) == {"all", "a", "b", "missing"}
+
+
 @pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
 def test_a_frame_of_any_kind(kind):
     X, y = table()

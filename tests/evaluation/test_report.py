@@ -256,6 +256,52 @@ class TestStudyReport:
             self.run(people, domain, tmp_path / "out", **options)
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("below", ["page", "page/folder"])
+    def test_a_file_in_the_place_of_the_folder_is_found_at_once(self, people, domain, tmp_path, below):
+        (tmp_path / "page").write_text("")
+        started = []
+        with pytest.raises(ValueError, match="out must be a folder, but 'page' is a file"):
+            self.run(people, domain, tmp_path / below, progress=started.append)
+        assert not started
+
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"epsilons": [1.0, -1.0]}, ValueError),
+            ({"repeats": 0}, ValueError),
+            ({"model_repeats": 0}, ValueError),
+            ({"delta": 2}, ValueError),
+        ],
+    )
+    def test_numbers_out_of_range_are_found_at_once(self, people, domain, tmp_path, options, error):
+        started = []
+        with pytest.raises(error):
+            self.run(people, domain, tmp_path / "out", progress=started.append, **options)
+        assert not started
+
+    def test_a_group_that_nobody_is_in_is_found_at_once(self, people, tmp_path):
+        domain, started = Domain({"sex": ["F", "M", "X"]}), []
+        given = {"target": "pay", "positive_label": "high", "sensitive": "sex", "progress": started.append}
+        for privileged, message in (("X", "has no privileged rows"), (["F", "M"], "has none but privileged rows")):
+            with pytest.raises(ValueError, match=message):
+                self.run(people, domain, tmp_path / "out", privileged=privileged, **given)
+        assert not started
+
+    def test_missing_values_of_the_sensitive_column_are_a_group(self, people, tmp_path):
+        people["sex"] = people["sex"].where(np.arange(len(people)) % 7 > 0, None)
+        domain = Domain({"sex": ["F", "M", None]})
+        page = self.run(
+            people,
+            domain,
+            tmp_path / "out",
+            target="pay",
+            positive_label="high",
+            sensitive="sex",
+            privileged="M",
+            classifiers=TREE,
+        )
+        assert "Fairness seen through reports" in read(page).headings
+
     def test_missing_targets_and_undeclared_values_show_no_value(self, people, domain, tmp_path):
         people.loc[0, "pay"] = None
         with pytest.raises(ValueError, match="column 'pay', the target, has missing values"):

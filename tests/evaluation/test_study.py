@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp import Domain, Interval
+from skdp.evaluation import guessing_bound
 from skdp.evaluation._study import Study
 from skdp.evaluation._study_models import DEBIASED, NAIVE, TRUE_GROUPS, fairness_audits, model_scores
 from skdp.evaluation._study_releases import attack_releases, synthesize
@@ -104,6 +107,31 @@ def test_attacks_see_reports_and_no_truth(people):
     assert results[20.0].accuracy > 0.99
     assert results[0.001].carriers.loc["group", "is_report"]
     assert results[0.001].bayes_bound == pytest.approx(results[0.001].baseline, abs=1e-3)
+
+
+def test_the_bound_of_an_attack_is_what_the_best_guess_gets_right(people):
+    """Of one column of several that are reported together: less than any protocol of this epsilon might give away."""
+    frame = people.assign(other=np.arange(len(people)) % 3)
+    study = Study.read(
+        frame,
+        Domain({"group": ["a", "b"], "other": [0, 1, 2]}),
+        columns=["group", "other"],
+        target=None,
+        positive_label=None,
+        sensitive=None,
+        privileged=None,
+        epsilons=[1.0],
+        random_state=0,
+        n_jobs=1,
+    )
+    (result,) = attack_releases(study, lambda: None).values()
+    prior = (frame.groupby(["group", "other"]).size() / len(frame)).unstack().to_numpy()
+    p = math.e / (math.e + 5)
+    channel = np.where(np.eye(6, dtype=bool), p, (1 - p) / 5)
+    exact = (prior.ravel()[:, np.newaxis] * channel).reshape(2, 3, 6).sum(axis=1).max(axis=0).sum()
+    assert result.bayes_bound == pytest.approx(exact, rel=1e-6)
+    assert result.bound == "the exact value of the protocol"
+    assert exact < guessing_bound(prior.sum(axis=1), 1.0) - 0.01
 
 
 def test_synthetic_rows_are_scored_on_rows_that_were_not_synthesised(people):

@@ -555,14 +555,11 @@ TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
         ((TRUE, PREDICTED, GROUPS[1:]), "same length, got 4, 4 and 3"),
         (([0, 1, None, 1], PREDICTED, GROUPS), "y_true has missing values"),
         ((TRUE, [0, 1, float("nan"), 1], GROUPS), "y_pred has missing values"),
-        ((TRUE, PREDICTED, ["a", "a", None, "b"]), "sensitive_features has missing values"),
-        ((TRUE, PREDICTED, pl.Series(["a", None, "b", "b"])), "sensitive_features has missing values"),
         ((TRUE, PREDICTED, ["b", "b", "b", "b"]), "no row with a privileged value"),
         ((TRUE, PREDICTED, ["a", "a", "a", "a"]), "no row with a value that is not privileged"),
         ((TRUE, ["0", "1", "1", "1"], GROUPS), "no label in common"),
         (([0, 0, 2, 2], [0, 0, 2, 2], GROUPS), "positive_label"),
         ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": GROUPS})), r"keys \['a', 'b'\], or a tuple of 2 values"),
-        ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": [1, 2, None, 2]})), "column 'b' has missing values"),
         ((TRUE, PREDICTED, pd.DataFrame(index=range(4))), "at least one column"),
         ((TRUE, np.zeros((4, 2)), GROUPS), "y_pred must be one column"),
         (([], [], []), "positive_label"),
@@ -571,6 +568,47 @@ TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
 def test_what_cannot_be_compared_is_refused(columns, message):
     with pytest.raises(ValueError, match=message):
         fairness_report(*columns, privileged="a", positive_label=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        pd.Series,
+        pl.Series,
+        lambda values: pd.Series(values, dtype="category"),
+        lambda values: pd.Series([np.nan if value is None else value for value in values]),
+        lambda values: pd.DataFrame({"sex": pd.array(values, dtype="string")}),
+    ],
+)
+def test_missing_values_are_a_group_of_their_own(make):
+    true, predicted = [1, 0, 1, 0] * 3, [1, 0, 0, 0, 1, 1, 1, 0, 1, 0, 1, 1]
+    groups = ["a"] * 4 + [None] * 4 + ["b"] * 4
+    given = {"privileged": "a", "positive_label": 1, "by_group": True}
+    found = fairness_report(true, predicted, make(groups), **given)
+    expected = fairness_report(true, predicted, ["a"] * 4 + ["missing"] * 4 + ["b"] * 4, **given)
+    columns = ["metric", "group", "value"]
+    by_metric = [
+        sorted(map(tuple, report[columns].round(9).astype(str).to_numpy().tolist())) for report in (found, expected)
+    ]
+    assert by_metric[0] == by_metric[1]
+    two = fairness_report(true, predicted, make(groups), privileged="a", positive_label=1)
+    pd.testing.assert_frame_equal(
+        two, fairness_report(true, predicted, [*"aaaabbbbbbbb"], **given | {"by_group": False})
+    )
+    swapped = fairness_report(true, predicted, make(groups), privileged=[None], positive_label=1)
+    pd.testing.assert_frame_equal(
+        swapped, fairness_report(true, predicted, [*"bbbbaaaabbbb"], privileged="a", positive_label=1)
+    )
+
+
+@pytest.mark.filterwarnings("ignore:undefined")
+def test_the_group_of_missing_values_has_a_name_that_no_value_has():
+    report = fairness_report(TRUE * 2, PREDICTED * 2, [*GROUPS, "missing", "missing", None, None], positive_label=1)
+    assert {"a", "b", "missing", "(missing)"} == set(report["group"].dropna())
+    people = pd.DataFrame({"a": GROUPS, "b": [1.0, 2.0, None, 2.0]})
+    report = fairness_report(TRUE, PREDICTED, people, positive_label=1)
+    assert ("b", "missing") in set(report["group"].dropna())
 
 
 @pytest.mark.parametrize(
