@@ -17,6 +17,7 @@ from skdp.base._table_file import (
     parse_dates,
     read_frame,
     type_of_values,
+    type_texts,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "read_input",
     "read_numbers",
     "type_of_values",
+    "type_texts",
 ]
