@@ -97,7 +97,7 @@ def type_texts(texts: pd.DataFrame) -> pd.DataFrame:
 
 def _with_dates(frame: pd.DataFrame) -> pd.DataFrame:
     """Read text as dates or datetimes wherever a column has nothing else."""
-    dates = {name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None}
+    dates: dict[Any, Any] = {name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None}
     return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items()})
 
 
