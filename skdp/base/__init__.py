@@ -26,6 +26,7 @@ from skdp.base._table_file import (
     parse_dates,
     read_frame,
     type_of_values,
+    type_texts,
 )
 
 __all__ = [
@@ -57,5 +58,6 @@ __all__ = [
     "read_input",
     "read_numbers",
     "type_of_values",
+    "type_texts",
     "warn_of_observed",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from contextlib import suppress
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
         options["keep_default_na"] = options["low_memory"] = False
     frame = _read_text(path, **options)
     if find_dates:
-        dates = {name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None}
+        return _with_dates(frame)
     return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items() if name in frame})
 
 
@@ -125,6 +126,28 @@ def _check_arrow(path: Path) -> None:
         if isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None):
             raise
         raise ValueError(f"{path.name} is no Arrow file, or damaged") from None
+
+
+def type_texts(texts: pd.DataFrame) -> pd.DataFrame:
+    """Type columns of text as `read_frame` types those of a CSV file, dates included.
+
+    Parameters
+    ----------
+    texts : pandas.DataFrame
+        Text; None is missing.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same rows.
+    """
+    return _with_dates(pd.read_csv(StringIO(texts.to_csv(index=False)), skip_blank_lines=False))
+
+
+def _with_dates(frame: pd.DataFrame) -> pd.DataFrame:
+    """Read text as dates or datetimes wherever a column has nothing else."""
+    dates: dict[Any, Any] = {name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None}
+    return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items()})
 
 
 def date_dtype(values: Any) -> Any:

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skdp.base import draft_domain_toml, read_frame
 from skdp.cli._arguments import (
     add_ledger,
     add_quiet,
@@ -21,6 +20,7 @@ from skdp.cli._arguments import (
 )
 from skdp.domain import Domain
 from skdp.engines import synthesize_file
+from skdp.engines._files_draft import draft_file
 from skdp.engines._table_files import TableFile
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis._methods import METHODS
@@ -121,9 +121,7 @@ def _run_draft_domain(options: argparse.Namespace) -> Path:
         raise ValueError(f"{options.domain} exists already; choose another name, or remove it")
     if not options.domain.absolute().parent.is_dir():
         raise ValueError(f"{options.domain} is in a directory that does not exist")
-    TableFile(options.data)  # is one of these formats, with columns of different names
-    frame = read_frame(options.data, find_dates=True)
-    text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
+    text = draft_file(TableFile(options.data), bins=options.bins, max_values=options.max_values)
     with options.domain.open("x", encoding="utf-8") as file:
         file.write(text)
     # The remarks stand at the top of the file, before the first empty line.

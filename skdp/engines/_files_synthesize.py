@@ -41,8 +41,9 @@ def synthesize_file(
 
     A Parquet or Arrow file says of which types its columns are, and so are the synthetic ones. Of a CSV file, the types
     are those of the domain, and each value is read by itself, so that none depends on other rows: where an `Interval`
-    has whole edges, its column has whole numbers; dates and datetimes are ISO 8601; what pandas takes for missing is
-    missing, unless it is declared. Text that is no number, date or truth value where such are declared is an error.
+    has whole edges and is not declared as real, its column has whole numbers; dates, datetimes and, in UTC, datetimes
+    with a time zone are ISO 8601; what pandas takes for missing is missing, unless it is declared. Text that is no
+    number, date or truth value where such are declared is an error.
 
     Parameters
     ----------

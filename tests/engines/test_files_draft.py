@@ -1,0 +1,88 @@
+"""A file is drafted a batch at a time, with the draft of the whole table."""
+
+from __future__ import annotations
+
+import tracemalloc
+from datetime import date, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from skdp.base import draft_domain_toml, read_frame
+from skdp.cli import main
+from skdp.engines import _files_draft
+from skdp.engines._files_draft import draft_file
+from skdp.engines._table_files import TableFile
+
+N = 4000
+rows = np.arange(N)
+rng = np.random.default_rng(0)
+LATE = rows == N - 3  # shown by one row, in the last batch
+COLUMNS = {
+    "few": rng.choice(["a", "b", "NA "], N),
+    "names": [f"name {row}" for row in rows],
+    "whole": rng.integers(-50, 400, N),
+    "rarely real": np.where(LATE, 0.5, rows % 90),
+    "far": np.where(LATE, 1e6, rows % 90),
+    "mostly numbers": np.where(LATE, "x", (rows % 90).astype(str)),
+    "mostly whole text": np.where(LATE, "1e3", (rows % 90).astype(str)),
+    "truth": rng.choice([True, False], N),
+    "one missing": pd.array(rows % 7, "Int64"),
+    "days": [date(2020, 1, 1) + timedelta(int(row) % 500) for row in rows],
+    "times": [datetime(2020, 1, 1) + timedelta(days=int(row) % 500, hours=int(row) // (N - 1)) for row in rows],
+    "zones": pd.to_datetime((rows % 3) * 86_400, unit="s", utc=True).astype("datetime64[us, UTC]"),
+    "many zones": pd.to_datetime(rows * 3600, unit="s", utc=True).astype("datetime64[us, UTC]"),
+    "infinite": np.where(rows == 5, np.inf, rows / 7),
+    "empty": [None] * N,
+}
+FRAME = pd.DataFrame({name: pd.Series(values) for name, values in COLUMNS.items()})
+FRAME.loc[N - 2, "one missing"] = pd.NA
+
+
+def written(frame, path):
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), path, row_group_size=700)
+    else:
+        pyarrow.feather.write_feather(pa.Table.from_pandas(frame, preserve_index=False), path, chunksize=700)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
+@pytest.mark.parametrize("options", [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}])
+def test_the_draft_is_that_of_the_whole_table(tmp_path, monkeypatch, suffix, options):
+    monkeypatch.setattr(_files_draft, "_ROWS_AT_ONCE", 300)
+    path = written(FRAME, tmp_path / f"in{suffix}")
+    assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
+def test_categories_and_no_rows(tmp_path, suffix):
+    few = FRAME[["few", "truth"]]
+    path = written(few.astype({"few": "category"}), tmp_path / f"in{suffix}")
+    assert draft_file(TableFile(path), bins=32, max_values=100) == draft_domain_toml(few)
+    path = written(FRAME[["few", "whole"]].iloc[:0], tmp_path / f"none{suffix}")
+    with pytest.raises(ValueError, match="no column can be drafted"):
+        draft_file(TableFile(path), bins=32, max_values=100)
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    """4.3 GB at 28 million rows: all were read at once."""
+    path = tmp_path / "in.parquet"
+    n = 600_000
+    table = pa.table({"id": np.arange(n), "x": np.random.default_rng(0).random(n), "text": np.arange(n).astype(str)})
+    pyarrow.parquet.write_table(table, path, row_group_size=1 << 16)
+    size = table.nbytes
+    del table
+    tracemalloc.start()
+    before = pa.total_allocated_bytes()
+    assert main(["draft-domain", str(path), str(tmp_path / "domain.toml")]) == 0
+    assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    tracemalloc.stop()
+    assert pa.total_allocated_bytes() - before < size // 4
+    assert "real = true" not in (tmp_path / "domain.toml").read_text()  # edges are fractions
