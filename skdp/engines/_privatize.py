@@ -38,7 +38,8 @@ def privatize(
         gives the same reports. The guarantee does not cover a source that changes between evaluations: reports that
         are not the same again show that it did. A `PrivacyLeakWarning` says so.
     keep : sequence of str, optional
-        Columns that are released **as they are**, after the reports. By default, nothing but reports is released.
+        Columns that are released **as they are**, after the reports, with the categories of their dtypes (but a
+        Categorical of Polars becomes text). By default, nothing but reports is released.
     record_id : str, optional
         The column that says whose each row is, in place of the ``record_id`` of `transform`: needed where reports are
         permanent (``memoize=True``, or a `RapporEncoder` with a key), and only then. It is not released unless it is
