@@ -34,7 +34,8 @@ class Table:  # numpydoc ignore=PR02
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
         """Make a table of the same kind and row index from other columns.
 
-        Nothing else of the old table is carried over: pandas' ``attrs``, for one, may hold private data.
+        Nothing else of the old table is carried over: pandas' ``attrs``, for one, may hold private data, and so may
+        the levels of an index that no row has.
 
         Parameters
         ----------
@@ -51,18 +52,45 @@ class Table:  # numpydoc ignore=PR02
         if isinstance(self.native, np.ndarray):
             return np.column_stack(_alike(columns))
         if isinstance(self.native, pd.DataFrame) and len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
-            return pd.DataFrame(columns[0], index=self.native.index, columns=pd.Index(names), copy=False)
+            index = without_unused_levels(self.native.index)
+            return pd.DataFrame(columns[0], index=index, columns=pd.Index(names), copy=False)
         columns = [part for column in columns for part in (column.T if getattr(column, "ndim", 1) == 2 else [column])]
         if isinstance(self.native, pd.DataFrame):
             # A series of its own for each column, or pandas would read objects anew and change their dtype.
-            index = self.native.index
-            made = [pd.Series(column, index=index, dtype=column.dtype, copy=False) for column in columns]
+            index = without_unused_levels(self.native.index)
+            arrays = [column.array if isinstance(column, pd.Series) else column for column in columns]
+            made = [pd.Series(array, index=index, dtype=array.dtype, copy=False) for array in arrays]
             frame = pd.DataFrame(dict(enumerate(made)), index=index, copy=False)
             same = tuple(names) == tuple(self.native.columns)
-            frame.columns = self.native.columns if same else pd.Index(names, tupleize_cols=False)
+            columns_index = without_unused_levels(self.native.columns)
+            frame.columns = columns_index if same else pd.Index(names, tupleize_cols=False)
             return frame
         named = dict(zip(names, columns, strict=True))
         return nw.from_dict(named, backend=nw.from_native(self.native).implementation).to_native()
+
+
+def without_unused_levels(index: pd.Index) -> pd.Index:
+    """Drop what an index still has of rows that were left out of the table.
+
+    Parameters
+    ----------
+    index : pandas.Index
+        Any index.
+
+    Returns
+    -------
+    pandas.Index
+        The same labels, without levels or categories that none of them has.
+
+    Examples
+    --------
+    >>> people = pd.MultiIndex.from_tuples([("Ada", 1), ("Bob", 2)])
+    >>> without_unused_levels(people[:1]).levels[0].tolist()
+    ['Ada']
+    """
+    if isinstance(index, pd.MultiIndex):
+        return index.remove_unused_levels()
+    return index.remove_unused_categories() if isinstance(index, pd.CategoricalIndex) else index
 
 
 def _alike(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
@@ -289,6 +317,11 @@ def convert_frame(frame: Any, library: str) -> Any:
     pandas or polars frame, or the input
         The converted frame; arrays are left to scikit-learn.
 
+    Notes
+    -----
+    **Privacy.** Categories of text become an Enum, in their order: a Categorical of polars carries a table that the
+    whole process shares, in the order in which the values first appeared, perhaps in the true rows.
+
     Examples
     --------
     >>> import pyarrow
@@ -298,4 +331,25 @@ def convert_frame(frame: Any, library: str) -> Any:
     if isinstance(frame, np.ndarray) or library not in ("pandas", "polars"):
         return frame
     table = nw.from_native(frame, eager_only=True)
-    return table.to_pandas() if library == "pandas" else table.to_polars()
+    if library == "pandas":
+        return table.to_pandas()
+    converted = table.to_polars()
+    if table.implementation.is_polars():
+        return converted
+    import polars
+
+    names = [name for name, dtype in converted.schema.items() if dtype == polars.Categorical]
+    enums = {name: polars.Enum(_text_categories(table.get_column(name).to_native())) for name in names}
+    return converted.with_columns(polars.col(name).cast(enum) for name, enum in enums.items())
+
+
+def _text_categories(column: Any) -> list[str]:
+    """List the categories of a column of pandas or pyarrow in their order."""
+    if isinstance(column, pd.Series):
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            return column.cat.categories.to_list()
+        extension: Any = column.array
+        column = extension.__arrow_array__()
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    listed = dict.fromkeys(level for chunk in chunks for level in chunk.dictionary.to_pylist())
+    return [level for level in listed if level is not None]

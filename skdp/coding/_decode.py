@@ -20,7 +20,8 @@ def decoder(values: Sequence[Any], like: Any) -> Decode:
 
     The dtype depends on the other column's dtype and on the declared values, never on the data. A dtype that cannot
     hold every declared value as what it is (an integer dtype where missing is declared, or one of another kind) gives
-    way to one that can, and a categorical dtype takes the declared values as its categories.
+    way to one that can, and a categorical dtype takes the declared values as its categories. A Categorical of polars
+    becomes an Enum, as its categories belong to the whole process.
 
     Parameters
     ----------
@@ -130,11 +131,12 @@ def _has_fraction(values: Sequence[Any]) -> bool:
 def _make_polars(values: Sequence[Any], dtype: Any) -> Decode:
     import polars
 
-    if dtype == polars.Enum:
-        dtype = polars.Enum([value for value in values if value is not None])
-    elif dtype is None and _has_fraction(values):
-        dtype = polars.Float64
     try:
+        if dtype is not None and dtype.base_type() in (polars.Enum, polars.Categorical):
+            # The categories of a Categorical are in the order in which they first appeared, perhaps in the true rows.
+            dtype = polars.Enum([value for value in values if value is not None])
+        elif dtype is None and _has_fraction(values):
+            dtype = polars.Float64
         levels = polars.Series(values, dtype=dtype)
     except polars.exceptions.PolarsError as error:  # polars' errors are not of Python's kinds
         raise TypeError(type(error).__name__) from None

@@ -166,7 +166,7 @@ def plain(value: Any) -> Any:
     if kind == "boolean":
         return bool(value)
     if kind == "string":
-        return str(value)
+        return str.__str__(value)  # the text itself: `str` shows the name of an Enum's member
     if kind == "datetime":
         return pd.Timestamp(value)
     if isinstance(value, Integral):

@@ -38,7 +38,8 @@ def privatize(
         gives the same reports. The guarantee does not cover a source that changes between evaluations: reports that
         are not the same again show that it did. A `PrivacyLeakWarning` says so.
     keep : sequence of str, optional
-        Columns that are released **as they are**, after the reports. By default, nothing but reports is released.
+        Columns that are released **as they are**, after the reports, with the categories of their dtypes (but a
+        Categorical of Polars becomes text). By default, nothing but reports is released.
     record_id : str, optional
         The column that says whose each row is, in place of the ``record_id`` of `transform`: needed where reports are
         permanent (``memoize=True``, or a `RapporEncoder` with a key), and only then. It is not released unless it is
@@ -97,9 +98,10 @@ def privatize(
     equal. So before anything is charged, the engine counts the distinct ids of the whole table, in memory as large as
     these (what does not fit is written by DuckDB to a folder for its owner only, or where the engine keeps such), and a
     missing or repeated one is refused; a RecordBatchReader, which is read once, is refused too. Ids of another type are
-    other ids, here and in the next release: 7 and "7" are two records, each with permanent reports of its own. A second
-    round of noise, and the instantaneous round of RAPPOR, have the coins of other reports: those of a batch, under a
-    fresh key, and of its ids too, so that a batch that is computed again sends the same single report of each record.
+    other ids, here and in the next release: 7 and "7" are two records, each with permanent reports of its own; 7 and
+    7.0, or a day and its midnight, are one. A second round of noise, and the instantaneous round of RAPPOR, have the
+    random bits of other reports: those of a batch, under a fresh key, and of its ids too, so that a batch that is
+    computed again sends the same single report of each record.
 
     How each engine is held to one release:
 

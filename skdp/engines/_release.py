@@ -10,6 +10,7 @@ import narwhals.stable.v2 as nw
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins
+from skdp.engines._kept import kept_columns
 from skdp.engines._record_ids import check_record_id
 from skdp.engines._schema import fit_on_schema
 from skdp.frames import Table, read_table
@@ -91,8 +92,8 @@ class Release:
     def _with_kept(self, released: Any, batch: Any) -> Any:
         if not self._keep:
             return released
-        kept = nw.from_native(batch, eager_only=True).select(*self._keep)
-        return nw.concat([nw.from_native(released, eager_only=True), kept], how="horizontal").to_native()
+        parts = released, kept_columns(batch, self._keep)
+        return nw.concat([nw.from_native(part, eager_only=True) for part in parts], how="horizontal").to_native()
 
     @classmethod
     def plan(

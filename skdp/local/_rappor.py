@@ -10,12 +10,12 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skdp.base import CallCounter, all_or_nothing, check_ledger, check_names, check_random_state, read_input
-from skdp.coding import ColumnError, plain
+from skdp.coding import ColumnError
 from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._permanent import check_key, keyed_coins, keyed_digests, keyed_integers, to_bytes
 from skdp.local._rappor_estimation import RapporEstimation
-from skdp.local._record_ids import read_record_ids
+from skdp.local._record_ids import canonical, read_record_ids
 from skdp.local._row_reports import Call, Drawn, RowReports, Write
 from skdp.oracles._bloom import BloomRandomizer
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
@@ -196,6 +196,9 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
         """
         self._check_parameters()
         table = read_input(self, X, reset=True)
+        keyed = self.secret_key is not None
+        if keyed:
+            _check_names_can_be_written(table.names)
         share = None if self.epsilon is None else check_epsilon(self.epsilon) / len(table.names)
         rappor = BloomRandomizer(
             self.n_bits, self.n_hashes, self.n_cohorts, epsilon=share, f=self.f, p=self.p, q=self.q
@@ -216,7 +219,6 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
                 (rappor.report_ratio, "RAPPOR, one report"),
             )
         )
-        keyed = self.secret_key is not None
         self.guarantee_ = self.permanent_guarantee_ if keyed else self.instantaneous_guarantee_
         # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
         self._columns, self._names = table.names, ["cohort", *names]
@@ -342,7 +344,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
         if self._key is None:
             bits ^= bernoulli(self._coins(call, "permanent", name), rappor.flip, bits.size).reshape(bits.shape)
         else:
-            purpose = ("permanent", *self._protocol(), repr(plain(name)))
+            purpose = ("permanent", *self._protocol(), canonical(name))
             bits ^= keyed_coins(keyed_digests(self._key, purpose, records, values), rappor.flip, rappor.n_bits)
         return bits
 
@@ -379,6 +381,16 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
         names = _check_feature_names_in(self, input_features)
         bits = [f"{name}_bit_{bit}" for name in names for bit in range(self.randomizer_.n_bits)]
         return np.array(["cohort", *bits], dtype=object)
+
+
+def _check_names_can_be_written(names: tuple[Any, ...]) -> None:
+    for name in names:
+        try:
+            canonical(name)
+        except ColumnError:
+            raise ValueError(
+                f"a secret_key needs column names of text, numbers, booleans or times; {name!r} is another"
+            ) from None
 
 
 def _read(name: Any, column: Any, missing: bool) -> list[bytes]:

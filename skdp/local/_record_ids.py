@@ -16,7 +16,8 @@ from skdp.local._permanent import framed, to_bytes
 def canonical(value: Any) -> bytes:
     """Write a value as bytes: equal bytes for equal values of a kind, different bytes for all others.
 
-    1 and 1.0 are one value; 1, "1", True, b"1" and (1,) are five.
+    1 and 1.0 are one value, and so are a day, and its midnight without a time zone; 1, "1", True, b"1" and (1,) are
+    five.
 
     Parameters
     ----------
@@ -37,6 +38,8 @@ def canonical(value: Any) -> bytes:
     --------
     >>> canonical(7), canonical("7"), canonical(7.0)
     (b'n 7', b's 7', b'n 7')
+    >>> canonical(date(2020, 2, 29)) == canonical(pd.Timestamp("2020-02-29"))
+    True
     """
     if type(value) is str:
         return b"s " + value.encode("utf-8", "surrogatepass")
@@ -51,7 +54,7 @@ def canonical(value: Any) -> bytes:
     if isinstance(value, date | np.datetime64) and not is_missing(value):
         time = plain(value)
         if not isinstance(time, pd.Timestamp):
-            return b"D " + time.isoformat().encode()
+            return b"d " + time.isoformat().encode() + b"T00:00:00"  # libraries without a type of days write midnight
         return b"d " + (time if time.tz is None else time.tz_convert("UTC")).isoformat().encode()
     return to_bytes([value])[0]
 

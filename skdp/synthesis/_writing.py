@@ -150,7 +150,9 @@ def _empty(column: Any) -> Any:
         return pyarrow.chunked_array([], column.type)
     import polars
 
-    return polars.Series([], dtype=polars.Enum([]) if column.dtype == polars.Enum else column.dtype)
+    # The categories of a Categorical, which it has from the rows, live as long as anything of its dtype.
+    categorical = column.dtype.base_type() in (polars.Enum, polars.Categorical)
+    return polars.Series([], dtype=polars.Enum([]) if categorical else column.dtype)
 
 
 def _empty_native(native: Any) -> Any:
@@ -240,7 +242,8 @@ def _column_like(numbers: NDArray[Any], like: Any) -> Any:
     if isinstance(like, np.ndarray):
         return numbers
     if isinstance(like, pd.Series):
-        kept: Any = numbers.dtype if isinstance(like.dtype, pd.CategoricalDtype) else like.dtype
+        coded = hasattr(getattr(like.dtype, "pyarrow_dtype", None), "value_type")  # a dictionary of Arrow
+        kept: Any = numbers.dtype if coded or isinstance(like.dtype, pd.CategoricalDtype) else like.dtype
         return pd.array(numbers, kept)
     dtype = nw.from_native(like, series_only=True).dtype
     column = nw.new_series("", numbers, backend=nw.get_native_namespace(like))
@@ -249,12 +252,12 @@ def _column_like(numbers: NDArray[Any], like: Any) -> Any:
 
 def _column_with_missing(numbers: NDArray[Any], missing: NDArray[np.bool_], like: Any) -> Any:
     """Make a column in which some numbers are missing; NumPy's whole numbers always become floats for that."""
-    if isinstance(like, np.ndarray) or (isinstance(like, pd.Series) and isinstance(like.dtype, np.dtype)):
-        return np.where(missing, np.nan, numbers)
-    if isinstance(like, pd.Series):
-        column = _column_like(numbers, like)
+    column = _column_like(numbers, like)
+    if isinstance(like, np.ndarray | pd.Series):
+        if isinstance(column, np.ndarray | pd.arrays.NumpyExtensionArray):
+            return np.where(missing, np.nan, numbers)
         column[missing] = pd.NA
         return column
-    series = nw.from_native(_column_like(numbers, like), series_only=True)
+    series = nw.from_native(column, series_only=True)
     frame = nw.new_series("missing", missing, backend=nw.get_native_namespace(like)).to_frame()
     return frame.select(nw.when(~nw.col("missing")).then(series))[:, 0].to_native()

@@ -1,6 +1,7 @@
 """Checks of contracts, for code of ours or of anybody: privatised rows, statistics of a table, intervals."""
 
 from skdp.testing._aggregator import check_aggregator
+from skdp.testing._carry_checks import check_form
 from skdp.testing._curator import check_curator, curator_checks
 from skdp.testing._interval_checks import check_intervals
 from skdp.testing._privatizer import check_privatizer, privatizer_checks
@@ -8,6 +9,7 @@ from skdp.testing._privatizer import check_privatizer, privatizer_checks
 __all__ = [
     "check_aggregator",
     "check_curator",
+    "check_form",
     "check_intervals",
     "check_privatizer",
     "curator_checks",

@@ -18,6 +18,8 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.testing._burdened_frames import signs
+from skdp.testing._carry_checks import opposite_frames, require_same_form, require_same_tables
 from skdp.testing._released import fitted as _fitted
 from skdp.testing._released import released_attributes as _released
 from skdp.testing._released import released_text as _text
@@ -25,6 +27,7 @@ from skdp.testing._representation_checks import CHECKS as REPRESENTATION_CHECKS
 from skdp.testing._tools import columns_of, counted_draws, recorded_bytes, require
 
 _SECRET = "hunter2"
+_KINDS = ("pandas", "pandas, category", "pyarrow", "pyarrow, dictionary", "polars", "polars, Categorical")
 
 
 def curator_checks(estimator: Any, X: Any) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -66,8 +69,9 @@ def check_curator(estimator: Any, X: Any) -> None:
     statistics of a table: the guarantee is stated; `fit` charges the ledger once, before it draws, and again when it is
     fitted again; over the budget nothing is released; mistakes cost nothing and show no value; tables of no rows and of
     one are answered; every copy and every fit draws coins of its own, a seed repeats; nothing of the table stays on the
-    fitted estimator; all kinds of frames give the same, all dtypes that hold the same values, and all row labels; lazy
-    frames are refused; and a fit that fails leaves an earlier one as it was.
+    fitted estimator, nor, beside values, in what it samples (`check_form`); all kinds of frames give the same, all
+    dtypes that hold the same values, and all row labels; lazy frames are refused; and a fit that fails leaves an
+    earlier one as it was.
 
     Parameters
     ----------
@@ -286,6 +290,25 @@ def _check_lazy_frames_are_refused_or_counted(estimator: Any, X: Any) -> None:
         require(fitted.guarantee_ == promise, "the promise for a lazy frame is another one than for its rows")
 
 
+def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
+    """Check that what is fitted, and rows that are private, differ in values only, for frames of every kind."""
+    values = {name: list(dict.fromkeys(column)) for name, column in _lists(X).items()}
+    for kind, *tables in opposite_frames(values):
+        if kind not in _KINDS:  # a fit takes longer than a transform
+            continue
+        try:
+            fitted = [_fitted(estimator, table, random_state=0) for table in tables]
+        except (TypeError, ValueError):
+            continue
+        require(not signs(pickle.dumps(fitted[0])), f"{kind}: what the frame holds beside its rows is stored")
+        require_same_tables(kind, *fitted)
+        if getattr(estimator, "protects_rows", None) is True:
+            released = [one.transform(table) for one, table in zip(fitted, tables, strict=True)]
+            require_same_form(kind, tables, released)
+        if hasattr(estimator, "sample"):
+            require_same_form(kind, tables, [one.sample(20) for one in fitted])
+
+
 def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
     """Check that `transform` is a plain function of each row, costs nothing, and does not claim to protect rows."""
     ledger = PrivacyLedger(epsilon=1e6, delta=0.5)
@@ -313,6 +336,7 @@ CHECKS = [
     _check_every_fit_draws_coins_of_its_own,
     _check_a_seed_repeats,
     _check_nothing_of_the_table_stays,
+    _check_nothing_else_is_carried_over,
     _check_transform_draws_nothing,
     _check_frames_of_all_kinds_give_the_same,
     _check_lazy_frames_are_refused_or_counted,

@@ -11,6 +11,7 @@ from unittest import SkipTest
 import pandas as pd
 
 from skdp.testing import (
+    _carry_checks,
     _coin_checks,
     _error_checks,
     _estimate_checks,
@@ -28,7 +29,9 @@ def _named(*modules: Any) -> dict[str, Check]:
     return {check.__name__.removeprefix("_"): check for module in modules for check in module.CHECKS}
 
 
-_ALL = _named(_promise_checks, _estimate_checks, _coin_checks, _error_checks, _leak_checks, _frame_checks)
+_ALL = _named(
+    _promise_checks, _estimate_checks, _coin_checks, _error_checks, _leak_checks, _frame_checks, _carry_checks
+)
 _OF_MEMORY = _named(_memory_checks)
 
 
@@ -102,8 +105,9 @@ def check_privatizer(
 
     What scikit-learn's `check_estimator` is for its conventions, this is for privacy: the guarantee is stated and kept
     by the enumerated channel, reports follow that channel, estimates are unbiased with the right standard errors, every
-    call, column, copy, thread and process draws coins of its own, nothing private is stored, shown or carried over,
-    releases are charged before they are made, and lazy frames are refused.
+    call, column, copy, thread and process draws coins of its own, nothing private is stored, shown or carried over in
+    dtypes, categories, metadata or memory (`check_form`), releases are charged before they are made, and lazy frames
+    are refused.
 
     Parameters
     ----------
@@ -135,6 +139,7 @@ def check_privatizer(
     See Also
     --------
     privatizer_checks : The checks one by one, for a test runner.
+    check_form : Compares all of a release but its values.
     sklearn.utils.estimator_checks.check_estimator : The conventions of scikit-learn.
 
     Notes

@@ -216,13 +216,13 @@ class TestKey:
 
     def test_ids_are_told_apart_with_their_types(self):
         values = ["1", 1, True, b"1", 1.5, "1.5", (1,), ("1",), (1, 1), ((1,), 1), (1, (1,)), ("a", "bc"), ("ab", "c")]
-        values += [(), "", b"", UUID(int=1), date(2020, 1, 1), datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)]
+        values += [(), "", b"", UUID(int=1), datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)]
         values += ["2020-01-01", "2020-01-01T00:00:00", "True", "n 1", "s ", 10**30, -1, 2**63]
         values += [("as b",), ("a", "b"), ("a", ("b",)), ("a", "t s b")]
         written = list(map(canonical, values))
         assert len(set(written)) == len(values)
         equal = [(1, 1.0, np.int8(1), np.float32(1), Fraction(1)), ("a", np.str_("a")), (True, np.True_), (0.0, -0.0)]
-        equal += [(datetime(2020, 1, 1), pd.Timestamp(2020, 1, 1), np.datetime64("2020-01-01", "ns"))]
+        equal += [(datetime(2020, 1, 1), date(2020, 1, 1), pd.Timestamp(2020, 1, 1), np.datetime64("2020-01-01", "ns"))]
         equal += [(datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))))]
         for group in equal:
             assert len({canonical(value) for value in group}) == 1

@@ -348,6 +348,44 @@ class KeepsAttrs(Mutant):
         return released
 
 
+class ReleasesCategoricals(Mutant):
+    """As this library did: the codes of polars' Categorical follow the order in which the true values appeared."""
+
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        if not hasattr(released, "get_columns"):
+            return released
+        import polars as pl
+
+        return released.with_columns(pl.col(pl.Enum, pl.String).cast(pl.Categorical))
+
+
+class ListsItsCategoriesAsTheyCome(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        if isinstance(released, pd.DataFrame):
+            for name in released.columns[released.dtypes == "category"]:
+                true = X[name].dropna().unique().tolist()
+                others = released[name].cat.categories.difference(true).tolist()
+                released[name] = released[name].cat.set_categories([*true, *others])
+        return released
+
+
+class KeepsMetadata(Mutant):
+    def transform(self, X, **ids):
+        released = super().transform(X, **ids)
+        if not hasattr(released, "column_names"):
+            return released
+        return released.replace_schema_metadata(X.schema.metadata)
+
+
+class StoresAnEmptyTable(Mutant):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self._like = X[:0]
+        return self
+
+
 class EstimatesWithBias(Mutant):
     def estimate_counts(self, reports, **parameters):
         table = super().estimate_counts(reports, **parameters)
@@ -534,6 +572,10 @@ MUTANTS = [
     (ReturnsATrueColumn, {}, "check_no_column_passes_through"),
     (ReturnsATrueColumn, {}, "check_reports_follow_the_channel"),
     (KeepsAttrs, {}, "check_nothing_else_is_carried_over"),
+    (ReleasesCategoricals, {}, "check_nothing_else_is_carried_over"),
+    (ListsItsCategoriesAsTheyCome, {}, "check_nothing_else_is_carried_over"),
+    (KeepsMetadata, {}, "check_nothing_else_is_carried_over"),
+    (StoresAnEmptyTable, {}, "check_nothing_else_is_stored"),
     (EstimatesWithBias, {}, "check_estimates_are_unbiased"),
     (UnderstatesErrors, {}, "check_standard_errors_are_right"),
     (MiscountsReports, {}, "check_reports_can_be_read"),

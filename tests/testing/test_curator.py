@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMean, PrivacyGuarantee
+from skdp import DPMarginalSynthesizer, DPMean, PrivacyGuarantee
 from skdp.privacy import BudgetExceeded
-from skdp.testing import check_curator
+from skdp.testing import check_curator, curator_checks
 
 X = pd.DataFrame({"a": np.linspace(0, 1, 30), "b": np.linspace(0, 0.5, 30)})
 
@@ -120,6 +120,13 @@ class Wholesale(DPMean):
         return X - X.mean() if isinstance(X, pd.DataFrame) else X
 
 
+class Copying(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self._like = None if isinstance(X, pd.DataFrame) else X[:0]
+        return self
+
+
 class RefusedButSet(DPMean):
     def fit(self, X, y=None):
         try:
@@ -172,6 +179,7 @@ class HalfRefitted(DPMean):
         (RefusedButSet, "check_over_the_budget_nothing_is_released"),
         (Counting, "check_nothing_of_the_table_stays"),
         (Hoarding, "check_nothing_of_the_table_stays"),
+        (Copying, "check_nothing_else_is_carried_over"),
         (Forgiving, "check_mistakes_cost_nothing_and_show_nothing"),
         (Talkative, "check_mistakes_cost_nothing_and_show_nothing"),
         (Strict, "check_tables_of_no_rows_and_of_one_are_answered"),
@@ -183,6 +191,27 @@ class HalfRefitted(DPMean):
 def test_each_mistake_is_found_by_its_check(mistaken, check):
     with pytest.raises(AssertionError, match=f"{mistaken.__name__}: {check}: "):
         check_curator(mistaken(bounds=(0, 1)), X)
+
+
+class InCategories(DPMarginalSynthesizer):
+    """As this library did: the codes of polars' Categorical follow the order in which the true values appeared."""
+
+    def sample(self, n_samples=None):
+        import polars as pl
+
+        rows = super().sample(n_samples)
+        return rows.with_columns(pl.col("a").cast(pl.Categorical)) if isinstance(rows, pl.DataFrame) else rows
+
+
+def test_what_a_synthesizer_samples_is_looked_at():
+    words = pd.DataFrame({"a": ["x", "y", "z"] * 10})
+    for kind in (DPMarginalSynthesizer, InCategories):
+        checks = dict(curator_checks(kind(1.0, domain={"a": ["x", "y", "z"]}), words))
+        if kind is InCategories:
+            with pytest.raises(AssertionError, match="process-wide categories"):
+                checks["check_nothing_else_is_carried_over"]()
+        else:
+            checks["check_nothing_else_is_carried_over"]()
 
 
 def test_an_estimator_without_mistakes_passes():

@@ -1,0 +1,209 @@
+"""Whatever the rows are, all of a release but its values is the same: nothing else of the table is carried along."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp.testing._burdened_frames import burdened_frames, signs
+from skdp.testing._carried import differences, facts_of, memory_of, objects_of, tables_in
+from skdp.testing._subject import Subject
+from skdp.testing._tools import columns_of, require
+
+_ROWS = 24
+
+
+def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
+    """Check that all of a release but its values is the same, whatever the rows are.
+
+    The distinct values of each column of X are put into two tables, in ascending order without the last one, and in
+    descending order without the first one, as frames of every kind. Of what is released of them, everything but the
+    values is compared: dtypes, categories and their codes, Arrow dictionaries, flags of sortedness, chunks, metadata.
+    Each frame also holds a secret beside its rows: in categories that do not occur, under missing values, in metadata,
+    and in the rows of a larger frame that it is sliced out of. None of it may be in a pickle of what is released.
+
+    Parameters
+    ----------
+    release : callable
+        Takes a frame and returns what is released of it: a frame, a column or an array; with fresh noise at each call,
+        or with the same.
+    X : pandas.DataFrame
+        Public rows, with columns of text, numbers or booleans that `release` takes.
+
+    Returns
+    -------
+    list of str
+        The kinds of frames that were tried. Those that `release` refuses with a TypeError or ValueError are left out.
+
+    Raises
+    ------
+    AssertionError
+        If something else than values is released, with the kind of frame and with what it is; or if all are refused.
+
+    See Also
+    --------
+    check_privatizer : Checks this, and more, of a transformer.
+    check_curator : Checks this, and more, of an estimator that releases statistics in `fit`.
+
+    Notes
+    -----
+    **Privacy.** X is not protected, so it must be public. The row index of pandas, which the transformers of this
+    library let through, and the number of rows are not looked at.
+
+    Examples
+    --------
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"smokes": ["yes", "no", "never"]})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no", "never"]})
+    >>> "polars, Categorical" in check_form(encoder.fit_transform, people)
+    True
+    >>> check_form(lambda table: table, people)
+    Traceback (most recent call last):
+        ...
+    AssertionError: pandas: what the frame holds beside its rows is released
+    """
+    values = {name: list(dict.fromkeys(column)) for name, column in columns_of(X).items()}
+    tried = compare_forms(lambda _, table: release(table), values)
+    require(tried, "the release refuses frames of every kind")
+    return tried
+
+
+def compare_forms(release: Callable[[str, Any], Any], values: dict[Any, list[Any]]) -> list[str]:
+    """Compare what is released of two tables of every kind.
+
+    Parameters
+    ----------
+    release : callable
+        Takes the kind of a frame and the frame.
+    values : dict
+        The legal values of each column.
+
+    Returns
+    -------
+    list of str
+        The kinds that were not refused.
+
+    Raises
+    ------
+    AssertionError
+        If something else than values is released.
+    """
+    tried = []
+    for kind, *tables in opposite_frames(values):
+        try:
+            released = [release(kind, table) for table in tables]
+        except (TypeError, ValueError):
+            continue
+        tried.append(kind)
+        require_same_form(kind, tables, released)
+    return tried
+
+
+def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None:
+    """Fail if what is released of two tables differs in something else than values, or holds what it should not.
+
+    Parameters
+    ----------
+    kind : str
+        The kind of the tables.
+    tables : list of two tables
+        What `opposite_frames` made up.
+    released : list of two tables
+        What was released of them.
+
+    Raises
+    ------
+    AssertionError
+        With the kind and the reason.
+    """
+    for table, output in zip(tables, released, strict=True):
+        require(not signs(pickle.dumps(output)), f"{kind}: what the frame holds beside its rows is released")
+        shared = any(mine is theirs for mine in memory_of(table) for theirs in memory_of(output))
+        require(not shared, f"{kind}: the output is a view of the memory of the true rows")
+        require(not objects_of(table) & objects_of(output), f"{kind}: the output holds objects of the true rows")
+    found = differences(*map(facts_of, released))
+    require(not found, f"{kind}: something else than the values depends on the rows: {', '.join(found)}")
+
+
+def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
+    """Make up two tables of each kind, whose columns come in opposite orders, and do not hold the same values.
+
+    Parameters
+    ----------
+    values : dict
+        The legal values of each column.
+
+    Yields
+    ------
+    tuple of str and two tables
+        The kind and the tables.
+    """
+    orders = {name: sorted(column, key=lambda value: (value is None, value or 0)) for name, column in values.items()}
+    one = dict(burdened_frames({name: _spread(order[:-1] or order) for name, order in orders.items()}))
+    other = dict(burdened_frames({name: _spread(order[:0:-1] or order) for name, order in orders.items()}))
+    for kind in one:
+        if kind in other:
+            yield kind, one[kind], other[kind]
+
+
+def _spread(column: list[Any]) -> list[Any]:
+    return [column[place] for place in np.linspace(0, len(column) - 1, _ROWS).round().astype(int)]
+
+
+def _check_nothing_else_is_carried_over(subject: Subject) -> None:
+    """Check that all of the output but its values is the same whatever the rows are, for frames of every kind."""
+
+    def release(kind: str, table: Any) -> Any:  # numpydoc ignore=GL08
+        unfitted = subject.unfitted(kind="array" if kind.startswith("array") else "pandas")
+        return unfitted.fit(table).transform(table)
+
+    compare_forms(release, subject.values)
+    if not hasattr(subject.estimator, "set_output"):
+        return
+    for library in ("pandas", "polars"):
+
+        def converted(kind: str, table: Any, library: str = library) -> Any:  # numpydoc ignore=GL08
+            if kind.split(",")[0] in ("array", library):
+                raise TypeError("scikit-learn converts arrays, and nobody what is of the library already")
+            return subject.unfitted().set_output(transform=library).fit(table).transform(table)
+
+        compare_forms(converted, subject.values)
+
+
+def _check_nothing_else_is_stored(subject: Subject) -> None:
+    """Check that a fitted transformer is the same whatever the rows are, for frames of every kind."""
+    for kind, one, other in opposite_frames(subject.values):
+        try:
+            fitted = [subject.unfitted(kind=kind.split(" ")[0]).fit(table) for table in (one, other)]
+        except (TypeError, ValueError):
+            continue
+        require(not signs(pickle.dumps(fitted[0])), f"{kind}: what the frame holds beside its rows is stored")
+        require_same_tables(kind, *fitted)
+
+
+def require_same_tables(kind: str, one: Any, other: Any) -> None:
+    """Fail if the tables that two fitted estimators hold differ in something else than values.
+
+    Parameters
+    ----------
+    kind : str
+        The kind of frame that they were fitted to.
+    one, other : estimator
+        The estimators.
+
+    Raises
+    ------
+    AssertionError
+        With the attribute.
+    """
+    first, second = (dict(tables_in(fitted)) for fitted in (one, other))
+    for path in first.keys() & second.keys():
+        found = differences(facts_of(first[path]), facts_of(second[path]))
+        require(not found, f"{kind}: the attribute {path} depends on the rows: {', '.join(found)}")
+
+
+CHECKS = (_check_nothing_else_is_carried_over, _check_nothing_else_is_stored)
