@@ -16,6 +16,7 @@ from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, date_dtype, type_of_values
 from skdp.domain import Domain, Interval
 from skdp.engines._csv import readers, unreadable_error
 from skdp.engines._engine import import_extra
+from skdp.engines._errors import UnreadableTable
 from skdp.engines._progress import Bar, Progress, shown
 from skdp.engines._table_files import TableFile
 from skdp.frames import LargeTable, Summary, register_large_tables
@@ -57,12 +58,15 @@ class FileTable(LargeTable):
                 return self._rows.add_up(names, _ShownSummary(summary, self._read, bar))
         except Exception as error:
             theirs = type(error).__module__.partition(".")[0] in _ENGINES and not isinstance(error, MemoryError)
-            if not (theirs or type(error) is OSError):  # Arrow's, of what is in a file
+            if theirs or type(error) is OSError:  # Arrow's, of what is in a file
+                error = UnreadableTable(type(error).__name__, "CSV" in str(error))
+            if not isinstance(error, UnreadableTable):
                 raise
             # What an engine says of a CSV file that is none has a row of it.
-            if self._file.suffix.lower() == ".csv" and "CSV" in str(error):
-                raise unreadable_error(self._file) from None
-            raise ValueError(f"{self._file.name} cannot be read ({type(error).__name__})") from None
+            failed = ValueError(f"{self._file.name} cannot be read ({error.kind})")
+            if self._file.suffix.lower() == ".csv" and error.is_csv:
+                failed = unreadable_error(self._file)
+        raise failed
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         return type(self)(
