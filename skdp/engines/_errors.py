@@ -61,7 +61,8 @@ def without_values(error: BaseException) -> BaseException:
     if isinstance(error, UnreadableTable):
         return UnreadableTable(error.kind, error.is_csv)
     if isinstance(error, ImportError) and error.name is not None:
-        return ImportError(f"{error.name} cannot be imported where the table is read; install it there")
+        text = f"{error.name} cannot be imported where the table is read; install it there"
+        return ImportError(text, name=error.name)
     if isinstance(error, OSError) and error.errno is not None:
         return OSError(error.errno, os.strerror(error.errno))
     if isinstance(error, MemoryError):

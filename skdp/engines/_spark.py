@@ -90,10 +90,10 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
     def look(looking: BatchCheck, trial: Any) -> None:  # numpydoc ignore=GL08
         if check:
             rows = frame.select(*map(_name, looking.columns))
-            _ask(rows.mapInArrow(_Checker(looking, trial.num_columns), "rows long").groupBy().sum("rows").toArrow)
+            job = rows.mapInArrow(_Checker(looking, trial.num_columns), "rows long").groupBy().sum("rows")
         else:  # do the workers have what they need?
-            nothing = session.range(0, 16).select("id")
-            _ask(nothing.mapInArrow(_Imports(), "id long").toArrow)
+            job = session.range(0, 16).mapInArrow(_Imports(), "id long")
+        _refusals_of(job.toArrow)
 
     release, trial, _ = plan(_ask(frame.limit(0).toArrow), look=look)
     lazy = release_lazily(frame, release, trial)
@@ -165,21 +165,23 @@ def _exists(session: Any, place: str) -> bool:
 
 def _ask(work: Callable[[], Any]) -> Any:
     """Have Spark read rows: of its errors, show our own refusals and missing modules, and of the others the type."""
+    return quietly(lambda: _refusals_of(work))
+
+
+def _refusals_of(work: Callable[[], Any]) -> Any:
+    """Call what Spark runs; what our own code said on a worker, or a module that it lacked, is in Spark's text."""
     from pyspark.errors import PySparkException
 
-    def asked() -> Any:
-        try:
-            return work()
-        except PySparkException as error:
-            refused, absent = _REFUSAL.search(str(error)), _ABSENT.search(str(error))
-            if refused is not None:
-                kinds = {"Batch": RefusedBatch, "Type": RefusedType}
-                raise kinds[refused[1]](refused[2]) from None
-            if absent is not None:
-                raise ImportError(absent[0], name=absent[1]) from None
-            raise
-
-    return quietly(asked)
+    try:
+        return work()
+    except PySparkException as error:
+        refused, absent = _REFUSAL.search(str(error)), _ABSENT.search(str(error))
+        if refused is not None:
+            kinds = {"Batch": RefusedBatch, "Type": RefusedType}
+            raise kinds[refused[1]](refused[2]) from None
+        if absent is not None:
+            raise ImportError(absent[0], name=absent[1]) from None
+        raise
 
 
 def _write(lazy: Any, place: str) -> None:
