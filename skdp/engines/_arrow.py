@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines import _memory
-from skdp.engines._batches import release_batches, write_tables
+from skdp.engines._batches import check_arrow, read_again, release_batches, write_tables
 from skdp.engines._counts import Counter, group_columns
-from skdp.engines._engine import UnreadableError, import_extra, is_damage
+from skdp.engines._engine import import_extra
+from skdp.engines._errors import quietly, read_quietly
 from skdp.engines._files import check_path, written_beside
-from skdp.engines._release import Plan
+from skdp.engines._release import BatchCheck, Plan
 
 pyarrow = import_extra("pyarrow", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")
@@ -38,7 +39,7 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, pyarrow.Table | dataset.Dataset | pyarrow.RecordBatchReader)
 
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
     """Privatise a dataset, a reader, or a table.
 
     Parameters
@@ -51,6 +52,8 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         Whether to store the reports before they are handed out; else a reader is returned, which reads once.
     path : path-like or None
         Where to write the reports.
+    check : bool
+        Whether the rows are read once more, before the charge.
 
     Returns
     -------
@@ -58,17 +61,26 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         The reports.
     """
     if isinstance(frame, pyarrow.Table):
-        return _memory.privatize(frame, plan, persist=persist, path=path)
+        return _memory.privatize(frame, plan, persist=persist, path=path, check=check)
     place = check_path(path)
-    release, trial = plan(frame.schema.empty_table())
-    tables = release_batches(read_batches(frame, release.columns), release, trial.num_columns)
+
+    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:  # numpydoc ignore=GL08
+        checked = check_arrow(read_batches(frame, check.columns), check, trial.num_columns)
+        return read_again(read_batches(frame, check.columns), checked)
+
+    # A reader is read once.
+    checking = check and isinstance(frame, dataset.Dataset)
+    release, trial, batches = plan(frame.schema.empty_table(), look=look if checking else None)
+    if batches is None:
+        batches = read_batches(frame, release.columns)
+    tables = release_batches(batches, release, trial.num_columns)
     if not persist:
         return pyarrow.RecordBatchReader.from_batches(trial.schema, _record_batches(tables))
     if place is None:
-        stored = dataset.dataset(pyarrow.concat_tables([trial, *tables]))
+        stored = dataset.dataset(quietly(lambda: pyarrow.concat_tables([trial, *tables])))
     else:
         with written_beside(place) as beside:
-            write_tables(tables, trial.schema, beside)
+            quietly(lambda: write_tables(tables, trial.schema, beside))
         stored = dataset.dataset(place)
     return stored if isinstance(frame, dataset.Dataset) else stored.scanner(**_READ_AHEAD).to_reader()
 
@@ -93,15 +105,14 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     pyarrow.RecordBatch
         Rows.
     """
-    is_dataset = isinstance(frame, dataset.Dataset)
-    scanner = frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD) if is_dataset else None
-    try:
-        yield from scanner.to_batches() if scanner else (batch.select(columns) for batch in frame)
-    except (pyarrow.ArrowException, OSError) as error:
-        if not is_damage(error):
-            raise
-        # Arrow's text may have a row.
-        raise UnreadableError("the table cannot be read: it is damaged, or does not fit its schema") from None
+    if isinstance(frame, dataset.Dataset):
+        yield from read_quietly(_scan(frame, columns))
+    else:
+        yield from read_quietly(batch.select(columns) for batch in frame)
+
+
+def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
+    yield from frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD).to_batches()
 
 
 def column_names(frame: Any) -> list[Any]:
@@ -178,12 +189,12 @@ def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     if isinstance(frame, pyarrow.Table):
         yield from frame.to_batches()
         return
-    fragments = coded_files(frame, columns)
+    fragments = quietly(lambda: coded_files(frame, columns))
     if fragments is None:
         yield from read_batches(frame, columns)
         return
     for fragment in fragments:
-        yield from fragment.scanner(columns=columns, batch_size=1 << 20, **_READ_AHEAD).to_batches()
+        yield from read_quietly(fragment.scanner(columns=columns, batch_size=1 << 20, **_READ_AHEAD).to_batches())
 
 
 def coded_files(frame: Any, columns: list[str]) -> list[Any] | None:

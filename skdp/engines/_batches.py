@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import joblib
+
 from skdp.engines._coins import BLOCK_ROWS, Place
 from skdp.engines._engine import import_extra
+from skdp.engines._errors import RefusedBatch, UnreadableTable, read_quietly
 from skdp.engines._processes import in_processes
-from skdp.engines._release import Release
+from skdp.engines._release import BatchCheck, Release
 
 _CELLS = 1 << 20  # of reports in a batch: some megabytes, whatever the protocol
 
@@ -64,7 +69,7 @@ def even(batches: Iterable[Any], rows: int, concat: Callable[[list[Any]], Any]) 
         yield concat(waiting)
 
 
-def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int) -> Iterator[Any]:
+def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int = 0) -> Iterator[Any]:
     """Apply a function to a stream in threads, a few items ahead of whoever takes the results, in order.
 
     Parameters
@@ -73,14 +78,15 @@ def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int) 
         What to apply.
     items : iterable
         To what.
-    workers : int
-        The number of threads.
+    workers : int, optional
+        The number of threads; by default one a core, at most four.
 
     Yields
     ------
     object
         The results.
     """
+    workers = workers or min(4, joblib.cpu_count())
     waiting: deque[Future[Any]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for item in items:
@@ -112,6 +118,95 @@ def placed(tables: Iterable[Any], partition: int | None = None) -> Iterator[tupl
         first += len(table)
 
 
+@dataclass
+class Checked:  # numpydoc ignore=PR02
+    """What is known of a table after its batches were checked.
+
+    Parameters
+    ----------
+    rows : int
+        How many rows it had.
+    digests : dict
+        The digest of each batch, by the number of its first row; none if a batch is read once only.
+    """
+
+    rows: int = 0
+    digests: dict[int, bytes] = field(default_factory=dict)
+
+
+def read_again(batches: Iterable[Any], checked: Checked) -> Iterator[Any]:
+    """Open a checked table for its release, while nothing is charged yet.
+
+    Parameters
+    ----------
+    batches : iterable
+        The table, to be read another time.
+    checked : Checked
+        What is known of it.
+
+    Returns
+    -------
+    iterator
+        The batches.
+
+    Raises
+    ------
+    RefusedBatch
+        If there is no first batch: what the table is made of was used up by the check.
+    """
+    opened, end = read_quietly(batches), object()
+    try:
+        first = next(opened, end)
+    except UnreadableTable:
+        first = end
+    if first is not end:
+        return chain([first], opened)
+    if checked.rows:
+        raise RefusedBatch(
+            "the table can be read once only, and the check was one time: give one that can be read again, or leave "
+            "out the check (check=False)"
+        )
+    return opened
+
+
+def check_batches(
+    tables: Iterable[Any], check: BatchCheck, rows: int, concat: Callable[[list[Any]], Any], *, digests: bool = False
+) -> Checked:
+    """Check a stream of tables as they will be privatised.
+
+    Parameters
+    ----------
+    tables : iterable of pyarrow or polars table
+        True rows, in order.
+    check : BatchCheck
+        What checks a batch.
+    rows : int
+        How many rows there are in each batch, but for the last one.
+    concat : callable
+        Joins a list of them.
+    digests : bool, default=False
+        Whether digests of the batches are kept.
+
+    Returns
+    -------
+    Checked
+        What is known then.
+    """
+
+    def look(item: tuple[Any, Place]) -> tuple[int, int, bytes]:  # numpydoc ignore=GL08
+        table, place = item
+        if digests:
+            return place.first, len(table), check.digest(table)
+        return place.first, check(table), b""
+
+    found = Checked()
+    for first, length, digest in in_turn(look, placed(even(tables, rows, concat))):
+        found.rows += length
+        if digests:
+            found.digests[first] = digest
+    return found
+
+
 def release_batches(
     batches: Iterable[Any], release: Release, width: int, partition: int | None = None
 ) -> Iterator[Any]:
@@ -134,10 +229,47 @@ def release_batches(
         Reports.
     """
     pyarrow = import_extra("pyarrow", "duckdb")
-    tables = (pyarrow.Table.from_batches([batch]) for batch in batches)
-    whole = placed(even(tables, batch_rows(width), pyarrow.concat_tables), partition)
+    whole = placed(even(arrow_tables(batches), batch_rows(width), pyarrow.concat_tables), partition)
     draw, workers = in_processes(release)
     yield from in_turn(lambda item: draw(*item), whole, workers)
+
+
+def arrow_tables(batches: Iterable[Any]) -> Iterator[Any]:
+    """Read a stream of Arrow batches as tables.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        Of one schema.
+
+    Returns
+    -------
+    iterator of pyarrow.Table
+        Rows; errors are as for `read_quietly`.
+    """
+    pyarrow = import_extra("pyarrow", "duckdb")
+    return (pyarrow.Table.from_batches([batch]) for batch in read_quietly(batches))
+
+
+def check_arrow(batches: Iterable[Any], check: BatchCheck, width: int) -> Checked:
+    """Check a stream of Arrow batches as they will be privatised.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        True rows, in order.
+    check : BatchCheck
+        What checks a batch.
+    width : int
+        The number of columns of the output.
+
+    Returns
+    -------
+    Checked
+        What is known then.
+    """
+    pyarrow = import_extra("pyarrow", "duckdb")
+    return check_batches(arrow_tables(batches), check, batch_rows(width), pyarrow.concat_tables)
 
 
 def write_tables(tables: Iterable[Any], schema: Any, path: Path) -> None:

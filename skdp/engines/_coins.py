@@ -140,7 +140,7 @@ class KeyedCoins:
             The reports of each attribute, and which attribute each row reports.
         """
         where = repr((place.partition, place.first)).encode()
-        key = _derive(self._key, b"batch", where, *map(_digest, codes), _digest_bytes(records))
+        key = _derive(self._key, b"batch", where, *map(digest, codes), _digest_bytes(records))
 
         def source(purpose: str, *columns: Any) -> ByteSource:  # numpydoc ignore=GL08
             return KeyedSource(_derive(key, b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
@@ -152,7 +152,19 @@ def _derive(key: bytes, *parts: bytes) -> bytes:
     return hmac.digest(key, framed(*parts), "sha256")
 
 
-def _digest(codes: NDArray[Any]) -> bytes:
+def digest(codes: NDArray[Any]) -> bytes:
+    """Digest a column of codes.
+
+    Parameters
+    ----------
+    codes : ndarray
+        Of numbers, or of bytes (as objects).
+
+    Returns
+    -------
+    bytes
+        32 bytes; not keyed.
+    """
     if codes.dtype == object:
         return _digest_bytes(codes.tolist())
     return hashlib.sha256(np.ascontiguousarray(codes).data).digest()

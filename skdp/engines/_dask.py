@@ -11,8 +11,9 @@ import pandas as pd
 from skdp.engines._coins import Place
 from skdp.engines._counts import Counter
 from skdp.engines._engine import import_extra, tell_of_lazy_reports
+from skdp.engines._errors import quietly, refusing
 from skdp.engines._files import check_path, written_beside
-from skdp.engines._release import Plan, Release
+from skdp.engines._release import BatchCheck, Plan, Release
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
@@ -36,7 +37,7 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, dataframe.DataFrame)
 
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
     """Privatise a Dask DataFrame.
 
     Parameters
@@ -49,6 +50,8 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         Whether to compute the reports, and keep them with the workers, before they are handed out.
     path : path-like or None
         Where to write the reports: a directory.
+    check : bool
+        Whether the rows are read once more, before the charge.
 
     Returns
     -------
@@ -56,16 +59,44 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         The reports, in the partitions of the frame.
     """
     place = check_path(path)
-    release, trial = plan(sample_of(frame))
-    lazy = _release(frame[release.columns], release, trial)
+    # What may be computed again, by whom it is asked for or since a worker died, is compared with what was checked.
+    repeats = not persist or (place is None and _has_workers(frame))
+    if repeats and not check:
+        raise ValueError("reports that Dask may compute again need check=True, or a path to be written to")
+
+    def look(check: BatchCheck, _: Any) -> list[bytes | None]:  # numpydoc ignore=GL08
+        return _check(frame[check.columns], check, digests=repeats)
+
+    release, trial, digests = plan(sample_of(frame), look=look if check else None)
+    lazy = _release(frame[release.columns], release, trial, digests)
     if not persist:
         tell_of_lazy_reports()
         return lazy
     if place is None:
-        return _wait(lazy.persist())
+        return quietly(lambda: _wait(lazy.persist()))
     with written_beside(place) as beside:
-        lazy.to_parquet(beside, write_index=False)
+        quietly(lambda: lazy.to_parquet(beside, write_index=False))
     return dataframe.read_parquet(place)
+
+
+def _has_workers(frame: Any) -> bool:
+    """Tell a cluster, which computes again what it lost, from the schedulers of this process."""
+    scheduler = getattr(dask.base.get_scheduler(collections=[frame]), "__self__", None)
+    return type(scheduler).__module__.partition(".")[0] == "distributed"
+
+
+def _check(frame: Any, check: BatchCheck, *, digests: bool) -> list[bytes | None]:
+    """Check the partitions where they are, and bring home a digest of each if they may be computed again."""
+    shared = dask.delayed(check, pure=False, traverse=False)
+    task = dask.delayed(_check_partition, pure=False)
+    return list(dask.compute(*(task(shared, partition, digests) for partition in frame.to_delayed())))
+
+
+def _check_partition(check: BatchCheck, partition: pd.DataFrame, digests: bool) -> bytes | None:
+    if digests:
+        return check.digest(partition)
+    check(partition)
+    return None
 
 
 def sample_of(frame: Any) -> pd.DataFrame:
@@ -88,23 +119,24 @@ def sample_of(frame: Any) -> pd.DataFrame:
     return sample
 
 
-def _release(frame: Any, release: Release, trial: pd.DataFrame) -> Any:
+def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[bytes | None] | None) -> Any:
     # Not `map_partitions`: what it says of the number of a partition is another one after `.partitions[...]`, and the
     # coins would be those of another partition.
     partitions = frame.to_delayed()
     places = [Place(partition=number) for number in range(len(partitions))]
     if release.seeded:
-        lengths = frame.map_partitions(len).compute()
+        lengths = quietly(frame.map_partitions(len).compute)
         places = [Place(first=int(first)) for first in accumulate(lengths, initial=0)][:-1]
     # Pure tasks would be named after a hash of what they hold, the key among it.
     shared = dask.delayed(release, pure=False, traverse=False)
     task = dask.delayed(_release_partition, pure=False)
-    released = [task(shared, partition, place) for partition, place in zip(partitions, places, strict=True)]
+    expected = digests or [None] * len(partitions)
+    released = [task(shared, *batch) for batch in zip(partitions, places, expected, strict=True)]
     return dataframe.from_delayed(released, meta=trial, divisions=frame.divisions, verify_meta=False)
 
 
-def _release_partition(release: Release, partition: pd.DataFrame, place: Place) -> Any:
-    return release(partition, place)
+def _release_partition(release: Release, partition: pd.DataFrame, place: Place, expected: bytes | None) -> Any:
+    return release(partition, place, expected)
 
 
 def _wait(persisted: Any) -> Any:
@@ -155,12 +187,12 @@ def tally(frame: Any, transformer: Any) -> Any:
     counters = [count(shared, partition) for partition in frame[transformer._own_names()].to_delayed()]
     while len(counters) > 1:
         counters = [add(counters[start : start + _BRANCHES]) for start in range(0, len(counters), _BRANCHES)]
-    return counters[0].compute().total()
+    return quietly(counters[0].compute).total()
 
 
 def _tally_partition(transformer: Any, partition: pd.DataFrame) -> Counter:
     counter = Counter(transformer)
-    counter.add(partition)
+    refusing(lambda: counter.add(partition))
     return counter
 
 

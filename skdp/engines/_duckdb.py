@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from skdp.base import DECLARED
-from skdp.engines._batches import batch_rows, release_batches, write_tables
+from skdp.engines._batches import arrow_tables, batch_rows, check_arrow, read_again, release_batches, write_tables
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra
+from skdp.engines._errors import quietly
 from skdp.engines._files import check_path, temporary_place, written_beside
-from skdp.engines._release import Plan
+from skdp.engines._release import BatchCheck, Plan
 
 pyarrow = import_extra("pyarrow", "duckdb")
 duckdb = import_extra("duckdb", "duckdb", least="1.5")
@@ -54,7 +55,7 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, duckdb.DuckDBPyRelation)
 
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
     """Privatise a relation.
 
     Parameters
@@ -67,6 +68,8 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         Must be True.
     path : path-like or None
         Where to write the reports.
+    check : bool
+        Whether the rows are read once more, before the charge.
 
     Returns
     -------
@@ -81,13 +84,20 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     if not persist:
         raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
     place = check_path(path)
-    release, trial = plan(sample_of(frame))
-    reader = _project(frame, release.columns).to_arrow_reader(batch_rows(trial.num_columns))
-    tables = release_batches(reader, release, trial.num_columns)
+
+    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:  # numpydoc ignore=GL08
+        rows = batch_rows(trial.num_columns)
+        checked = check_arrow(_read(frame, check.columns, rows), check, trial.num_columns)
+        return read_again(_read(frame, check.columns, rows), checked)
+
+    release, trial, batches = plan(sample_of(frame), look=look if check else None)
+    if batches is None:
+        batches = _read(frame, release.columns, batch_rows(trial.num_columns))
+    tables = release_batches(batches, release, trial.num_columns)
     # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
     stored = temporary_place() if place is None else place
     with written_beside(stored) as beside:
-        write_tables(tables, trial.schema, beside)
+        quietly(lambda: write_tables(tables, trial.schema, beside))
     return frame.query(f"skdp_{token_hex(8)}", f"SELECT * FROM read_parquet({_text(stored)})")
 
 
@@ -104,7 +114,7 @@ def sample_of(frame: Any) -> Any:
     pyarrow.Table
         The names and types.
     """
-    schema = frame.limit(0).to_arrow_table().schema
+    schema = quietly(frame.limit(0).to_arrow_table).schema
     for place, kind in enumerate(frame.types):
         if kind.id == "enum":
             ((_, values),) = kind.children
@@ -114,6 +124,10 @@ def sample_of(frame: Any) -> Any:
 
 def _project(frame: Any, columns: Sequence[str]) -> Any:
     return frame.project(", ".join(map(_name, columns)))
+
+
+def _read(frame: Any, columns: Sequence[str], rows: int) -> Iterator[Any]:
+    yield from _project(frame, columns).to_arrow_reader(rows)
 
 
 def _name(column: str) -> str:
@@ -178,10 +192,11 @@ def tally(frame: Any, transformer: Any) -> Any:
     groups = group_columns(transformer)
     for columns in groups:
         keys = ", ".join(bytewise(frame, name) for name in columns)
-        table = frame.aggregate(f"{keys}, count(*)", keys).to_arrow_table().rename_columns([*columns, "count"])
+        table = quietly(frame.aggregate(f"{keys}, count(*)", keys).to_arrow_table)
+        table = table.rename_columns([*columns, "count"])
         counts = table.column(len(columns)).to_numpy().astype(np.int64)
         counter.add_groups(table.select(range(len(columns))), counts)
     if not groups:
-        for batch in _project(frame, transformer._own_names()).to_arrow_reader(1 << 17):
-            counter.add(pyarrow.Table.from_batches([batch]))
+        for table in arrow_tables(_read(frame, transformer._own_names(), 1 << 17)):
+            counter.add(table)
     return counter.total()

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from skdp.base import type_of_values
-from skdp.engines._batches import batch_rows, even, in_turn, placed
+from skdp.engines._batches import batch_rows, check_batches, even, in_turn, placed
 from skdp.engines._csv import unreadable_error
 from skdp.engines._engine import UnreadableError, import_extra
+from skdp.engines._errors import UnreadableTable
 from skdp.engines._files import check_path
 from skdp.engines._processes import in_processes
 from skdp.engines._progress import Bar, NoBar, Progress
 from skdp.engines._record_ids import check_distinct
-from skdp.engines._release import Release, check_transformer
+from skdp.engines._release import BatchCheck, Release, check_transformer
 from skdp.engines._schema import text_domain
 from skdp.engines._table_files import TableFile, check_writable, format_of, write_file
 from skdp.engines._working_folder import WorkingFolder
@@ -35,6 +36,7 @@ def privatize_file(
     record_id: str | None = None,
     resume: bool = False,
     progress: Progress = NoBar,
+    check: bool = True,
 ) -> Path:
     r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
 
@@ -61,6 +63,8 @@ def privatize_file(
         transformer with its key and its ledger, the kept columns, the column of the record ids.
     progress : callable, optional
         Takes the number of rows (None if it is not known), and returns what shows the progress, such as a bar of tqdm.
+    check : bool, default=True
+        Whether all rows are read once before the charge, as for `privatize`; what is resumed was checked.
 
     Returns
     -------
@@ -71,7 +75,7 @@ def privatize_file(
     ------
     TypeError, ValueError
         As for `privatize`, or if a file is none of these formats, or the run to resume was of something else. No error
-        shows a value. If a row is refused, the reports of the other ones are removed; but a charge stands.
+        shows a value. A row that is refused costs nothing; with ``check=False``, the charge stands.
     OSError
         If a file cannot be read or written. A note says where the run can be resumed.
     BudgetExceeded
@@ -124,6 +128,8 @@ def privatize_file(
     """
     if not isinstance(resume, bool):
         raise TypeError(f"resume must be True or False, got {type(resume).__name__}")
+    if not isinstance(check, bool):
+        raise TypeError(f"check must be True or False, got {type(check).__name__}")
     check_transformer(transformer)
     if resume and WorkingFolder.tidy(target):
         return Path(target).absolute()
@@ -145,6 +151,10 @@ def privatize_file(
     folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
     with folder.locked():
         try:
+            if check and not folder.is_charged:
+                transformer._check_budget()
+                look = BatchCheck(transformer, keep, record_id)
+                check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
             folder.charge(transformer)
         except (RuntimeError, TypeError, ValueError):  # refused, so not charged
             if not resume:
@@ -217,13 +227,13 @@ def _check_names(keep: Any) -> Sequence[str]:
 
 
 def _check_ids(table: TableFile, record_id: str) -> None:
-    pyarrow, duckdb = import_extra("pyarrow", "duckdb"), import_extra("duckdb", "duckdb")
     try:
         check_distinct(table.scan([record_id]), record_id)
-    except (pyarrow.ArrowException, duckdb.Error) as error:  # their text may have a row
-        if table.format == "csv":
-            raise unreadable_error(table.path) from None
-        raise UnreadableError(f"{table.path.name} cannot be read ({type(error).__name__})") from None
+    except UnreadableTable as error:
+        failed = UnreadableError(f"{table.path.name} cannot be read ({error.kind})")
+    else:
+        return
+    raise unreadable_error(table.path) if table.format == "csv" else failed
 
 
 def _output_schema(trial: Any, transformer: RowReports, keep: Sequence[str], source: str, form: str) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skdp.engines._arrow import coded_files, read_batches
 from skdp.engines._csv import text_batches
 from skdp.engines._engine import import_extra
+from skdp.engines._errors import read_quietly
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
 
@@ -42,7 +43,7 @@ class ArrowTable(LargeTable):
 
     def _tables(self, names: list[str]) -> Iterator[Any]:
         """Read some columns in batches."""
-        for batch in _batches(self._frame, names):
+        for batch in read_quietly(_batches(self._frame, names)):
             yield pyarrow.Table.from_batches([batch]).select(names)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08

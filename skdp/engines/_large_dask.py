@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from skdp.engines._dask import sample_of
 from skdp.engines._engine import import_extra
+from skdp.engines._errors import quietly, refusing
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
 
@@ -39,7 +40,7 @@ class DaskTable(LargeTable):
         sums = [count(shared, partition) for partition in self._frame[list(names)].to_delayed()]
         while len(sums) > 1:
             sums = [add(sums[start : start + _BRANCHES]) for start in range(0, len(sums), _BRANCHES)]
-        return sums[0].compute()
+        return quietly(sums[0].compute)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         meta = self._frame._meta
@@ -69,7 +70,7 @@ def open_table(frame: Any) -> DaskTable:
 
 def _add_up_partition(summary: Summary, partition: Any) -> list[NDArray[np.int64]]:
     blocks = range(0, len(partition), _ROWS)
-    return add_up_batches((partition.iloc[start : start + _ROWS] for start in blocks), summary)
+    return refusing(lambda: add_up_batches((partition.iloc[start : start + _ROWS] for start in blocks), summary))
 
 
 def _limit_persons(partition: pd.DataFrame, person: Any, most: int, seed: int) -> pd.DataFrame:

@@ -9,12 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._duckdb import _name, _project, bytewise, sample_of
-from skdp.engines._engine import import_extra
+from skdp.engines._batches import arrow_tables
+from skdp.engines._duckdb import _name, _read, bytewise, sample_of
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
-
-pyarrow = import_extra("pyarrow", "duckdb")
 
 _ROWS = 1 << 17
 
@@ -33,8 +31,7 @@ class DuckDBTable(LargeTable):
         self.sample = sample_of(frame)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
-        reader = _project(self._frame, names).to_arrow_reader(_ROWS)
-        return add_up_batches((pyarrow.Table.from_batches([batch]) for batch in reader), summary)
+        return add_up_batches(arrow_tables(_read(self._frame, names, _ROWS)), summary)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         values = ", ".join(map(_name, self._frame.columns))

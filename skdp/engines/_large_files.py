@@ -16,6 +16,7 @@ from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, ZONED, date_dtype, declares_
 from skdp.domain import Domain, Interval
 from skdp.engines._csv import readers, unreadable_error
 from skdp.engines._engine import UnreadableError, import_extra, is_damage
+from skdp.engines._errors import UnreadableTable
 from skdp.engines._progress import Bar, Progress, shown
 from skdp.engines._table_files import TableFile
 from skdp.frames import LargeTable, Summary, register_large_tables
@@ -54,12 +55,15 @@ class FileTable(LargeTable):
             with self._shown() as bar:
                 return self._rows.add_up(names, _ShownSummary(summary, self._read, bar))
         except Exception as error:
-            if not is_damage(error):
+            if is_damage(error):
+                error = UnreadableTable(type(error).__name__, "CSV" in str(error))
+            if not isinstance(error, UnreadableTable):
                 raise
             # What an engine says of a CSV file that is none has a row of it.
-            if self._file.suffix.lower() == ".csv" and "CSV" in str(error):
-                raise unreadable_error(self._file) from None
-            raise UnreadableError(f"{self._file.name} cannot be read ({type(error).__name__})") from None
+            failed = UnreadableError(f"{self._file.name} cannot be read ({error.kind})")
+            if self._file.suffix.lower() == ".csv" and error.is_csv:
+                failed = unreadable_error(self._file)
+        raise failed
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         return type(self)(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._engine import import_extra
+from skdp.engines._errors import read_quietly
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
 
@@ -33,7 +34,7 @@ class PolarsTable(LargeTable):
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
         batches = self._frame.select(names).collect_batches(chunk_size=_ROWS, maintain_order=False)
-        return add_up_batches(batches, summary)
+        return add_up_batches(read_quietly(batches), summary)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
         rank = polars.struct(polars.all()).hash(seed).rank("ordinal").over(person)

@@ -9,9 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.engines._batches import arrow_tables
 from skdp.engines._engine import import_extra
+from skdp.engines._errors import refusing
 from skdp.engines._large import add_up_batches
-from skdp.engines._spark import _name, bytewise
+from skdp.engines._spark import _ask, _name, bytewise
 from skdp.frames import LargeTable, Summary
 
 pyarrow = import_extra("pyarrow", "spark")
@@ -34,7 +36,7 @@ class SparkTable(LargeTable):
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
         partial = self._frame.select(*map(_name, names)).mapInArrow(_adder(summary), "place long, value long")
-        table = partial.groupBy("place").sum("value").toArrow()
+        table = _ask(partial.groupBy("place").sum("value").toArrow)
         zeros = summary.zeros()
         flat = np.zeros(sum(part.size for part in zeros), np.int64)
         flat[table.column(0).to_numpy()] = table.column(1).to_numpy()
@@ -68,7 +70,7 @@ def open_table(frame: Any) -> SparkTable:
 
 def _adder(summary: Summary) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def add_up_partition(batches: Iterable[Any]) -> Iterator[Any]:
-        sums = add_up_batches((pyarrow.Table.from_batches([batch]) for batch in batches), summary)
+        sums = refusing(lambda: add_up_batches(arrow_tables(batches), summary))
         flat = np.concatenate([part.ravel() for part in sums])
         places = np.flatnonzero(flat)
         yield pyarrow.record_batch({"place": places, "value": flat[places]})

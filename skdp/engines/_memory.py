@@ -8,6 +8,7 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 
 from skdp.engines._batches import write_tables
+from skdp.engines._errors import quietly
 from skdp.engines._files import check_path, written_beside
 from skdp.engines._release import Plan
 from skdp.frames import is_frame
@@ -29,7 +30,7 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, pd.DataFrame)
 
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
     """Privatise a pandas, polars or pyarrow table.
 
     Parameters
@@ -42,6 +43,8 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         Must be True.
     path : path-like or None
         Where to write the reports too.
+    check : bool
+        Whether the rows are read once more, before the charge.
 
     Returns
     -------
@@ -56,8 +59,8 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     if not persist:
         raise ValueError("a table in memory gives a table in memory: persist=False is for lazy frames")
     place = check_path(path)
-    release, _ = plan(frame[:0])
-    released = release(frame)
+    release, *_ = plan(frame[:0], look=(lambda check, _: check(frame)) if check else None)
+    released = quietly(lambda: release(frame))
     if place is not None:
         # The row index passes through in memory only: a file of reports has no other columns.
         table = nw.maybe_reset_index(nw.from_native(released, eager_only=True)).to_arrow()

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skdp.engines import _memory
-from skdp.engines._batches import batch_rows, even, in_turn, placed
+from skdp.engines._batches import batch_rows, check_batches, even, in_turn, placed, read_again
+from skdp.engines._coins import Place
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra, tell_of_lazy_reports
+from skdp.engines._errors import RefusedBatch, quietly, read_quietly
 from skdp.engines._files import check_path, written_beside
 from skdp.engines._processes import in_processes
-from skdp.engines._release import Plan, Release
+from skdp.engines._release import BatchCheck, Plan, Release
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")
 
 _FEW = 32
+_ONE = polars.lit(1, polars.UInt64)
+_MOST_ROWS = (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 << 64) - 1
+"""Of a frame or a Parquet file that Polars makes."""
 
 
 def accepts(frame: Any) -> bool:
@@ -37,7 +43,7 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, polars.LazyFrame | polars.DataFrame)
 
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
     """Privatise a lazy frame, or a frame.
 
     Parameters
@@ -50,6 +56,8 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         Whether to store the reports before they are handed out; else each evaluation computes the same ones anew.
     path : path-like or None
         Where to write the reports.
+    check : bool
+        Whether the rows are read once more, before the charge.
 
     Returns
     -------
@@ -57,12 +65,29 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         The reports.
     """
     if isinstance(frame, polars.DataFrame):
-        return _memory.privatize(frame, plan, persist=persist, path=path)
+        return _memory.privatize(frame, plan, persist=persist, path=path, check=check)
+    if not (persist or check):
+        raise ValueError("persist=False needs check=True: what is evaluated again is compared with what was checked")
     place = check_path(path)
-    release, trial = plan(polars.DataFrame(schema=frame.collect_schema()))
-    batches = _Batches(frame.select(release.columns), release, batch_rows(trial.width))
+
+    def look(check: BatchCheck, trial: Any) -> tuple[dict[int, bytes] | None, Any]:  # numpydoc ignore=GL08
+        size = batch_rows(trial.width)
+        rows = frame.select(check.columns)
+        found = check_batches(read_quietly(_read(rows, size)), check, size, polars.concat, digests=not persist)
+        if not persist:
+            return found.digests, None
+        if found.rows > _MOST_ROWS:
+            raise RefusedBatch(
+                f"the table has more rows ({found.rows:,}) than this build of Polars counts: install polars[rt64], or "
+                "give a pyarrow Dataset or a DuckDB relation"
+            )
+        return None, read_again(_read(rows, size), found)
+
+    release, trial, found = plan(polars.DataFrame(schema=quietly(frame.collect_schema)), look=look if check else None)
+    digests, opened = (None, None) if found is None else found
+    batches = _Batches(frame.select(release.columns), release, batch_rows(trial.width), digests, opened)
     if persist and place is None:
-        return polars.concat([trial, *batches]).lazy()
+        return quietly(lambda: polars.concat([trial, *batches])).lazy()
     from polars.io.plugins import register_io_source
 
     lazy = register_io_source(batches.read, schema=trial.schema)
@@ -71,34 +96,48 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
         return lazy
     assert place is not None
     with written_beside(place) as beside:
-        try:
-            lazy.sink_parquet(beside)
-        except polars.exceptions.PolarsError:
-            if batches.refusal is None:
-                raise
-            # Polars would make an error of its own kind of it.
-            raise batches.refusal from None
+        quietly(lambda: _sink(lazy, batches, beside))
     return polars.scan_parquet(place)
 
 
-class _Batches:
-    """The reports of a lazy frame, batch by batch: the same ones each time they are asked for."""
+def _sink(lazy: Any, batches: _Batches, place: Path) -> None:
+    try:
+        lazy.sink_parquet(place)
+    except polars.exceptions.PolarsError:
+        if batches.failed is None:
+            raise
+        raise batches.failed from None  # of which Polars made an error of its own
 
-    def __init__(self, rows: Any, release: Release, size: int) -> None:
+
+def _read(frame: Any, rows: int) -> Iterator[Any]:
+    yield from frame.collect_batches(chunk_size=rows)
+
+
+class _Batches:
+    """The reports of a lazy frame, batch by batch: the same ones each time that they are asked for, or none."""
+
+    def __init__(self, rows: Any, release: Release, size: int, digests: dict[int, bytes] | None, opened: Any) -> None:
         self._rows = rows
         self._release = release
         self._size = size
-        self.refusal: ValueError | None = None
+        self._digests = digests
+        self._opened = opened
+        self.failed: Exception | None = None
 
     def __iter__(self) -> Iterator[Any]:
         # Not the reader's own batches: coins depend on where a batch starts.
-        tables = even(self._rows.collect_batches(chunk_size=self._size), self._size, polars.concat)
+        batches = read_quietly(_read(self._rows, self._size)) if self._opened is None else self._opened
         try:
             draw, workers = in_processes(self._release)
-            yield from in_turn(lambda item: draw(*item), placed(tables), workers)
-        except ValueError as error:
-            self.refusal = error
+            whole = placed(even(batches, self._size, polars.concat))
+            yield from in_turn(lambda item: draw(*item, self._expected(item[1])), whole, workers)
+        except Exception as error:
+            self.failed = error
             raise
+
+    def _expected(self, place: Place) -> bytes | None:
+        # A place has the reports of the rows that were checked, or none: not even of one more batch.
+        return None if self._digests is None else self._digests.get(place.first, b"")
 
     def read(self, columns: list[str] | None, predicate: Any, n_rows: int | None, _: int | None) -> Iterator[Any]:
         """Give what a query of Polars asks for."""
@@ -126,7 +165,7 @@ def column_names(frame: Any) -> list[Any]:
     list of str
         The names.
     """
-    return frame.collect_schema().names()
+    return quietly(frame.collect_schema).names()
 
 
 def tally(frame: Any, transformer: Any) -> Any:
@@ -151,12 +190,31 @@ def tally(frame: Any, transformer: Any) -> Any:
         _count_text(lazy, transformer, counter)
         return counter.total()
     for columns in groups:
-        counted = lazy.select(columns).group_by(columns).agg(polars.len().alias("")).collect(engine="streaming")
-        counter.add_groups(counted.select(columns), counted.to_series(-1).to_numpy().astype(np.int64))
+        found = quietly(lambda: count_groups(lazy, columns).collect(engine="streaming"))  # noqa: B023 - called at once
+        counter.add_groups(found.select(columns), found.to_series(-1).to_numpy().astype(np.int64))
     if not groups:
-        for batch in lazy.select(transformer._own_names()).collect_batches(maintain_order=False):
+        for batch in read_quietly(lazy.select(transformer._own_names()).collect_batches(maintain_order=False)):
             counter.add(batch)
     return counter.total()
+
+
+def count_groups(frame: Any, columns: list[str]) -> Any:
+    """Count rows by value, in 64 bits: `polars.len` stops at 2**32, and sums of booleans start again from 0 there.
+
+    Parameters
+    ----------
+    frame : polars.LazyFrame
+        Reports.
+    columns : list of str
+        What to count by.
+
+    Returns
+    -------
+    polars.LazyFrame
+        The distinct rows, and a last column of how often each occurs.
+    """
+    rows = frame.select(columns).with_columns(_ONE.alias(""))
+    return rows.group_by(columns).agg(polars.col("").sum())
 
 
 def _is_short_text(frame: Any, transformer: Any) -> bool:
@@ -170,11 +228,31 @@ def _is_short_text(frame: Any, transformer: Any) -> bool:
 def _count_text(frame: Any, transformer: Any, counter: Counter) -> None:
     """Compare each column with each of a few values: less work than to group by them."""
     domain = transformer.domain_
-    rows = [(name, value) for name in domain.columns for value in domain[name].values]
-    matches = [polars.col(name).eq_missing(polars.lit(value, polars.String)).sum() for name, value in rows]
-    asked = [match.alias(str(place)) for place, match in enumerate(matches)]
-    *counts, n_rows = frame.select(*asked, polars.len().alias("rows")).collect(engine="streaming").row(0)
+    asked = [(name, value) for name in domain.columns for value in domain[name].values]
+    *counts, n_rows = quietly(lambda: count_matches(frame, asked).collect(engine="streaming").row(0))
     for name in domain.columns:
-        own = [count for (column, _), count in zip(rows, counts, strict=True) if column == name]
+        own = [count for (column, _), count in zip(asked, counts, strict=True) if column == name]
         values = polars.DataFrame({name: domain[name].values}, schema={name: polars.String})
         counter.add_groups(values, np.array(own, np.int64), n_rows=n_rows)
+
+
+def count_matches(frame: Any, asked: list[tuple[str, str | None]]) -> Any:
+    """Count the rows that have each of a few values, and all rows; in 64 bits, as `count_groups` does.
+
+    Parameters
+    ----------
+    frame : polars.LazyFrame
+        Reports.
+    asked : list of tuple of a str and a str or None
+        Columns and values.
+
+    Returns
+    -------
+    polars.LazyFrame
+        One row of counts, the number of all rows as the last one.
+    """
+    matches = [polars.col(name).eq_missing(polars.lit(value, polars.String)) for name, value in asked]
+    every = polars.col(asked[0][0]).is_null().or_(polars.lit(True))
+    return frame.select(
+        match.cast(polars.UInt64).sum().alias(str(place)) for place, match in enumerate([*matches, every])
+    )

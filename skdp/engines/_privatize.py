@@ -20,6 +20,7 @@ def privatize(
     keep: Sequence[str] = (),
     record_id: str | None = None,
     path: str | os.PathLike[str] | None = None,
+    check: bool = True,
 ) -> Any:
     """Privatise a table of any engine with a fitted transformer, batch by batch.
 
@@ -34,9 +35,10 @@ def privatize(
         dtypes), or, if it declares no names, on all columns that are not kept; rows are not read for that.
     persist : bool, default=True
         Whether the reports are computed and stored before they are handed out: in memory, or in `path`. With False, a
-        frame that is evaluated at each use is returned (Polars, Dask): of the same rows in the same order it always
-        gives the same reports. The guarantee does not cover a source that changes between evaluations: reports that
-        are not the same again show that it did. A `PrivacyLeakWarning` says so.
+        frame that is evaluated at each use is returned (Polars, Dask): it gives the reports of the rows that were
+        checked, or an error. A batch that holds other rows at a later evaluation, or the same ones in another order
+        (after ``unique``, ``group_by``, ``join``, a ``sort`` with ties), is refused. A `PrivacyLeakWarning` tells that
+        the frame holds the key.
     keep : sequence of str, optional
         Columns that are released **as they are**, after the reports, with the categories of their dtypes (but a
         Categorical of Polars becomes text). By default, nothing but reports is released.
@@ -46,7 +48,13 @@ def privatize(
         kept.
     path : str or path-like, optional
         A new Parquet file (Dask and Spark: a directory) for the reports, which is there when it is whole, or not at
-        all. Then the table is as large as a disk holds, and the result reads the file.
+        all. Then the table is as large as a disk holds, and the result reads the file. Spark takes any place that it
+        can write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme, that is in its default file system.
+    check : bool, default=True
+        Whether all rows are read once before the charge, so that a table with undeclared values (or missing ones,
+        where these are not declared) is refused at no cost, as in `transform`. With False, rows are read once only, and
+        an undeclared value that is found while reports are drawn costs the whole charge. A RecordBatchReader can be
+        read once only, and is never checked.
 
     Returns
     -------
@@ -60,8 +68,9 @@ def privatize(
         If the frame or the transformer is of another kind.
     ValueError
         If a column is missing or its values are not declared, if a row holds an undeclared value, if a record id is
-        missing or repeated, or if a parameter does not fit the engine. Nothing is returned or left in `path` then; but
-        a charge that was made stands, as undeclared values are found while reports are drawn.
+        missing or repeated, or if a parameter does not fit the engine. Nothing is returned or left in `path` then. If
+        the table cannot be read: the error names the engine's, whose text may hold values, and does not show it.
+        What fails after the check (the table has changed, a disk is full) leaves the charge.
     BudgetExceeded
         If the ledger does not cover the release; no row was privatised.
     FileExistsError, FileNotFoundError
@@ -80,15 +89,23 @@ def privatize(
     independently of each other, so that it makes no difference in how many batches. The kept columns, their order and
     that of the rows are not protected.
 
+    *A refusal* is not private: that the table is refused shows that at least one row holds an undeclared value, and in
+    which column, and that it is not refused shows that none does. It is free, as in `transform`, so whoever may choose
+    the declared values can ask with it; there, use ``handle_unknown="uniform"``, which refuses no value, or
+    ``check=False``, where each question costs the charge. Nothing is read if the ledger does not cover the release.
+
     *Secure coins* (``random_state=None``): a fresh secret key of 32 bytes is drawn for each call, and each batch draws
     its reports from SHAKE-128 under a key that HMAC-SHA256 derives from this one, the place of the batch and the values
     that it holds. So no two batches share coins, in whatever process they are drawn; and a batch that is computed
-    again has the same reports, unless it holds other rows: then all its coins are independent, and that it changed
-    shows. So the table must stay as it is as long as it is evaluated; what is persisted is evaluated once.
+    again has the same reports. If it holds other rows by then, all its coins would be independent, and each evaluation
+    one more report of the same persons; so where batches may be computed again, the check keeps a keyed digest of each
+    (of the codes, the record ids and the kept columns, in order), and a batch with another digest gives an error and
+    no reports. What is stored at once is evaluated once.
     The guarantee holds against whoever does not know the key and cannot break the hash functions. The key is never in
     the reports, nor in a log. On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can
-    read the true rows as well; and a lazy frame that is not persisted holds it, together with the way to the true rows:
-    publish what the frame evaluates to, not the frame.
+    read the true rows as well (so is the `secret_key` of permanent reports; checks and `tally` send no key); and a lazy
+    frame that is not persisted holds it, together with the way to the true rows: publish what the frame evaluates to,
+    not the frame.
 
     *Permanent reports* are a function of `secret_key`, record id, column and value, and so those of `transform`, on
     every engine and in however many batches; nothing is shared between workers but the key. Polars, DuckDB and pyarrow
@@ -106,12 +123,13 @@ def privatize(
     How each engine is held to one release:
 
     =========  =========================================================================================================
-    Dask       Persisted partitions, or files. A partition that is lost with its worker is computed again, from the same
-               rows, so with the same reports. Partitions must hold the same rows when they are read again.
+    Dask       Persisted partitions, or files. A partition that is lost with its worker is computed again, and refused
+               unless it holds the rows that were checked, in their order. Where a shuffle leaves that order open, give
+               a path, which is written once.
     Spark      Always files: a block of Spark's cache is computed again when it is lost, and rows that were shuffled
                may then come in another order. Files are committed once for each task, whichever attempt wins.
-    Polars     A frame in memory, or a file. Unless it is persisted, each evaluation computes the reports anew from the
-               same key, and they are the same as long as the rows are.
+    Polars     A frame in memory, or a file, of at most 2**32 - 1 rows (polars[rt64]: any number). Unless it is
+               persisted, each evaluation draws the same reports again, and refuses batches that changed.
     DuckDB     Always a file; without `path`, a temporary one that lives as long as Python does.
     pyarrow    A table in memory, or a file; or a reader that can be read once.
     =========  =========================================================================================================
@@ -148,8 +166,10 @@ def privatize(
     engine = engine_of(frame)
     if not isinstance(persist, bool):
         raise TypeError(f"persist must be True or False, got {type(persist).__name__}")
+    if not isinstance(check, bool):
+        raise TypeError(f"check must be True or False, got {type(check).__name__}")
     if path is not None and not persist:
         raise ValueError("a path is where reports are stored: leave it out with persist=False")
     check_ids = partial(check_distinct, frame)
     plan = partial(Release.plan, transformer=transformer, keep=keep, record_id=record_id, check_ids=check_ids)
-    return engine.privatize(frame, plan, persist=persist, path=path)
+    return engine.privatize(frame, plan, persist=persist, path=path, check=check)

@@ -10,7 +10,6 @@ from typing import Any
 
 import joblib
 
-from skdp.engines._coins import Place
 from skdp.engines._release import Release
 
 FEW = 3
@@ -19,7 +18,7 @@ FEW = 3
 _MOST = 16
 _IDLE_SECONDS = 10
 
-Draw = Callable[[Any, Place], Any]
+Draw = Callable[..., Any]
 
 
 def in_processes(release: Release) -> tuple[Draw, int]:
@@ -36,7 +35,7 @@ def in_processes(release: Release) -> tuple[Draw, int]:
     Returns
     -------
     tuple of callable and int
-        From a batch and its place to its reports, and a number of threads.
+        From what `release` takes of a batch to its reports, and a number of threads.
     """
     cores = min(_MOST, joblib.cpu_count())
     # Not in a process that a pool has started: it may have no children, and its siblings use the cores.
@@ -46,13 +45,13 @@ def in_processes(release: Release) -> tuple[Draw, int]:
 
     asked = itertools.count()
 
-    def draw(batch: Any, place: Place) -> Any:  # numpydoc ignore=GL08
+    def draw(*batch: Any) -> Any:  # numpydoc ignore=GL08
         if next(asked) < FEW:
-            return release(batch, place)
+            return release(*batch)
         try:
-            return get_reusable_executor(cores, timeout=_IDLE_SECONDS).submit(release, batch, place).result()
+            return get_reusable_executor(cores, timeout=_IDLE_SECONDS).submit(release, *batch).result()
         except BrokenProcessPool:  # such as for lack of memory: the reports are the same here
-            return release(batch, place)
+            return release(*batch)
         except Exception as error:
             raise error from None  # its cause is the other process
 

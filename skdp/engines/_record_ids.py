@@ -7,6 +7,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 
 from skdp.engines._engine import import_extra
+from skdp.engines._errors import quietly
 from skdp.local._record_ids import read_record_ids
 
 _KINDS = (
@@ -77,7 +78,7 @@ def _count(frame: Any, record_id: str) -> tuple[int, int, int]:
         )
     missing = ids.is_null() | ~ids.is_finite() if dtype.is_float() else ids.is_null()
     sums = missing.cast(nw.Int64).sum().alias("missing"), ids.n_unique().alias("distinct"), nw.len().alias("rows")
-    found = frame.select(*sums).collect().to_dict(as_series=False)
+    found = quietly(frame.select(*sums).collect).to_dict(as_series=False)
     return found["missing"][0] or 0, found["distinct"][0], found["rows"][0]
 
 

@@ -3,21 +3,144 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import hmac
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import narwhals.stable.v2 as nw
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins
+from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins, digest
+from skdp.engines._errors import RefusedBatch, quietly, refusing
 from skdp.engines._kept import kept_columns
 from skdp.engines._record_ids import check_record_id
 from skdp.engines._schema import fit_on_schema
 from skdp.frames import Table, read_table
-from skdp.local import OnFitOnly
-from skdp.local._row_reports import RowReports
+from skdp.local import OnFitOnly, SecretKey
+from skdp.local._permanent import framed
+from skdp.local._record_ids import read_record_ids
+from skdp.local._row_reports import RowReports, Write
+
+Found = TypeVar("Found")
 
 WHOLE = Place()
+
+CHANGED = (
+    "the rows are not those that were checked, or are in another order, so they are not reported a second time: the "
+    "table has changed, or does not fix the order of its rows (unique, group_by, join, sort with ties). Store it and "
+    "give what was stored, or have the reports stored once (persist=True, or a path)"
+)
+"""What is said of a batch whose digest differs."""
+
+
+class BatchCheck:
+    """Check batches of one table before anything is charged; it holds neither key nor ledger, and goes to workers.
+
+    Parameters
+    ----------
+    transformer : RowReports
+        Fitted.
+    keep : sequence of str
+        Columns that are released as they are.
+    record_id : str, optional
+        The column that says whose each row is, if reports are permanent.
+    """
+
+    def __init__(self, transformer: RowReports, keep: Sequence[str], record_id: str | None = None) -> None:
+        self._transformer = transformer._without_secrets()
+        self._keep, self._record_id = tuple(keep), record_id
+        self._digest_key = SecretKey.generate()
+
+    @property
+    def columns(self) -> list[str]:  # numpydoc ignore=RT01
+        """The columns that are read."""
+        ids = () if self._record_id is None else (self._record_id,)
+        return list(dict.fromkeys([*self._transformer.guarantee_.scope, *self._keep, *ids]))
+
+    def read(self, batch: Any, transformer: RowReports | None = None) -> tuple[list[Any], Write, Any]:
+        """Code a batch.
+
+        Parameters
+        ----------
+        batch : pandas, polars or pyarrow table
+            True rows.
+        transformer : RowReports, optional
+            Another copy of the transformer, which writes the reports.
+
+        Returns
+        -------
+        tuple of a list of ndarray, callable, and column or None
+            The codes, what writes reports, and the record ids.
+
+        Raises
+        ------
+        RefusedBatch
+            If there is an undeclared value; the error names the column.
+        """
+        table = read_table(batch)
+        found = dict(zip(table.names, table.columns, strict=True))
+        names = self._transformer.guarantee_.scope
+        rows = Table(names, tuple(found[name] for name in names), batch)
+        codes, write = refusing(lambda: (transformer or self._transformer)._prepare(rows))
+        return codes, write, None if self._record_id is None else found[self._record_id]
+
+    def __call__(self, batch: Any) -> int:
+        """Check a batch.
+
+        Parameters
+        ----------
+        batch : pandas, polars or pyarrow table
+            True rows.
+
+        Returns
+        -------
+        int
+            The number of rows.
+        """
+        self.read(batch)
+        return len(batch)
+
+    def digest(self, batch: Any) -> bytes:
+        """Check a batch, and digest all that its release depends on.
+
+        Parameters
+        ----------
+        batch : pandas, polars or pyarrow table
+            True rows.
+
+        Returns
+        -------
+        bytes
+            The same for the same rows in the same order, and under a key of this object: it shows nothing of them.
+        """
+        codes, _, ids = self.read(batch)
+        records = [] if ids is None else refusing(lambda: read_record_ids(ids, len(batch)))
+        return self.digest_of(codes, records, batch)
+
+    def digest_of(self, codes: list[Any], records: list[bytes], batch: Any) -> bytes:
+        """Digest a batch that is coded already.
+
+        Parameters
+        ----------
+        codes : list of ndarray
+            Its codes.
+        records : list of bytes
+            Its record ids.
+        batch : pandas, polars or pyarrow table
+            Its kept columns count.
+
+        Returns
+        -------
+        bytes
+            As of `digest`.
+        """
+        kept = []
+        if self._keep:
+            rows = nw.from_native(batch, eager_only=True)
+            kept = [repr(rows.get_column(name).to_list()).encode(errors="surrogatepass") for name in self._keep]
+        parts = [*map(digest, codes), hashlib.sha256(framed(*records)).digest(), *kept]
+        return hmac.digest(self._digest_key, framed(*parts), "sha256")
 
 
 class Release:
@@ -26,29 +149,36 @@ class Release:
     Parameters
     ----------
     transformer : RowReports
-        Fitted. What it is given to charge stays behind: workers charge nothing.
+        Fitted. What it is given to charge stays behind: workers charge nothing. Of its keys, only that of permanent
+        reports goes along, if there are such.
     keep : sequence of str
         Columns that are released as they are.
     coins : BatchCoins
         What draws the reports.
     record_id : str, optional
         The column that says whose each row is, if reports are permanent.
+    check : BatchCheck, optional
+        What checked the batches, if digests of them are to be compared.
     """
 
     def __init__(
-        self, transformer: RowReports, keep: Sequence[str], coins: BatchCoins, record_id: str | None = None
+        self,
+        transformer: RowReports,
+        keep: Sequence[str],
+        coins: BatchCoins,
+        record_id: str | None = None,
+        check: BatchCheck | None = None,
     ) -> None:
         self._transformer: Any = copy.copy(transformer)
-        self._transformer.ledger = self._transformer._ledger = None
+        self._transformer.ledger = self._transformer._ledger = self._transformer.secret_key = None
         self._keep = tuple(keep)
         self._coins = coins
-        self._record_id = record_id
+        self._check = BatchCheck(transformer, keep, record_id) if check is None else check
 
     @property
     def columns(self) -> list[str]:  # numpydoc ignore=RT01
         """The columns that are read."""
-        ids = () if self._record_id is None else (self._record_id,)
-        return list(dict.fromkeys([*self._transformer.guarantee_.scope, *self._keep, *ids]))
+        return self._check.columns
 
     @property
     def permanent(self) -> bool:  # numpydoc ignore=RT01
@@ -60,7 +190,7 @@ class Release:
         """Whether the coins come from a seed, and depend on the numbers of rows."""
         return not isinstance(self._coins, KeyedCoins)
 
-    def __call__(self, batch: Any, place: Place = WHOLE) -> Any:
+    def __call__(self, batch: Any, place: Place = WHOLE, expected: bytes | None = None) -> Any:
         """Privatise a batch.
 
         Parameters
@@ -69,6 +199,8 @@ class Release:
             True rows; columns that are neither privatised nor kept are left out.
         place : Place
             Where the batch stands in its table.
+        expected : bytes, optional
+            The digest of the batch when it was checked.
 
         Returns
         -------
@@ -77,16 +209,15 @@ class Release:
 
         Raises
         ------
-        TypeError, ValueError
-            If the batch holds an undeclared value, or an id that is missing or repeated; the error names the column.
+        RefusedBatch
+            If the batch holds an undeclared value, or an id that is missing or repeated, or is not the one that was
+            checked; the error names the column.
         """
         transformer = self._transformer
-        table = read_table(batch)
-        found = dict(zip(table.names, table.columns, strict=True))
-        names = transformer.guarantee_.scope
-        codes, write = transformer._prepare(Table(names, tuple(found[name] for name in names), batch))
-        ids = None if self._record_id is None else found[self._record_id]
-        records = transformer._read_records(ids, len(batch))
+        codes, write, ids = self._check.read(batch, transformer)
+        records = refusing(lambda: transformer._read_records(ids, len(batch)))
+        if expected is not None and not hmac.compare_digest(expected, self._check.digest_of(codes, records, batch)):
+            raise RefusedBatch(CHANGED)
         return self._with_kept(write(*self._coins.draw(transformer, codes, place, records)), batch)
 
     def _with_kept(self, released: Any, batch: Any) -> Any:
@@ -103,7 +234,8 @@ class Release:
         keep: Sequence[str],
         record_id: str | None = None,
         check_ids: Callable[[str], None] = lambda record_id: None,
-    ) -> tuple[Self, Any]:
+        look: Callable[[BatchCheck, Any], Found] | None = None,
+    ) -> tuple[Self, Any, Found | None]:
         """Check all that can be checked before a row is privatised, charge the ledger, and start the coins.
 
         Parameters
@@ -118,11 +250,13 @@ class Release:
             The column that says whose each row is.
         check_ids : callable, optional
             Refuses a table that has a record twice.
+        look : callable, optional
+            Has the batches checked; it takes the check and what the release makes of the sample.
 
         Returns
         -------
-        tuple of Release and table
-            What privatises the batches, and what it makes of the sample.
+        tuple of Release, table and object
+            What privatises the batches, what it makes of the sample, and what `look` found.
 
         Raises
         ------
@@ -132,10 +266,13 @@ class Release:
             If the ledger does not cover the release.
         """
         trial = cls.rehearse(sample, transformer, keep, record_id)
+        transformer._check_budget()
         if record_id is not None:
             check_ids(record_id)
+        check = BatchCheck(transformer, keep, record_id)
+        found = None if look is None else quietly(lambda: look(check, trial))
         transformer._charge()
-        return cls(transformer, keep, batch_coins(transformer), record_id), trial
+        return cls(transformer, keep, batch_coins(transformer), record_id, check), trial, found
 
     @classmethod
     def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str], record_id: str | None = None) -> Any:
@@ -169,11 +306,15 @@ class Release:
             fit_on_schema(transformer, sample, [*kept, record_id] if record_id is not None else kept)
         check_columns(sample, transformer.guarantee_.scope)
         _check_roles(transformer, kept, record_id)
-        return cls(transformer, kept, KeyedCoins(), record_id)(sample)
+        return quietly(lambda: cls(transformer, kept, KeyedCoins(), record_id)(sample))
 
 
-Plan = Callable[[Any], tuple[Release, Any]]
-"""`Release.plan` with all but the sample: each engine gives its own."""
+class Plan(Protocol):
+    """`Release.plan` with all but the sample and the look at the batches: each engine gives its own."""
+
+    def __call__(
+        self, sample: Any, *, look: Callable[[BatchCheck, Any], Found] | None = None
+    ) -> tuple[Release, Any, Found | None]: ...  # numpydoc ignore=GL08
 
 
 def _check_roles(transformer: RowReports, keep: Sequence[str], record_id: str | None) -> None:

@@ -6,15 +6,17 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skdp.engines._batches import release_batches
+from skdp.engines._batches import arrow_tables, check_arrow, release_batches
 from skdp.engines._counts import Counter, group_columns
 from skdp.engines._engine import import_extra
+from skdp.engines._errors import RefusedBatch, RefusedType, quietly, refusing
 from skdp.engines._files import check_path, temporary_place
-from skdp.engines._release import Plan, Release
+from skdp.engines._release import BatchCheck, Plan, Release
 
 pyarrow = import_extra("pyarrow", "spark")
 sql = import_extra("pyspark.sql", "spark")
@@ -23,8 +25,12 @@ functions = import_extra("pyspark.sql.functions", "spark")
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 """Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports takes them as unsigned again."""
 
-_REFUSAL = re.compile(r"(?:Value|Type)Error: ((?:column|record_id|the reports|the cohorts|the seeds|the functions) .*)")
+_REFUSAL = re.compile(r"Refused(Batch|Type): (.*)")
 """Our own errors, in Spark's words; they show no value."""
+
+_ABSENT = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive
 
 
 def accepts(frame: Any) -> bool:
@@ -43,7 +49,7 @@ def accepts(frame: Any) -> bool:
     return isinstance(frame, sql.DataFrame)
 
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
     """Privatise a Spark DataFrame.
 
     Parameters
@@ -55,8 +61,10 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     persist : bool
         Must be True.
     path : str, path-like or None
-        A new directory, anywhere that Spark writes to. None writes to a temporary directory that lives as long as
-        Python does, if Spark runs on this machine only.
+        A new directory, anywhere that Spark writes to; without a scheme, in the default file system of the cluster.
+        None writes to a temporary directory that lives as long as Python does, if Spark runs on this machine only.
+    check : bool
+        Whether the rows are read once more, before the charge.
 
     Returns
     -------
@@ -66,39 +74,125 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any) -> Any:
     Raises
     ------
     FileExistsError
-        If `path` exists on this machine.
+        If `path` exists.
+    ImportError
+        If the workers lack a module.
     ValueError
-        If it shall not be persisted, a cluster is to write to a temporary directory, or an undeclared value is found.
+        If it shall not be persisted, a cluster is to write to a temporary directory, Spark cannot write to `path`, or
+        an undeclared value is found.
     """
     if not persist:
         # Tasks of `coalesce` and `union` number batches anew: reports would share coins, or be drawn twice.
         raise ValueError("Spark numbers no rows that a lazy frame could rely on: persist=True")
     session = frame.sparkSession
-    if path is None and not session.conf.get("spark.master", "").startswith("local"):
-        raise ValueError("a cluster has no common temporary directory: give a path that all its machines can reach")
-    if path is not None and "://" not in os.fspath(path):
-        check_path(path)
-    release, trial = plan(frame.limit(0).toArrow())
+    place = check_place(session, path)
+
+    def look(looking: BatchCheck, trial: Any) -> None:  # numpydoc ignore=GL08
+        if check:
+            rows = frame.select(*map(_name, looking.columns))
+            job = rows.mapInArrow(_Checker(looking, trial.num_columns), "rows long").groupBy().sum("rows")
+        else:  # do the workers have what they need?
+            job = session.range(0, 16).mapInArrow(_Imports(), "id long")
+        _refusals_of(job.toArrow)
+
+    release, trial, _ = plan(_ask(frame.limit(0).toArrow), look=look)
     lazy = release_lazily(frame, release, trial)
-    place = os.fspath(temporary_place() if path is None else path)
     _write(lazy, place)
     return session.read.schema(lazy.schema).parquet(place)
 
 
-def _write(lazy: Any, place: str) -> None:
-    """Write reports: all of them, or nothing."""
+def check_place(session: Any, path: Any) -> str:
+    """Check where reports are to be written, before anything is charged.
+
+    Parameters
+    ----------
+    session : pyspark.sql.SparkSession
+        What writes.
+    path : str, path-like or None
+        As for `privatize`.
+
+    Returns
+    -------
+    str
+        The place.
+
+    Raises
+    ------
+    TypeError, ValueError, FileExistsError, FileNotFoundError
+        If reports cannot be written there.
+    """
+    if path is None:
+        if not _is_here(session):
+            raise ValueError("a cluster has no common temporary directory: give a path that all its machines can reach")
+        return temporary_place().as_uri()
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be None, a str or a path, got {type(path).__name__}")
+    place = os.fspath(path)
+    if _is_here(session) and not _SCHEME.match(place):
+        check_path(path)
+    elif _exists(session, place):
+        raise FileExistsError(f"path {place!r} exists already; a release is never overwritten")
+    return place
+
+
+def _is_here(session: Any) -> bool:
+    """Tell whether Spark and its default file system are on this machine; of a remote one, that is not known."""
+    try:
+        context = session.sparkContext
+    except Exception:  # Spark Connect has none
+        return False
+    return context.master.startswith("local") and str(
+        session.conf.get("spark.hadoop.fs.defaultFS", "file:///")
+    ).startswith("file:")
+
+
+def _exists(session: Any, place: str) -> bool:
+    """Ask Spark for what is at a place: it looks before it runs anything."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        _ = session.read.format("binaryFile").load(place).schema
+    except AnalysisException as error:
+        if (error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()) == "PATH_NOT_FOUND":
+            return False
+        failed = type(error).__name__
+    except Exception as error:
+        failed = type(error).__name__
+    else:
+        return True
+    raise ValueError(f"Spark cannot write to path {place!r} ({failed}); is it one that its machines can reach?")
+
+
+def _ask(work: Callable[[], Any]) -> Any:
+    """Have Spark read rows: of its errors, show our own refusals and missing modules, and of the others the type."""
+    return quietly(lambda: _refusals_of(work))
+
+
+def _refusals_of(work: Callable[[], Any]) -> Any:
+    """Call what Spark runs; what our own code said on a worker, or a module that it lacked, is in Spark's text."""
     from pyspark.errors import PySparkException
 
     try:
+        return work()
+    except PySparkException as error:
+        refused, absent = _REFUSAL.search(str(error)), _ABSENT.search(str(error))
+        if refused is not None:
+            kinds = {"Batch": RefusedBatch, "Type": RefusedType}
+            raise kinds[refused[1]](refused[2]) from None
+        if absent is not None:
+            raise ImportError(absent[0], name=absent[1]) from None
+        raise
+
+
+def _write(lazy: Any, place: str) -> None:
+    """Write reports: all of them, or nothing."""
+    try:
         # Spark commits the files of one attempt of each task, and none before all tasks are done.
-        lazy.write.mode("errorifexists").parquet(place)
-    except BaseException as error:
+        _ask(lambda: lazy.write.mode("error").parquet(place))
+    except BaseException:
         with contextlib.suppress(OSError):
-            os.rmdir(place)  # left empty, it would be in the way of the next attempt
-        refusal = _REFUSAL.search(str(error)) if isinstance(error, PySparkException) else None
-        if refusal is None:
-            raise
-        raise ValueError(refusal[1]) from None
+            os.rmdir(place.removeprefix("file://"))  # left empty, it would be in the way of the next attempt
+        raise
 
 
 def release_lazily(frame: Any, release: Release, trial: Any) -> Any:
@@ -181,6 +275,24 @@ class _Privatizer:
             yield from table.cast(_arrow_schema(table.schema), safe=False).to_batches()
 
 
+class _Checker:
+    """Count the rows of one partition, all of them checked."""
+
+    def __init__(self, check: BatchCheck, width: int) -> None:
+        self._check = check
+        self._width = width
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        yield pyarrow.record_batch({"rows": [check_arrow(batches, self._check, self._width).rows]})
+
+
+class _Imports:
+    """Pass batches on; a worker needs this module for that, and so all that privatising needs."""
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        yield from batches
+
+
 def column_names(frame: Any) -> list[Any]:
     """Name the columns, without reading a row.
 
@@ -212,13 +324,11 @@ def tally(frame: Any, transformer: Any) -> Any:
     same kind as what the transformer's `tally` returns
         The sums.
     """
-    from pyspark.errors import PySparkException
-
     counter = Counter(transformer)
     groups = group_columns(transformer)
     for columns in groups:
         keys = [bytewise(frame, name).alias(str(place)) for place, name in enumerate(columns)]
-        table = frame.groupBy(*keys).count().toArrow()
+        table = _ask(frame.groupBy(*keys).count().toArrow)
         counts = table.column(len(columns)).to_numpy().astype(np.int64)
         kinds = [frame.schema[name].dataType for name in columns]
         values = [
@@ -228,13 +338,7 @@ def tally(frame: Any, transformer: Any) -> Any:
         counter.add_groups(pyarrow.table(values, columns), counts)
     if not groups:
         sums = frame.select(*map(_name, counter.names)).mapInArrow(_tallier(transformer), "place long, value long")
-        try:
-            table = sums.groupBy("place").sum("value").toArrow()
-        except PySparkException as error:
-            refusal = _REFUSAL.search(str(error))
-            if refusal is None:
-                raise
-            raise ValueError(refusal[1]) from None
+        table = _ask(sums.groupBy("place").sum("value").toArrow)
         counter.add_sums(table.column(0).to_numpy(), table.column(1).to_numpy())
     return counter.total()
 
@@ -242,8 +346,8 @@ def tally(frame: Any, transformer: Any) -> Any:
 def _tallier(transformer: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def tally_partition(batches: Iterable[Any]) -> Iterator[Any]:
         counter = Counter(transformer)
-        for batch in batches:
-            counter.add(pyarrow.Table.from_batches([batch]))
+        for table in arrow_tables(batches):
+            refusing(partial(counter.add, table))
         places, values = counter.sums()
         yield pyarrow.record_batch({"place": places, "value": values})
 

@@ -63,7 +63,7 @@ def tally(frame: Any, transformer: Any) -> Any:
     names, wanted = engine.column_names(frame), transformer._own_names()
     if not set(wanted) <= set(names):
         raise ValueError(f"the reports of this encoder have the columns {wanted}, got {names}")
-    return engine.tally(frame, transformer)
+    return engine.tally(frame, transformer._without_secrets())
 
 
 def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:

@@ -215,6 +215,11 @@ class WorkingFolder:
             raise ValueError(f"{self.path} has lost its key, and cannot be resumed: remove it")
         return KeyedCoins(SecretKey(key))
 
+    @property
+    def is_charged(self) -> bool:  # numpydoc ignore=RT01
+        """Whether a charge is recorded."""
+        return self._charged.exists()
+
     def charge(self, transformer: RowReports) -> None:
         """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import CallCounter, as_asked, coins, read_input
 from skdp.frames import Table
 from skdp.local._stored_tally import StoredTally
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger
+from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.randomness import ByteSource
 
 Drawn = tuple[list[NDArray[Any]], NDArray[Any] | None]
@@ -23,6 +24,9 @@ Write = Callable[[list[NDArray[Any]], NDArray[Any] | None], Any]
 
 Call = int | Callable[..., ByteSource]
 """The number of a call of `transform`, or what gives the coins for a purpose and columns: a batch of a large table."""
+
+
+_SECRETS = {"ledger", "_ledger", "secret_key", "_key", "_memo", "random_state", "_seed"}
 
 
 class RowReports(ABC, BaseEstimator):
@@ -91,6 +95,26 @@ class RowReports(ABC, BaseEstimator):
         if self._ledger is not None:
             name = type(self).__name__
             self._ledger.charge(self.guarantee_, name if run is None else f"{name}, run {run}")
+
+    def _check_budget(self) -> None:
+        """Refuse what the ledger does not cover, before a row is read; `_charge` decides."""
+        ledger = self._ledger
+        if ledger is None or getattr(self, "_charged", False):
+            return
+        asked = self.guarantee_ if ledger.relation is None else self.guarantee_.to(ledger.relation)
+        left = ledger.remaining()
+        if asked.epsilon > left.epsilon:
+            raise BudgetExceeded(
+                f"{type(self).__name__} asks for epsilon {asked.epsilon}; the ledger has {left.epsilon} of "
+                f"{ledger.epsilon} left. Nothing was released."
+            )
+
+    def _without_secrets(self) -> Self:
+        """Copy what prepares and tallies, to be sent to workers: no ledger, no key and no seed."""
+        protocol = copy.copy(self)
+        for name in _SECRETS & protocol.__dict__.keys():
+            setattr(protocol, name, None)
+        return protocol
 
     def _coins(self, call: Call, purpose: str, *columns: Any) -> ByteSource:
         if callable(call):

@@ -350,15 +350,16 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_an_unseen_value_leaves_nothing_but_its_charge(tmp_path, form):
+def test_an_unseen_value_leaves_nothing_but_the_charge_of_a_run_without_check(tmp_path, form):
     strange = pa.table({"color": ["red"] * 19_999 + ["SECRET"], "size": [0] * 20_000})
     source = write(strange, tmp_path / f"in.{form}")
     ledger = PrivacyLedger(epsilon=1.5)
-    with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
-        privatize_file(source, tmp_path / f"out.{form}", encoder(ledger=ledger))
-    assert "SECRET" not in str(caught.value)
-    assert [path.name for path in tmp_path.iterdir()] == [source.name]
-    assert len(ledger.report()) == 1
+    for check in (True, False):
+        with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
+            privatize_file(source, tmp_path / f"out.{form}", encoder(ledger=ledger), check=check)
+        assert "SECRET" not in str(caught.value)
+        assert [path.name for path in tmp_path.iterdir()] == [source.name]
+        assert len(ledger.report()) == 1 - check
 
 
 def test_strangers_among_reports_are_refused(source, target, tmp_path):

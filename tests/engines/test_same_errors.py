@@ -98,9 +98,8 @@ def test_the_error_names_the_column_and_nothing_else(lazy_engine, strange, use, 
 @pytest.mark.parametrize("name", ["polars_lazy", "dask"])
 def test_so_does_that_of_a_release_that_is_not_persisted(engines, strange, name):
     table, declared = strange
-    released = privatize(engines[name].frame(table), RandomizedResponseEncoder(categories=declared), persist=False)
-    with pytest.raises(Exception, match="column 'it' holds a value") as caught:  # raised by the engine
-        engines[name].table(released)
+    with pytest.raises(ValueError, match="column 'it' holds a value") as caught:
+        privatize(engines[name].frame(table), RandomizedResponseEncoder(categories=declared), persist=False)
     said = everything_said(caught.value)
     assert not [word for word in SHOWN if word in said]
 
@@ -143,7 +142,7 @@ def test_a_table_that_breaks_off_is_no_table(make, use, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     frame = make(tmp_path / "in")
-    with pytest.raises(Exception, match=r"broken|not a parquet file|smaller than the minimum|it is damaged"):
+    with pytest.raises(ValueError, match="the table cannot be read"):
         use(frame, {"it": ["red", "green"]}, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -1,0 +1,140 @@
+"""Errors without values: what an engine says of a row that it cannot read stays inside.
+
+The text of such an error may hold the row ("could not parse `…` as dtype `i64`", "Original Line: …"), and so may its
+cause and its context. So another error is raised in its place, outside of the handler that caught it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from skdp.engines._engine import UnreadableError
+
+T = TypeVar("T")
+
+
+class RefusedBatch(ValueError):
+    """What skdp says of a batch: the text names a column and shows no value. Workers can send it."""
+
+
+class RefusedType(RefusedBatch, TypeError):
+    """The same, for a column of another type."""
+
+
+class UnreadableTable(UnreadableError):
+    """A table that its engine cannot read.
+
+    Parameters
+    ----------
+    kind : str
+        The type of the error of the engine.
+    is_csv : bool
+        Whether its text spoke of CSV.
+    """
+
+    def __init__(self, kind: str, is_csv: bool) -> None:
+        super().__init__(kind, is_csv)
+        self.kind, self.is_csv = kind, is_csv
+
+    def __str__(self) -> str:
+        return f"the table cannot be read ({self.kind}); the text of this error is not shown, as it may hold values"
+
+
+def without_values(error: BaseException) -> BaseException:
+    """Make the error that may be shown in place of one that was raised where rows are read.
+
+    Parameters
+    ----------
+    error : BaseException
+        Of skdp, of an engine, or of what the user built into the table.
+
+    Returns
+    -------
+    BaseException
+        An error of skdp with the same text; a missing module; what the system says of a file, without its name;
+        ``KeyboardInterrupt`` and the like as they are; of all else the type only.
+    """
+    if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
+        return error
+    if isinstance(error, RefusedBatch):
+        return TypeError(str(error)) if isinstance(error, RefusedType) else ValueError(str(error))
+    if isinstance(error, UnreadableTable):
+        return UnreadableTable(error.kind, error.is_csv)
+    if isinstance(error, ImportError) and error.name is not None:
+        text = f"{error.name} cannot be imported where the table is read; install it there"
+        return ImportError(text, name=error.name)
+    if isinstance(error, OSError) and error.errno is not None:
+        return OSError(error.errno, os.strerror(error.errno))
+    if isinstance(error, MemoryError):
+        return MemoryError("not enough memory to read the table")
+    return UnreadableTable(type(error).__name__, "CSV" in str(error))
+
+
+def quietly(work: Callable[[], T]) -> T:
+    """Call what reads rows.
+
+    Parameters
+    ----------
+    work : callable
+        What reads.
+
+    Returns
+    -------
+    object
+        What it returns.
+
+    Raises
+    ------
+    Exception
+        What `without_values` makes of an error, with neither cause nor context.
+    """
+    try:
+        return work()
+    except BaseException as error:
+        failed = without_values(error)
+    raise failed
+
+
+def read_quietly(batches: Iterable[T]) -> Iterator[T]:
+    """Read a stream of an engine.
+
+    Parameters
+    ----------
+    batches : iterable
+        What the engine reads.
+
+    Yields
+    ------
+    object
+        The batches. Errors of reading are as for `quietly`; those of who takes the batches stay as they are.
+    """
+    iterator, end = iter(batches), object()
+    while (batch := quietly(lambda: next(iterator, end))) is not end:
+        yield batch  # type: ignore[misc]
+
+
+def refusing(work: Callable[[], T]) -> T:
+    """Call what checks a batch, so that its refusals are known for such wherever they arrive.
+
+    Parameters
+    ----------
+    work : callable
+        Of skdp: its errors show no value.
+
+    Returns
+    -------
+    object
+        What it returns.
+
+    Raises
+    ------
+    RefusedBatch
+        If the batch is refused.
+    """
+    try:
+        return work()
+    except (TypeError, ValueError) as error:
+        refused = (RefusedType if isinstance(error, TypeError) else RefusedBatch)(str(error))
+    raise refused

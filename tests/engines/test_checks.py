@@ -1,0 +1,360 @@
+"""What is checked before a release is charged, and that nothing is released twice or told of a row by an error."""
+
+import pickle
+import warnings
+
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from skdp import BudgetExceeded, DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
+from skdp.engines import privatize, privatize_file, tally
+from skdp.engines._polars import count_groups, count_matches
+from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
+
+pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed anew")
+
+COLORS = {"color": ["red", "green"]}
+STRANGE = pa.table({"color": ["red"] * 999 + ["SECRET"]})
+
+
+def encoder(**params):
+    return RandomizedResponseEncoder(**{"epsilon": 1.0, "categories": COLORS} | params)
+
+
+# Before the charge
+
+
+def test_an_undeclared_value_is_refused_at_no_cost(engine, tmp_path):
+    ledger = PrivacyLedger(epsilon=10)
+    once = engine.name == "reader"
+    for path in (None, tmp_path / "out"):
+        with pytest.raises(ValueError, match="column 'color' holds a value"):
+            privatize(engine.frame(STRANGE), encoder(ledger=ledger), path=path)
+    assert (ledger.spent.epsilon > 0) == once  # which is read once only
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_number_is_refused_at_no_cost(engine):
+    ledger = PrivacyLedger(epsilon=10)
+    table = pa.table({"age": [1.0] * 99 + [None]})
+    with pytest.raises(ValueError, match="column 'age' holds a missing value"):
+        privatize(engine.frame(table), NumericPerturber(1.0, bounds={"age": (0, 9)}, ledger=ledger))
+    assert (ledger.spent.epsilon > 0) == (engine.name == "reader")
+
+
+def test_it_costs_without_the_check(engine):
+    ledger = PrivacyLedger(epsilon=10)
+    with pytest.raises(ValueError, match="column 'color' holds a value"):
+        privatize(engine.frame(STRANGE), encoder(ledger=ledger), check=False)
+    assert ledger.spent.epsilon > 0
+    with pytest.raises(TypeError, match="check must be True or False, got int"):
+        privatize(engine.frame(STRANGE), encoder(), check=1)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_nor_does_it_cost_in_a_file(form, tmp_path):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    write = {"csv": pyarrow.csv.write_csv, "parquet": pyarrow.parquet.write_table}[form]
+    (tmp_path / "in").mkdir()
+    write(STRANGE, tmp_path / "in" / f"in.{form}")
+    for check in (True, False):
+        ledger = PrivacyLedger(epsilon=10)
+        with pytest.raises(ValueError, match="column 'color' holds a value"):
+            privatize_file(
+                tmp_path / "in" / f"in.{form}", tmp_path / "out.parquet", encoder(ledger=ledger), check=check
+            )
+        assert (ledger.spent.epsilon > 0) == (not check)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["in"]
+
+
+def test_without_budget_there_is_no_answer_about_the_values(engine):
+    with pytest.raises(BudgetExceeded):
+        privatize(engine.frame(STRANGE), encoder(ledger=PrivacyLedger(epsilon=0.5)))
+
+
+def test_a_relation_that_can_be_read_once_only_does_not_give_an_empty_release():
+    table, ledger = pa.table({"color": ["red"] * 100}), PrivacyLedger(epsilon=10)
+    with pytest.raises(ValueError, match="read once only"):
+        privatize(duckdb.from_arrow(table.to_reader()), encoder(ledger=ledger))
+    assert ledger.spent.epsilon == 0
+    assert len(privatize(duckdb.from_arrow(table.to_reader()), encoder(), check=False).fetchall()) == 100
+
+
+# No second report of a row
+
+
+def flipping(orders):
+    """Make a table whose rows come in another order at each evaluation."""
+    return pl.LazyFrame({"number": range(1_000)}).map_batches(
+        lambda frame: frame[next(orders)], schema={"number": pl.Int64}
+    )
+
+
+def color_of(frame):
+    return frame.with_columns(color=pl.when(pl.col("number") % 3 == 0).then(pl.lit("red")).otherwise(pl.lit("green")))
+
+
+def test_a_lazy_release_of_rows_in_another_order_is_refused():
+    orders = map(np.random.default_rng(0).permutation, [1_000] * 9)
+    released = privatize(color_of(flipping(orders)), encoder(), persist=False, keep=["number"])
+    for _ in range(3):
+        with pytest.raises(Exception, match="are in another order"):
+            released.collect()
+
+
+def test_so_it_is_if_only_kept_columns_are_in_another_order():
+    orders = map(np.random.default_rng(0).permutation, [1_000] * 9)
+    same = flipping(orders).with_columns(color=pl.lit("red"))
+    released = privatize(same, encoder(), persist=False, keep=["number"])
+    with pytest.raises(Exception, match="are in another order"):
+        released.collect()
+
+
+def test_so_are_rows_that_are_added_or_changed():
+    tables = [pl.DataFrame({"color": ["red"] * rows + end}) for rows, end in [(9, []), (10, []), (8, ["green"])]]
+    tables.insert(2, tables[0])
+    rows = iter(tables)
+    grows = pl.LazyFrame({"x": [0]}).map_batches(lambda _: next(rows), schema={"color": pl.String})
+    released = privatize(grows, encoder(), persist=False)
+    with pytest.raises(Exception, match="not those that were checked"):
+        released.collect()
+    assert released.collect().height == 9  # as they were
+    with pytest.raises(Exception, match="not those that were checked"):
+        released.collect()
+
+
+def test_a_batch_that_was_not_there_is_not_released():
+    size = (1 << 20) // 4
+    more = iter([size, 2 * size])
+    grows = pl.LazyFrame({"x": [0]}).map_batches(
+        lambda _: pl.DataFrame({"color": ["red"]}).select(pl.col("color").repeat_by(next(more)).explode()),
+        schema={"color": pl.String},
+    )
+    with pytest.raises(Exception, match="not those that were checked"):
+        privatize(grows, encoder(), persist=False).collect()
+
+
+def test_what_is_stored_once_may_be_in_any_order(tmp_path):
+    orders = map(np.random.default_rng(0).permutation, [1_000] * 9)
+    frame = color_of(flipping(orders))
+    for path in (None, tmp_path / "out.parquet"):
+        released = privatize(frame, encoder(), keep=["number"], path=path)
+        assert sorted(released.collect()["number"]) == list(range(1_000))
+        assert released.collect().equals(released.collect())
+
+
+_READS = {}
+
+
+def shuffled(partition, times):
+    """Give the rows of a partition in another order each time."""
+    number = _READS[times] = _READS.get(times, 0) + 1
+    return partition.sample(frac=1, random_state=number)
+
+
+def test_a_dask_partition_in_another_order_is_refused():
+    frame = dd.from_pandas(pd.DataFrame({"color": ["red", "green"] * 500}), npartitions=2)
+    lazy = frame.map_partitions(shuffled, "lazy", meta=frame._meta)
+    released = privatize(lazy, encoder(), persist=False)
+    with pytest.raises(Exception, match="are in another order"):
+        released.compute(scheduler="synchronous")
+    assert len(privatize(lazy, encoder()).compute()) == 1_000  # computed once
+    with pytest.raises(ValueError, match="need check=True"):
+        privatize(frame, encoder(), persist=False, check=False)
+    with pytest.raises(ValueError, match="needs check=True"):
+        privatize(pl.LazyFrame({"color": ["red"]}), encoder(), persist=False, check=False)
+
+
+@pytest.mark.long
+def test_so_it_is_on_a_cluster_which_may_compute_it_again(cluster):
+    def shake(partition):
+        import random
+
+        return partition.sample(frac=1, random_state=random.SystemRandom().randrange(1 << 30))
+
+    frame = dd.from_pandas(pd.DataFrame({"color": ["red", "green"] * 500}), npartitions=2)
+    shaken = frame.map_partitions(shake, meta=frame._meta)
+    with pytest.raises(ValueError, match="are in another order"):
+        privatize(shaken, encoder())
+    with pytest.raises(ValueError, match="need check=True"):
+        privatize(frame, encoder(), check=False)
+
+
+# Errors of reading
+
+
+def everything_said(error):
+    waiting, said = [error], ""
+    while waiting:
+        error = waiting.pop()
+        if error is not None:
+            said += f"{error} {error!r} {error.args} {vars(error)}"
+            waiting += [error.__cause__, error.__context__]
+    return said
+
+
+def _of_csv(folder):
+    (folder / "in.csv").write_text("color,age\n" + "red,1\n" * 5_000 + "SECRET,31337x\n")
+    return folder / "in.csv"
+
+
+def unreadable_polars(folder):
+    return pl.scan_csv(_of_csv(folder), schema={"color": pl.String, "age": pl.Int64})
+
+
+def unreadable_polars_cast(folder):
+    return pl.LazyFrame({"color": ["red", "SECRET"]}).with_columns(age=pl.col("color").str.to_integer())
+
+
+def unreadable_duckdb(folder):
+    return duckdb.sql(f"SELECT * FROM read_csv('{_of_csv(folder)}', columns={{'color': 'VARCHAR', 'age': 'BIGINT'}})")
+
+
+def unreadable_duckdb_cast(folder):
+    return duckdb.sql("SELECT color, color::BIGINT AS age FROM (VALUES ('SECRET')) t(color)")
+
+
+def unreadable_dataset(folder):
+    schema = pa.schema({"color": pa.string(), "age": pa.int64()})
+    return ds.dataset(_of_csv(folder), format="csv", schema=schema)
+
+
+def unreadable_reader(folder):
+    def batches():
+        yield pa.record_batch({"color": pa.array([], pa.string()), "age": pa.array([], pa.int64())})
+        raise KeyError("SECRET")
+
+    return pa.RecordBatchReader.from_batches(pa.schema({"color": pa.string(), "age": pa.int64()}), batches())
+
+
+def unreadable_dask(folder):
+    def read(part):
+        return part.assign(age=part["color"].astype(int))
+
+    frame = dd.from_pandas(pd.DataFrame({"color": ["SECRET"] * 4}), npartitions=2)
+    return frame.map_partitions(read, meta={"color": "str", "age": "int64"})
+
+
+TABLES = [
+    unreadable_polars,
+    unreadable_polars_cast,
+    unreadable_duckdb,
+    unreadable_duckdb_cast,
+    unreadable_dataset,
+    unreadable_reader,
+    unreadable_dask,
+]
+
+
+def perturber(**params):
+    return NumericPerturber(1.0, bounds={"age": (0, 100)}, **params)
+
+
+def fitted(transformer, names):
+    return transformer.fit(pd.DataFrame({"color": ["red"], "age": [1]})[names])
+
+
+USES = {
+    "checked": lambda frame, folder: privatize(frame, perturber()),
+    "not checked": lambda frame, folder: privatize(frame, perturber(), check=False),
+    "written": lambda frame, folder: privatize(frame, perturber(), path=folder / "out", check=False),
+    "ids": lambda frame, folder: privatize(
+        frame, encoder(memoize=True, secret_key=SecretKey.generate()), record_id="age"
+    ),
+    "tallied": lambda frame, folder: tally(frame, fitted(perturber(), ["age"])),
+    "grouped": lambda frame, folder: tally(frame, fitted(encoder(categories={"age": [1, 2]}), ["age"])),
+    "counted": lambda frame, folder: DPHistogram(domain={"color": ["red", "SECRET"], "age": [1, 2]}).fit(frame),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
+def test_an_error_of_reading_shows_no_row(make, use, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    if make is unreadable_reader and use in ("ids", "counted"):
+        pytest.skip("refused before it is read")
+    with pytest.raises(ValueError, match="cannot be read") as caught:
+        USES[use](make(tmp_path / "in"), tmp_path / "out")
+    said = everything_said(caught.value)
+    assert not [word for word in ("SECRET", "31337") if word in said]
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+# What is sent to workers
+
+KEY = b"the key of permanent reports...."
+MEMOISED = {"memoize": True, "secret_key": KEY}
+
+
+def senders():
+    yield encoder(**MEMOISED)
+    yield UnaryEncodingTransformer(1.0, categories=COLORS, **MEMOISED)
+    yield LocalHashingEncoder(1.0, categories=COLORS, **MEMOISED)
+    yield NumericPerturber(1.0, bounds=(0, 9), **MEMOISED)
+    yield RapporEncoder(1.0, secret_key=KEY)
+
+
+@pytest.mark.parametrize("transformer", list(senders()), ids=lambda transformer: type(transformer).__name__)
+def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer):
+    from skdp.engines._release import BatchCheck
+
+    transformer.ledger = PrivacyLedger(epsilon=10)  # in memory: it cannot be sent at all
+    is_number = isinstance(transformer, NumericPerturber)
+    table = pa.table({"color": [1.0, 2.0] if is_number else ["red", "green"]})
+    reports = transformer.fit(table).transform(table, record_id=[1, 2])
+    sent = pickle.dumps(transformer._without_secrets())
+    assert KEY not in sent
+    assert pickle.loads(sent).tally(reports) == transformer.tally(reports)
+    check = pickle.dumps(BatchCheck(transformer, [], "who"))
+    assert KEY not in check
+    assert pickle.loads(check)(table.append_column("who", pa.array([1, 2]))) == 2
+
+
+def test_a_release_holds_a_key_only_if_workers_need_it():
+    from skdp.engines._coins import KeyedCoins
+    from skdp.engines._release import Release
+
+    table = pa.table({"color": ["red", "green"]})
+    plain = encoder().fit(table)
+    plain.secret_key = KEY  # set after `fit`: it is of no release yet
+    assert KEY not in pickle.dumps(Release(plain, [], KeyedCoins()))
+    assert KEY in pickle.dumps(Release(encoder(**MEMOISED).fit(table), [], KeyedCoins(), "who"))
+
+
+def test_a_ledger_in_memory_does_not_stop_a_tally_in_processes(dask_processes):
+    ledger = PrivacyLedger(epsilon=10)
+    transformer = UnaryEncodingTransformer(1.0, categories=COLORS, ledger=ledger)
+    released = privatize(dask_processes.frame(pa.table({"color": ["red", "green"] * 50})), transformer)
+    assert tally(released, transformer).n_reports == 100
+
+
+# More rows than 32 bits count
+
+
+def test_polars_counts_in_64_bits():
+    frame = pl.LazyFrame({"color": ["red", None]})
+    for counted in (count_groups(frame, ["color"]), count_matches(frame, [("color", "red"), ("color", None)])):
+        dtypes = counted.collect_schema().dtypes()
+        assert pl.UInt64 in dtypes
+        assert not {pl.UInt32, pl.get_index_type()} & set(dtypes)
+
+
+def test_more_rows_than_polars_can_store_are_refused_before_the_charge(monkeypatch, tmp_path):
+    monkeypatch.setattr("skdp.engines._polars._MOST_ROWS", 99)
+    ledger, frame = PrivacyLedger(epsilon=10), pl.LazyFrame({"color": ["red"] * 100})
+    for path in (None, tmp_path / "out.parquet"):
+        with pytest.raises(ValueError, match=r"more rows \(100\) than this build of Polars counts"):
+            privatize(frame, encoder(ledger=ledger), path=path)
+    assert ledger.spent.epsilon == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert privatize(frame, encoder(), persist=False).collect().height == 100

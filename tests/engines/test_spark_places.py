@@ -1,0 +1,96 @@
+"""Where Spark may write, and what it says on its workers: asked of a session that is none, so without Java."""
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from skdp.engines import _spark
+
+
+class Session:
+    """As much of a session as is asked: its machine, and what is at some places."""
+
+    def __init__(self, master=None, places=()):
+        self._master, self._places = master, places
+        self.conf, self.read = {}, self
+
+    @property
+    def sparkContext(self):
+        if self._master is None:  # Spark Connect
+            raise PySparkException("no such attribute")
+        return type("Context", (), {"master": self._master})
+
+    def format(self, name):
+        return self
+
+    def load(self, place):
+        if place.startswith("gone:"):
+            raise ValueError("No FileSystem for scheme gone, and SECRET")
+        if place not in self._places:
+            raise AnalysisException("no path", errorClass="PATH_NOT_FOUND", messageParameters={"path": place})
+        return type("Frame", (), {"schema": "binary"})
+
+
+@pytest.mark.parametrize("master", ["yarn", None])
+@pytest.mark.parametrize("place", ["hdfs:/data/out", "dbfs:/out", "s3a://bucket/out", "/data/on/the/cluster", "out"])
+def test_a_cluster_writes_where_it_can(master, place):
+    assert _spark.check_place(Session(master), place) == place
+    with pytest.raises(FileExistsError, match="never overwritten"):
+        _spark.check_place(Session(master, [place]), place)
+    with pytest.raises(ValueError, match="give a path"):
+        _spark.check_place(Session(master), None)
+
+
+def test_on_this_machine_a_path_is_one_of_this_machine(tmp_path):
+    here = Session("local[2]")
+    assert _spark.check_place(here, tmp_path / "out") == str(tmp_path / "out")
+    assert _spark.check_place(here, None).startswith("file:///")
+    assert _spark.check_place(here, "hdfs:/data/out") == "hdfs:/data/out"
+    with pytest.raises(FileNotFoundError):
+        _spark.check_place(here, tmp_path / "no" / "out")
+    with pytest.raises(FileExistsError):
+        _spark.check_place(here, tmp_path)
+
+
+def test_a_place_that_spark_cannot_reach_is_refused_before_anything_is_written():
+    with pytest.raises(ValueError, match="cannot write to path 'gone:/out'") as caught:
+        _spark.check_place(Session("yarn"), "gone:/out")
+    assert caught.value.__context__ is None
+    with pytest.raises(TypeError, match="path must be"):
+        _spark.check_place(Session("yarn"), 3)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "shown"),
+    [
+        ("ModuleNotFoundError: No module named 'skdp'\n at", ImportError, "skdp cannot be imported where"),
+        ("skdp.engines._errors.RefusedBatch: column 'a' holds\n at", ValueError, "column 'a' holds"),
+        ("skdp.engines._errors.RefusedType: column 'a' is text\n at", TypeError, "column 'a' is text"),
+        ("[CAST_INVALID_INPUT] The value 'SECRET' of the type", ValueError, "the table cannot be read"),
+    ],
+)
+def test_what_workers_say_is_told_without_values(said, kind, shown):
+    def work():
+        raise PySparkException(said + " SECRET")
+
+    with pytest.raises(kind, match=shown) as caught:
+        _spark._ask(work)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_reports_are_written_in_a_mode_that_spark_connect_knows():
+    asked = []
+
+    class Writer:
+        def mode(self, name):
+            asked.append(name)
+            return self
+
+        def parquet(self, place):
+            asked.append(place)
+
+    _spark._write(type("Lazy", (), {"write": Writer()}), "hdfs:/out")
+    assert asked == ["error", "hdfs:/out"]
