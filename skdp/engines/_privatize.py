@@ -95,11 +95,11 @@ def privatize(
     different values would cost more than the one charge, and show whether their values are equal. So before anything is
     charged, the engine counts the distinct ids of the whole table, in memory as large as these (what does not fit is
     written by DuckDB to a folder for its owner only, or where the engine keeps such), and a missing or repeated one is
-    refused; a RecordBatchReader, which is read once, is refused too. Ids of another type are other ids, here and in
-    the next release: 7 and "7" are two records, each with permanent reports of its own; 7 and 7.0, or a day and its
-    midnight, are one. A second round of noise, and
-    the instantaneous round of RAPPOR, have the coins of other reports: those of a batch, under a fresh key, and of its
-    ids too, so that a batch that is computed again sends the same single report of each record.
+    refused; a RecordBatchReader, which is read once, is refused too. Ids of another type are other ids, here and in the
+    next release: 7 and "7" are two records, each with permanent reports of its own; 7 and 7.0, or a day and its
+    midnight, are one. A second round of noise, and the instantaneous round of RAPPOR, have the coins of other reports:
+    those of a batch, under a fresh key, and of its ids too, so that a batch that is computed again sends the same
+    single report of each record.
 
     How each engine is held to one release:
 
