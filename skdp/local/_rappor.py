@@ -344,7 +344,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
         if self._key is None:
             bits ^= bernoulli(self._coins(call, "permanent", name), rappor.flip, bits.size).reshape(bits.shape)
         else:
-            purpose = ("permanent", *self._protocol(), canonical(name))
+            purpose: tuple[str | bytes, ...] = ("permanent", *self._protocol(), canonical(name))
             bits ^= keyed_coins(keyed_digests(self._key, purpose, records, values), rappor.flip, rappor.n_bits)
         return bits
 
