@@ -94,9 +94,13 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
         Rows.
     """
     is_dataset = isinstance(frame, dataset.Dataset)
+    is_ipc = isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
     scanner = frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD) if is_dataset else None
     try:
-        yield from scanner.to_batches() if scanner else (batch.select(columns) for batch in frame)
+        for batch in scanner.to_batches() if scanner else frame:
+            if is_ipc:
+                batch.validate(full=True)  # offsets and codes that lead out of its memory would be followed
+            yield batch.select(columns)
     except (pyarrow.ArrowException, OSError) as error:
         if not is_damage(error):
             raise

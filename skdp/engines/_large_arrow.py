@@ -96,7 +96,9 @@ def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
         options = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
         reader = ipc.open_file(mapped, options=options)
         for place in range(reader.num_record_batches):
-            rows = pyarrow.Table.from_batches([reader.get_batch(place)]).select(names)
+            batch = reader.get_batch(place)
+            batch.validate(full=True)  # offsets and codes that lead out of its memory would be followed
+            rows = pyarrow.Table.from_batches([batch]).select(names)
             for start in range(0, len(rows), _ROWS):
                 yield rows.slice(start, _ROWS)
 
