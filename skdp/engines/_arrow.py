@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -96,16 +96,59 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     is_dataset = isinstance(frame, dataset.Dataset)
     is_ipc = isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
     scanner = frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD) if is_dataset else None
+    for batch in readable(scanner.to_batches() if scanner else frame):
+        if is_ipc:
+            validate(batch)
+        yield batch.select(columns)
+
+
+def validate(batch: Any) -> None:
+    """Find offsets and codes that lead out of the memory of a batch: they would be followed.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        What was read.
+
+    Raises
+    ------
+    UnreadableError
+        If there are such.
+    """
     try:
-        for batch in scanner.to_batches() if scanner else frame:
-            if is_ipc:
-                batch.validate(full=True)  # offsets and codes that lead out of its memory would be followed
-            yield batch.select(columns)
+        batch.validate(full=True)
+    except pyarrow.ArrowException:
+        raise _damaged() from None
+
+
+def readable(batches: Iterable[Any]) -> Iterator[Any]:
+    """Let no error of Arrow's show a row.
+
+    Parameters
+    ----------
+    batches : iterable
+        What is read.
+
+    Yields
+    ------
+    object
+        The same.
+
+    Raises
+    ------
+    UnreadableError
+        If Arrow cannot make sense of what it reads.
+    """
+    try:
+        yield from batches
     except (pyarrow.ArrowException, OSError) as error:
         if not is_damage(error):
             raise
-        # Arrow's text may have a row.
-        raise UnreadableError("the table cannot be read: it is damaged, or does not fit its schema") from None
+        raise _damaged() from None
+
+
+def _damaged() -> UnreadableError:
+    return UnreadableError("the table cannot be read: it is damaged, or does not fit its schema")
 
 
 def column_names(frame: Any) -> list[Any]:
@@ -187,7 +230,32 @@ def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
         yield from read_batches(frame, columns)
         return
     for fragment in fragments:
-        yield from fragment.scanner(columns=columns, batch_size=1 << 20, **_READ_AHEAD).to_batches()
+        yield from parquet_batches(fragment, columns, _READ_ROWS)
+
+
+def parquet_batches(fragment: Any, columns: list[str], rows: int) -> Iterator[Any]:
+    """Read some columns of a Parquet file with its own reader: Arrow's scanner reads ahead of what is slower.
+
+    Parameters
+    ----------
+    fragment : pyarrow.dataset.ParquetFileFragment
+        The file, and what of it is read as codes.
+    columns : list of str
+        Which columns.
+    rows : int
+        The most rows of a batch.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Rows, in order.
+    """
+    parquet = import_extra("pyarrow.parquet", "duckdb")
+    text = fragment.format.read_options.dictionary_columns
+    with fragment.open() as opened:
+        reader = parquet.ParquetFile(opened, read_dictionary=list(text), pre_buffer=False)
+        groups = [group.id for group in fragment.row_groups]
+        yield from readable(reader.iter_batches(rows, row_groups=groups, columns=columns))
 
 
 def coded_files(frame: Any, columns: list[str]) -> list[Any] | None:

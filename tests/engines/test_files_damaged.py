@@ -2,8 +2,15 @@
 
 import subprocess
 import sys
+import time
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
+
+from skdp.engines._arrow import report_batches
 
 SCRIPT = r"""
 import os, random, resource, signal, sys, warnings
@@ -67,3 +74,17 @@ print("none crashed")
 def test_a_damaged_arrow_file_is_refused(tmp_path):
     done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, check=False)
     assert done.stdout == "none crashed\n", done.stdout + done.stderr
+
+
+def test_reports_are_read_no_further_ahead_than_a_row_group(tmp_path):
+    """Whoever estimates from 28 million rows had most of the file in memory: 2.3 GB."""
+    names, rows = [f"c{place}" for place in range(8)], 100_000
+    table = pa.table({name: np.random.default_rng(0).integers(0, 2, rows) for name in names})
+    with pq.ParquetWriter(tmp_path / "reports.parquet", table.schema) as writer:
+        for _ in range(8):
+            writer.write_table(table)
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in report_batches(ds.dataset(tmp_path / "reports.parquet"), names):
+        time.sleep(0.02)
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 3 * table.nbytes
