@@ -105,14 +105,32 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     pyarrow.RecordBatch
         Rows.
     """
-    if isinstance(frame, dataset.Dataset):
-        yield from read_quietly(_scan(frame, columns))
-    else:
-        yield from read_quietly(batch.select(columns) for batch in frame)
+    is_dataset = isinstance(frame, dataset.Dataset)
+    is_ipc = isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
+    for batch in read_quietly(_scan(frame, columns) if is_dataset else frame):
+        if is_ipc:
+            validate(batch)
+        yield quietly(lambda batch=batch: batch.select(columns))
 
 
 def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
     yield from frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD).to_batches()
+
+
+def validate(batch: Any) -> None:
+    """Find offsets and codes that lead out of the memory of a batch: they would be followed.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        What was read.
+
+    Raises
+    ------
+    UnreadableTable
+        If there are such.
+    """
+    quietly(lambda: batch.validate(full=True))
 
 
 def column_names(frame: Any) -> list[Any]:
@@ -194,7 +212,32 @@ def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
         yield from read_batches(frame, columns)
         return
     for fragment in fragments:
-        yield from read_quietly(fragment.scanner(columns=columns, batch_size=1 << 20, **_READ_AHEAD).to_batches())
+        yield from parquet_batches(fragment, columns, _READ_ROWS)
+
+
+def parquet_batches(fragment: Any, columns: list[str], rows: int) -> Iterator[Any]:
+    """Read some columns of a Parquet file with its own reader: Arrow's scanner reads ahead of what is slower.
+
+    Parameters
+    ----------
+    fragment : pyarrow.dataset.ParquetFileFragment
+        The file, and what of it is read as codes.
+    columns : list of str
+        Which columns.
+    rows : int
+        The most rows of a batch.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Rows, in order.
+    """
+    parquet = import_extra("pyarrow.parquet", "duckdb")
+    text = fragment.format.read_options.dictionary_columns
+    with fragment.open() as opened:
+        reader = parquet.ParquetFile(opened, read_dictionary=list(text), pre_buffer=False)
+        groups = [group.id for group in fragment.row_groups]
+        yield from read_quietly(reader.iter_batches(rows, row_groups=groups, columns=columns))
 
 
 def coded_files(frame: Any, columns: list[str]) -> list[Any] | None:

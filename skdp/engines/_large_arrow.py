@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._arrow import coded_files, read_batches
+from skdp.engines._arrow import coded_files, parquet_batches, read_batches, validate
 from skdp.engines._csv import text_batches
 from skdp.engines._engine import import_extra
 from skdp.engines._errors import read_quietly
@@ -75,18 +75,13 @@ def open_table(frame: Any) -> ArrowTable:
 
 
 def _batches(frame: Any, names: list[str]) -> Iterator[Any]:
-    """Read some columns; of Parquet files with their own reader: Arrow's scanner reads ahead of whoever is slower."""
+    """Read some columns; of Parquet files with their own reader."""
     files = coded_files(frame, names)
     if files is None:
         yield from read_batches(frame, names)
         return
-    parquet = import_extra("pyarrow.parquet", "duckdb")
     for file in files:
-        text = file.format.read_options.dictionary_columns
-        with file.open() as opened:
-            reader = parquet.ParquetFile(opened, read_dictionary=list(text), pre_buffer=False)
-            groups = [group.id for group in file.row_groups]
-            yield from reader.iter_batches(_ROWS, row_groups=groups, columns=names)
+        yield from parquet_batches(file, names, _ROWS)
 
 
 def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
@@ -97,7 +92,9 @@ def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
         options = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
         reader = ipc.open_file(mapped, options=options)
         for place in range(reader.num_record_batches):
-            rows = pyarrow.Table.from_batches([reader.get_batch(place)]).select(names)
+            batch = reader.get_batch(place)
+            validate(batch)
+            rows = pyarrow.Table.from_batches([batch]).select(names)
             for start in range(0, len(rows), _ROWS):
                 yield rows.slice(start, _ROWS)
 

@@ -12,7 +12,7 @@ from skdp.domain import Domain
 from skdp.engines._batches import write_tables
 from skdp.engines._csv import column_names as csv_names
 from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
-from skdp.engines._engine import import_extra
+from skdp.engines._engine import UnreadableError, import_extra, is_damage
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
 
@@ -81,7 +81,9 @@ class TableFile:
         pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
         try:
             self.dataset = dataset.dataset(path, format=self.format)
-        except pyarrow.ArrowInvalid:
+        except (pyarrow.ArrowException, OSError) as error:
+            if not is_damage(error):
+                raise
             kind = "Parquet" if self.format == "parquet" else "Arrow"
             raise ValueError(f"{path.name} is no {kind} file") from None
         self.names = list(self.dataset.schema.names)
@@ -111,7 +113,15 @@ class TableFile:
         int or None
             None for a CSV file.
         """
-        return None if self.format == "csv" else self.dataset.count_rows()
+        if self.format == "csv":
+            return None
+        pyarrow = import_extra("pyarrow", "duckdb")
+        try:
+            return self.dataset.count_rows()
+        except (pyarrow.ArrowException, OSError) as error:
+            if not is_damage(error):
+                raise
+            raise UnreadableError(f"{self.path.name} is damaged") from None
 
     def fingerprint(self) -> dict[str, Any]:
         """Describe the file so that a change of it shows; the file is read.

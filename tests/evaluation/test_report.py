@@ -71,7 +71,7 @@ def report(adult, tmp_path_factory):
 
     options = {"epsilons": [0.5, 5.0], "repeats": 4, "model_repeats": 2, "classifiers": TREE, "random_state": 0}
     page = age_sex_report(*adult, out, progress=progress, **options)
-    assert len(steps) - 1 == steps[0]
+    assert len(steps) - 1 == steps[0] == 10  # no step of the bar is as short as one of many releases of counts
     return page, read(page)
 
 

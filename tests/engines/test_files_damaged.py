@@ -1,0 +1,90 @@
+"""Arrow files with wrong offsets and codes are refused; Python does not crash."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from skdp.engines._arrow import report_batches
+
+SCRIPT = r"""
+import os, random, resource, signal, sys, warnings
+from pathlib import Path
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+from skdp import DPMarginalSynthesizer, Domain, RandomizedResponseEncoder
+from skdp.base import read_frame
+from skdp.engines import estimate_file, privatize_file, synthesize_file
+
+warnings.simplefilter("ignore")
+home, domain = Path(sys.argv[1]), Domain({"a": ["x", "y", "zed", None], "b": ["p", "q"]})
+columns = {"a": ["x", "y", "zed", None] * 250, "b": pa.array(["p", "q"] * 500).dictionary_encode()}
+feather.write_feather(pa.table(columns), home / "whole.arrow", compression="uncompressed", chunksize=300)
+content = (home / "whole.arrow").read_bytes()
+
+
+def damaged(seed):
+    rng, data = random.Random(seed), bytearray(content)
+    for _ in range(rng.choice([1, 2, 8])):
+        place = rng.randrange(len(data) - 8)
+        data[place : place + 8] = rng.choice([b"\xff" * 8, bytes(8), (1 << 62).to_bytes(8, "little"), rng.randbytes(8)])
+    return bytes(data)
+
+
+def read(path, task):
+    encoder, out = RandomizedResponseEncoder(1.0, categories=domain), path.with_suffix(".parquet")
+    if task == "privatize":
+        privatize_file(path, out, encoder)
+    elif task == "estimate":
+        estimate_file(path, encoder)
+    elif task == "synthesize":
+        synthesize_file(path, out, DPMarginalSynthesizer(5.0, domain=domain, marginals=[("a",)]))
+    else:
+        read_frame(path)
+
+
+for seed in range(6):
+    for task in ("privatize", "estimate", "synthesize", "draft"):
+        path = home / f"{seed}{task}.arrow"
+        path.write_bytes(damaged(seed))
+        process = os.fork()
+        if process == 0:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            try:
+                read(path, task)
+                os._exit(0)
+            except ValueError as error:
+                os._exit(0 if "zed" not in str(error) else 2)
+            except BaseException as error:
+                print(type(error), error, flush=True)
+                os._exit(1)
+        status = os.waitpid(process, 0)[1]
+        assert status == 0, (seed, task, status)
+print("none crashed")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
+def test_a_damaged_arrow_file_is_refused(tmp_path):
+    done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, check=False)
+    assert done.stdout == "none crashed\n", done.stdout + done.stderr
+
+
+def test_reports_are_read_no_further_ahead_than_a_row_group(tmp_path):
+    """Whoever estimates from 28 million rows had most of the file in memory: 2.3 GB."""
+    names, rows = [f"c{place}" for place in range(8)], 100_000
+    table = pa.table({name: np.random.default_rng(0).integers(0, 2, rows) for name in names})
+    with pq.ParquetWriter(tmp_path / "reports.parquet", table.schema) as writer:
+        for _ in range(8):
+            writer.write_table(table)
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in report_batches(ds.dataset(tmp_path / "reports.parquet"), names):
+        time.sleep(0.02)
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 3 * table.nbytes
