@@ -11,8 +11,20 @@ import pandas as pd
 from skdp.coding import kind_of
 from skdp.domain import Categories, Interval
 
-_NUMPY = {"whole": np.dtype(np.int64), "real": np.dtype(float), "boolean": np.dtype(bool), "string": np.dtype("U1")}
-_NARWHALS = {"whole": nw.Int64(), "real": nw.Float64(), "boolean": nw.Boolean(), "string": nw.String()}
+_NUMPY = {
+    "unsigned": np.dtype(np.uint64),
+    "whole": np.dtype(np.int64),
+    "real": np.dtype(float),
+    "boolean": np.dtype(bool),
+    "string": np.dtype("U1"),
+}
+_NARWHALS = {
+    "unsigned": nw.UInt64(),
+    "whole": nw.Int64(),
+    "real": nw.Float64(),
+    "boolean": nw.Boolean(),
+    "string": nw.String(),
+}
 
 
 def declared_kind(attribute: Categories | Interval) -> str | None:
@@ -25,7 +37,7 @@ def declared_kind(attribute: Categories | Interval) -> str | None:
 
     Returns
     -------
-    {"whole", "real", "boolean", "string"} or None
+    {"whole", "unsigned", "real", "boolean", "string"} or None
         Numbers of an `Interval` are whole if all of its edges are, unless it says otherwise; None for anything else.
 
     Examples
@@ -37,7 +49,9 @@ def declared_kind(attribute: Categories | Interval) -> str | None:
     kinds = {kind_of(value) for value in known}
     if kinds == {"number"}:
         real = getattr(attribute, "real", False) or not all(float(value).is_integer() for value in known)
-        return "real" if real else "whole"
+        if real:
+            return "real"
+        return "unsigned" if max(known) > np.iinfo(np.int64).max and min(known) >= 0 else "whole"
     return kinds.pop() if kinds in ({"boolean"}, {"string"}) else None
 
 
@@ -95,9 +109,19 @@ def _pandas_dtype(dtype: Any, kind: str) -> Any:
 
         held = dtype.pyarrow_dtype
         if types.is_integer(held) or types.is_floating(held) or types.is_null(held):
-            made = {"whole": pyarrow.int64, "real": pyarrow.float64, "boolean": pyarrow.bool_, "string": pyarrow.string}
+            made = {
+                "unsigned": pyarrow.uint64,
+                "whole": pyarrow.int64,
+                "real": pyarrow.float64,
+                "boolean": pyarrow.bool_,
+                "string": pyarrow.string,
+            }
             return pd.ArrowDtype(made[kind]())
         return dtype
-    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype) and kind in ("whole", "real"):
-        return {"whole": pd.Int64Dtype(), "real": pd.Float64Dtype()}[kind]
+    if (
+        pd.api.types.is_numeric_dtype(dtype)
+        and not pd.api.types.is_bool_dtype(dtype)
+        and kind in ("whole", "unsigned", "real")
+    ):
+        return {"unsigned": pd.UInt64Dtype(), "whole": pd.Int64Dtype(), "real": pd.Float64Dtype()}[kind]
     return dtype
