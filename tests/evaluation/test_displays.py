@@ -39,7 +39,7 @@ def test_what_fits_is_taken():
 @pytest.mark.parametrize(
     "kind", [LeakageDisplay, CountEstimateDisplay, PrivacyCurveDisplay, MarginalDisplay, FairnessDisplay]
 )
-@pytest.mark.parametrize("given", [None, [1], 3, "secret", {"a": 1}, {("a",): 1}, object()], ids=repr)
+@pytest.mark.parametrize("given", [None, [1], 3, "secret", {"a": 1}, {("a",): 1}, len], ids=repr)
 def test_what_is_no_table_is_a_type_error(kind, given):
     with pytest.raises(TypeError, match="must be"):
         kind(given)
