@@ -48,7 +48,7 @@ def _true_counts(rows: Rows, subject: Subject, table: pd.DataFrame) -> NDArray[n
 
 def _check_estimates_are_unbiased(subject: Subject) -> None:
     """Check that over many releases, the mean of the estimates is the truth."""
-    tables, truth, what = _estimates(subject)
+    tables, truth, what = subject.once(_estimates)
     estimates = np.array([table[what].to_numpy(float) for table in tables])
     require(estimates.shape[1:] == truth.shape, f"{estimates.shape[1]} estimates for {truth.size} values")
     std_error = estimates.std(axis=0, ddof=1) / math.sqrt(_REPEATS)
@@ -62,7 +62,7 @@ def _check_estimates_are_unbiased(subject: Subject) -> None:
 
 def _check_standard_errors_are_right(subject: Subject) -> None:
     """Check that the stated standard errors are how much the estimates vary."""
-    tables, _, what = _estimates(subject)
+    tables, _, what = subject.once(_estimates)
     actual = np.array([table[what].to_numpy(float) for table in tables]).std(axis=0, ddof=1)
     ratio = np.mean([table["std_error"].to_numpy(float) for table in tables], axis=0) / actual
     # Of 200 values, the standard deviation is known to 5 %.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 from unittest import SkipTest
@@ -43,6 +43,7 @@ class Subject:  # numpydoc ignore=PR02
     values: dict[Any, list[Any]]
     declared: dict[Any, Any]
     parameter: str | None
+    _computed: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, estimator: Any, X: Any = None) -> Subject:
@@ -84,6 +85,23 @@ class Subject:  # numpydoc ignore=PR02
                 f"{type(estimator).__name__} has no parameter 'categories' or 'bounds' to make rows for; give X"
             )
         return cls(estimator, seen, seen, None)
+
+    def once(self, function: Callable[[Subject], Any]) -> Any:
+        """Compute what several checks need.
+
+        Parameters
+        ----------
+        function : callable
+            Takes the subject.
+
+        Returns
+        -------
+        object
+            What the function returns: computed once, and then remembered.
+        """
+        if function not in self._computed:
+            self._computed[function] = function(self)
+        return self._computed[function]
 
     @property
     def numeric(self) -> bool:  # numpydoc ignore=RT01
