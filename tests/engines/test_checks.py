@@ -48,10 +48,11 @@ def test_a_missing_number_is_refused_at_no_cost(engine):
     assert (ledger.spent.epsilon > 0) == (engine.name == "reader")
 
 
-def test_it_costs_without_the_check(engine):
+def test_it_costs_without_the_check(engine, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
     with pytest.raises(ValueError, match="column 'color' holds a value"):
-        privatize(engine.frame(STRANGE), encoder(ledger=ledger), check=False)
+        # A path: a cluster that may compute reports again asks for it, or for the check.
+        privatize(engine.frame(STRANGE), encoder(ledger=ledger), check=False, path=tmp_path / "out")
     assert ledger.spent.epsilon > 0
     with pytest.raises(TypeError, match="check must be True or False, got int"):
         privatize(engine.frame(STRANGE), encoder(), check=1)
