@@ -106,15 +106,31 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
         Rows.
     """
     is_dataset = isinstance(frame, dataset.Dataset)
-    is_ipc = isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
+    unknown = is_ipc(frame) or not is_dataset  # where a reader has its batches from is not known
     for batch in read_quietly(_scan(frame, columns) if is_dataset else frame):
-        if is_ipc:
+        if unknown:
             validate(batch)
         yield quietly(lambda batch=batch: batch.select(columns))
 
 
 def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
     yield from frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD).to_batches()
+
+
+def is_ipc(frame: Any) -> bool:
+    """Tell Arrow files, whose offsets and codes are believed where they are read, from other formats.
+
+    Parameters
+    ----------
+    frame : pyarrow Dataset or RecordBatchReader
+        The table.
+
+    Returns
+    -------
+    bool
+        True for a dataset of Arrow files.
+    """
+    return isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
 
 
 def validate(batch: Any) -> None:

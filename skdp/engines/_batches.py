@@ -230,7 +230,8 @@ def release_batches(
     """
     pyarrow = import_extra("pyarrow", "duckdb")
     whole = placed(even(arrow_tables(batches), batch_rows(width), pyarrow.concat_tables), partition)
-    draw, workers = in_processes(release)
+    # The partitions of an engine are in its own processes already, one a core.
+    draw, workers = in_processes(release) if partition is None else (release, 0)
     yield from in_turn(lambda item: draw(*item), whole, workers)
 
 

@@ -98,7 +98,8 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
     stored = temporary_place() if place is None else place
     with written_beside(stored) as beside:
         quietly(lambda: write_tables(tables, trial.schema, beside))
-    return frame.query(f"skdp_{token_hex(8)}", f"SELECT * FROM read_parquet({_text(stored)})")
+    # DuckDB opens the table once more for that.
+    return quietly(lambda: frame.query(f"skdp_{token_hex(8)}", f"SELECT * FROM read_parquet({_text(stored)})"))
 
 
 def sample_of(frame: Any) -> Any:

@@ -155,10 +155,13 @@ def privatize_file(
                 transformer._check_budget()
                 look = BatchCheck(transformer, keep, record_id)
                 check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
+        except BaseException as error:  # nothing is charged
+            _leave(error, folder, resume)
+            raise
+        try:
             folder.charge(transformer)
-        except (RuntimeError, TypeError, ValueError):  # refused, so not charged
-            if not resume:
-                folder.remove()
+        except (RuntimeError, TypeError, ValueError) as error:  # refused, so not charged
+            _leave(error, folder, resume)
             raise
         except BaseException as error:
             _tell(error, folder)
@@ -194,11 +197,19 @@ def _is_same(table: TableFile, settings: dict[str, Any]) -> bool:
         return False
 
 
+def _leave(error: BaseException, folder: WorkingFolder, resume: bool) -> None:
+    """Remove the folder of a run that was started without a charge; one that is resumed may have been charged."""
+    if resume:
+        _tell(error, folder)
+    else:
+        folder.remove()
+
+
 def _tell(error: BaseException, folder: WorkingFolder) -> None:
     if folder.path.exists():
         error.add_note(
-            f"The run is charged and unfinished in {folder.path}: resume=True (--resume, without --budget) goes on, "
-            "with no further charge and one report a row."
+            f"The run is unfinished in {folder.path}: resume=True (--resume, without --budget) goes on, with one "
+            "charge in all and one report a row."
         )
 
 

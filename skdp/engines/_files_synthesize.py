@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval
 from skdp.engines._files import check_path, sync, written_beside
-from skdp.engines._large_files import open_file
+from skdp.engines._large_files import FileTable, open_file
 from skdp.engines._progress import Bar, NoBar, Progress, shown
 from skdp.engines._schema import declared_by_name
 from skdp.engines._table_files import TableFile, format_of, write_file
@@ -60,7 +60,7 @@ def synthesize_file(
         are counted. DuckDB or Polars find these rows, and need more memory, or space in the folder for temporary files,
         for larger tables. Persons in a CSV file are told apart by their text: 7 and 007 are two.
     real_columns : collection of str, default=()
-        Columns of a CSV file with fractions, though their edges are whole.
+        Columns with fractions, though their edges are whole, as ``Interval(real=True)`` declares.
     save : str or path-like, optional
         Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: whatever happens to
         these then, `DPMarginalSynthesizer.load` gives as many more as one likes, for nothing. It must not exist.
@@ -119,7 +119,7 @@ def synthesize_file(
     yes    2500
     Name: count, dtype: int64
     """
-    domain = _check_synthesizer(synthesizer)
+    domain = _with_fractions(_check_synthesizer(synthesizer), real_columns)
     check_n_samples(n_samples)
     place = check_path(target)
     if place is None:
@@ -128,13 +128,13 @@ def synthesize_file(
     if model == place:
         raise ValueError("save and target must be two files")
     form, table = format_of(place), TableFile(Path(source))
-    rows = open_file(table, domain, person_column, real_columns, progress)
+    rows = open_file(table, domain, person_column, progress)
     schema = _schema_of_rows(rows.sample, domain)
     with written_beside(place) as beside:
         write_file([], schema, beside, form)  # what cannot be written shows before anything is spent
         if model is not None:
             _check_saved(synthesizer, domain, model)
-        synthesizer.fit(rows, groups=person_column)
+        _fit(synthesizer, domain, rows, person_column)
         number = round(synthesizer.n_rows_) if n_samples is None else n_samples
         saved = False
         try:
@@ -159,6 +159,29 @@ def _check_synthesizer(synthesizer: Any) -> Domain:
         kind = type(synthesizer.domain).__name__
         raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {kind}")
     return domain
+
+
+def _with_fractions(domain: Domain, columns: Collection[str]) -> Domain:
+    """Declare intervals as real."""
+    unknown = [name for name in columns if name not in domain.columns]
+    if isinstance(columns, str) or unknown:
+        raise ValueError(f"the domain has no columns {unknown or columns!r}; it has {list(domain.columns)}")
+    declared = {name: domain[name] for name in domain.columns}
+    for name in columns:
+        values = declared[name]
+        if isinstance(values, Interval) and values.dtype.kind == "f":
+            declared[name] = Interval(edges=values.edges, missing=values.missing, real=True)
+    return Domain(declared)
+
+
+def _fit(synthesizer: DPMarginalSynthesizer, domain: Domain, rows: FileTable, person: str | None) -> None:
+    """Fit a synthesizer to the domain with its real columns; its parameter stays as it was."""
+    given = synthesizer.domain
+    synthesizer.domain = domain
+    try:
+        synthesizer.fit(rows, groups=person)
+    finally:
+        synthesizer.domain = given
 
 
 def _check_saved(synthesizer: DPMarginalSynthesizer, domain: Domain, model: Path) -> None:

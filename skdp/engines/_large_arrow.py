@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.engines._arrow import coded_files, parquet_batches, read_batches, validate
+from skdp.engines._arrow import coded_files, is_ipc, parquet_batches, read_batches, validate
 from skdp.engines._csv import text_batches
 from skdp.engines._engine import import_extra
 from skdp.engines._errors import read_quietly
@@ -102,6 +102,9 @@ def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
 def _in_an_engine(frame: Any) -> LargeTable:
     """Hand a dataset to DuckDB, which can do with less memory than the rows take, or else to Polars."""
     names = frame.schema.names
+    if is_ipc(frame):  # both would follow the offsets of a damaged file
+        for _ in read_batches(frame, names):
+            pass
     clash = len({name.casefold() for name in names}) < len(names)  # DuckDB takes a and A for one column
     for open_it in (_in_polars,) if clash else (_in_duckdb, _in_polars):
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
@@ -85,9 +85,7 @@ class _ShownSummary:
         self._bar.update(len(batch))
 
 
-def open_file(
-    table: TableFile, domain: Domain, person: str | None, real_columns: Collection[str], progress: Progress
-) -> FileTable:
+def open_file(table: TableFile, domain: Domain, person: str | None, progress: Progress) -> FileTable:
     """Open the columns of a domain in a file, in the order of the file, and that of the persons.
 
     Parameters
@@ -98,8 +96,6 @@ def open_file(
         The columns, and what a CSV file says in them.
     person : str or None
         The column of the persons.
-    real_columns : collection of str
-        Columns of a CSV file with fractions, though their edges are whole.
     progress : callable
         Opens what shows the progress, each time that the table is read.
 
@@ -118,15 +114,12 @@ def open_file(
     table.check_columns([*domain.columns, *([] if person is None else [person])])
     if person in domain.columns:
         raise ValueError(f"the domain declares {person!r}, which says who a row is about; remove it there")
-    unknown = [name for name in real_columns if name not in domain.columns]
-    if isinstance(real_columns, str) or unknown:
-        raise ValueError(f"the domain has no columns {unknown or real_columns!r}; it has {list(domain.columns)}")
     names = [name for name in table.names if name in domain.columns or name == person]
     rows = (ArrowTable if table.format == "parquet" else StreamedTable)(table.scan(names))
     sample: Any = rows.sample
     read: Callable[[Any], Any] = _as_it_is
     if table.format == "csv":
-        sample, read = _typed_sample(domain, names, real_columns), _text_reader(domain)
+        sample, read = _typed_sample(domain, names), _text_reader(domain)
     total = None if person is not None else table.count_rows()
     return FileTable(rows, sample, read, lambda: shown(progress, total, "reading"), table.path)
 
@@ -154,10 +147,10 @@ def _text_reader(domain: Domain) -> Callable[[Any], Any]:
     return read
 
 
-def _typed_sample(domain: Domain, names: Sequence[str], real_columns: Collection[str]) -> Any:
+def _typed_sample(domain: Domain, names: Sequence[str]) -> Any:
     """Make a table without rows of the types that the domain says; pandas will read what is written as those dtypes."""
     pyarrow = import_extra("pyarrow", "duckdb")
-    types = {name: _types(domain[name], whole=name not in real_columns) for name in names if name in domain.columns}
+    types = {name: _types(domain[name]) for name in names if name in domain.columns}
     frame = pd.DataFrame({name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()})
     instant = pyarrow.timestamp("us", "UTC")
     schema = pyarrow.schema(
@@ -169,7 +162,7 @@ def _typed_sample(domain: Domain, names: Sequence[str], real_columns: Collection
     return sample
 
 
-def _types(values: Any, *, whole: bool) -> tuple[str, str]:
+def _types(values: Any) -> tuple[str, str]:
     """Name pandas' dtype and Arrow's type that can hold the declared values, whatever the data have."""
     dates = date_dtype(values)
     if dates is not None:
@@ -179,7 +172,7 @@ def _types(values: Any, *, whole: bool) -> tuple[str, str]:
         return str(ZONED), "UTC"
     if isinstance(values, Interval):
         edges = np.array(values.edges)
-        is_real = not whole or values.real or np.abs(edges).max() >= LARGEST_WHOLE
+        is_real = values.real or np.abs(edges).max() >= LARGEST_WHOLE
         return ("float64", "double") if is_real else ("Int64", "int64")
     known = {bool: ("boolean", "bool"), int: ("Int64", "int64"), float: ("float64", "double")}
     return known.get(type_of_values(values) or str, ("str", "string"))

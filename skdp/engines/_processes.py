@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import joblib
@@ -50,9 +49,8 @@ def in_processes(release: Release) -> tuple[Draw, int]:
             return release(*batch)
         try:
             return get_reusable_executor(cores, timeout=_IDLE_SECONDS).submit(release, *batch).result()
-        except BrokenProcessPool:  # such as for lack of memory: the reports are the same here
-            return release(*batch)
-        except Exception as error:
-            raise error from None  # its cause is the other process
+        except Exception:  # a refusal, which is the same here; or no process, such as for lack of memory
+            pass
+        return release(*batch)
 
     return draw, cores

@@ -100,9 +100,12 @@ def _queryable(frame: Any, record_id: str) -> Any:
         return frame
     pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
     if isinstance(frame, dataset.Dataset):
+        from skdp.engines._arrow import read_batches
         from skdp.engines._duckdb import connect
 
-        return connect().from_arrow(frame.scanner(columns=[record_id]).to_reader())
+        schema = pyarrow.schema([frame.schema.field(record_id)])
+        checked = read_batches(frame, [record_id])  # DuckDB would follow the offsets of a damaged file
+        return connect().from_arrow(pyarrow.RecordBatchReader.from_batches(schema, checked))
     if isinstance(frame, pyarrow.RecordBatchReader):
         raise ValueError(
             "a RecordBatchReader is read once, and record ids are checked before a row is privatised: give a Dataset "

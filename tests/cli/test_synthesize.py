@@ -226,7 +226,7 @@ def test_any_command_can_be_stopped(table, tmp_path, monkeypatch, capsys):
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_synthesize, "read_frame", stop)
+    monkeypatch.setattr(_synthesize, "draft_file", stop)
     assert main(["draft-domain", str(table), str(tmp_path / "domain2.toml")]) == 130
     assert capsys.readouterr().err == "Stopped.\n"
 

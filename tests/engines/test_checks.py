@@ -48,10 +48,11 @@ def test_a_missing_number_is_refused_at_no_cost(engine):
     assert (ledger.spent.epsilon > 0) == (engine.name == "reader")
 
 
-def test_it_costs_without_the_check(engine):
+def test_it_costs_without_the_check(engine, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
     with pytest.raises(ValueError, match="column 'color' holds a value"):
-        privatize(engine.frame(STRANGE), encoder(ledger=ledger), check=False)
+        # A path: a cluster that may compute reports again asks for it, or for the check.
+        privatize(engine.frame(STRANGE), encoder(ledger=ledger), check=False, path=tmp_path / "out")
     assert ledger.spent.epsilon > 0
     with pytest.raises(TypeError, match="check must be True or False, got int"):
         privatize(engine.frame(STRANGE), encoder(), check=1)
@@ -358,3 +359,23 @@ def test_more_rows_than_polars_can_store_are_refused_before_the_charge(monkeypat
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert privatize(frame, encoder(), persist=False).collect().height == 100
+
+
+def test_a_relation_that_is_gone_by_the_end_shows_nothing(monkeypatch, tmp_path):
+    """DuckDB opens it once more to hand out the reports, and has words of its own for what it finds."""
+    import pyarrow.parquet
+
+    from skdp.engines import _duckdb
+
+    write = _duckdb.write_tables
+
+    def replace(*args):
+        write(*args)
+        (tmp_path / "in.parquet").write_bytes(b"SECRET" * 10)
+
+    monkeypatch.setattr(_duckdb, "write_tables", replace)
+    pyarrow.parquet.write_table(pa.table({"color": ["red"] * 100}), tmp_path / "in.parquet")
+    with pytest.raises(ValueError, match=r"the table cannot be read \(InvalidInputException\)") as caught:
+        privatize(duckdb.read_parquet(str(tmp_path / "in.parquet")), encoder())
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None

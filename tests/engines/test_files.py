@@ -290,13 +290,15 @@ def test_no_row_changes_how_another_one_is_read(tmp_path):
         ("1,1,1,True,x,,,SECRET", "is no CSV file"),
     ],
 )
-def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text):
+@pytest.mark.parametrize("check", [True, False])
+def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
     source = write_csv(tmp_path / "in.csv", [*ROWS * 2_000, row])
     with pytest.raises(ValueError, match=text) as caught:
-        privatize_file(source, tmp_path / "out.csv", RandomizedResponseEncoder(categories=CSV))
+        privatize_file(source, tmp_path / "out.csv", RandomizedResponseEncoder(categories=CSV), check=check)
     assert "SECRET" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
-    left = ["out.csv.unfinished"] if "no CSV" in text else []  # which may be the fault of the disk
+    # What is no CSV file may be the fault of the disk; while it is checked, nothing is charged that could be lost.
+    left = ["out.csv.unfinished"] if "no CSV" in text and not check else []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", *left]
 
 
@@ -520,13 +522,29 @@ def test_an_input_that_is_unreadable_for_a_while_deletes_nothing(source, target,
 
     monkeypatch.setattr(_files_privatize.TableFile, "tables", damaged)
     with pytest.raises(UnreadableError) as caught:
-        privatize_file(source, target, encoder(random_state=None, ledger=ledger))
+        privatize_file(source, target, encoder(random_state=None, ledger=ledger), check=False)
     assert "resume=True (--resume" in caught.value.__notes__[0]
     monkeypatch.undo()
     monkeypatch.setattr(_files_privatize, "batch_rows", lambda width: PART)
     privatize_file(source, target, encoder(random_state=None, ledger=ledger), resume=True)
     assert len(ledger.report()) == 1
     assert pq.read_metadata(target).num_rows == 20_000
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
+def test_a_check_that_is_stopped_leaves_nothing_and_claims_no_charge(source, target, tmp_path, monkeypatch, error):
+    ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)
+
+    def stopped(*args):
+        raise error
+        yield
+
+    monkeypatch.setattr(_files_privatize.TableFile, "tables", stopped)
+    with pytest.raises(type(error)) as caught:
+        privatize_file(source, target, encoder(random_state=None, ledger=ledger))
+    assert not hasattr(caught.value, "__notes__")
+    assert not list(tmp_path.glob("*.unfinished"))
+    assert not len(ledger.report())
 
 
 def test_a_damaged_folder_is_no_release(source, target):

@@ -20,11 +20,13 @@ import pyarrow as pa
 import pyarrow.feather as feather
 from skdp import DPMarginalSynthesizer, Domain, RandomizedResponseEncoder
 from skdp.base import read_frame
-from skdp.engines import estimate_file, privatize_file, synthesize_file
+from skdp.engines import estimate_file, privatize, privatize_file, synthesize_file
+from skdp.local import SecretKey
 
 warnings.simplefilter("ignore")
 home, domain = Path(sys.argv[1]), Domain({"a": ["x", "y", "zed", None], "b": ["p", "q"]})
 columns = {"a": ["x", "y", "zed", None] * 250, "b": pa.array(["p", "q"] * 500).dictionary_encode()}
+columns["id"] = [f"zed {row}" for row in range(1000)]
 feather.write_feather(pa.table(columns), home / "whole.arrow", compression="uncompressed", chunksize=300)
 content = (home / "whole.arrow").read_bytes()
 
@@ -41,6 +43,16 @@ def read(path, task):
     encoder, out = RandomizedResponseEncoder(1.0, categories=domain), path.with_suffix(".parquet")
     if task == "privatize":
         privatize_file(path, out, encoder)
+    elif task == "ids":
+        encoder.set_params(memoize=True, secret_key=SecretKey(bytes(32)))
+        privatize_file(path, out, encoder, record_id="id")
+    elif task == "reader":
+        file = pa.ipc.open_file(path)
+        batches = (file.get_batch(place) for place in range(file.num_record_batches))
+        privatize(pa.RecordBatchReader.from_batches(file.schema, batches), encoder)
+    elif task == "persons":
+        synthesizer = DPMarginalSynthesizer(5.0, domain=domain, marginals=[("a",)])
+        synthesize_file(path, out, synthesizer, person_column="id")
     elif task == "estimate":
         estimate_file(path, encoder)
     elif task == "synthesize":
@@ -50,7 +62,7 @@ def read(path, task):
 
 
 for seed in range(6):
-    for task in ("privatize", "estimate", "synthesize", "draft"):
+    for task in ("privatize", "ids", "reader", "estimate", "synthesize", "persons", "draft"):
         path = home / f"{seed}{task}.arrow"
         path.write_bytes(damaged(seed))
         process = os.fork()

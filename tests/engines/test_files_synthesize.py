@@ -387,7 +387,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("engine", [None, "duckdb", "polars"])
     @pytest.mark.parametrize(
-        ("text", "why"), [(b"secret,1,2,3\n", "no CSV file"), ("\xe9,1\n".encode("latin-1"), "no CSV file")]
+        ("text", "why"), [(b"secret,1,2,3\n", "no CSV file"), ("\xe9,1\n".encode("latin-1"), "no UTF-8 text")]
     )
     def test_a_file_that_is_no_csv(self, tmp_path, ledger, engine, text, why, monkeypatch):
         source = tmp_path / "in.csv"
