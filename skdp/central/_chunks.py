@@ -149,7 +149,12 @@ def _values(column: Any) -> NDArray[Any]:
         objects: Sequence[Any] = column.tolist()
     else:
         objects = nw.from_native(column, series_only=True).to_list()
-    return np.fromiter(map(plain, objects), object, len(objects))
+    return np.fromiter(map(_real, map(plain, objects)), object, len(objects))
+
+
+def _real(value: Any) -> Any:
+    """Write a complex number that is real as such: that others are not must not show."""
+    return value.real if isinstance(value, complex) and value.imag == 0 else value
 
 
 def _own_dtype(values: NDArray[Any]) -> NDArray[Any]:

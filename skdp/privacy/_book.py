@@ -238,8 +238,10 @@ class MemoryBook:
             if not first:
                 raise RuntimeError(INTERRUPTED)
             charge = write(self._account)
+            account = self._account.after(charge.epsilon, charge.delta, charge.relation)
+            # Together: a signal handler that raises comes in after calls only.
+            self._account = account
             self._charges.append(charge)
-            self._account = self._account.after(charge.epsilon, charge.delta, charge.relation)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

@@ -83,7 +83,7 @@ def read_head(line: bytes) -> tuple[int, str]:
 def _parsed(text: bytes, number: int) -> dict[str, Any]:
     try:
         record = json.loads(text, parse_float=Decimal)
-    except ValueError:  # bytes that are no text, too
+    except (ValueError, ArithmeticError, RecursionError):  # bytes that are no text, impossible exponents, many brackets
         record = None
     if not isinstance(record, dict):
         raise Damaged(f"its line {number} cannot be read")

@@ -131,8 +131,23 @@ def library_of(estimator: Any) -> str | None:
     library = kind.__module__.partition(".")[0]
     if library not in LIBRARIES or getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind:
         return None
-    replaced = any(callable(getattr(kind, name, None)) for name in getattr(estimator, "__dict__", ()))
-    return None if replaced else library
+    return None if has_own_methods(estimator) else library
+
+
+def has_own_methods(estimator: Any) -> bool:
+    """Return whether an object has methods that replace those of its class.
+
+    Parameters
+    ----------
+    estimator : object
+        Any.
+
+    Returns
+    -------
+    bool
+        Whether an attribute of the object has the name of a method.
+    """
+    return any(callable(getattr(type(estimator), name, None)) for name in getattr(estimator, "__dict__", ()))
 
 
 def is_a(estimator: Any, *classes: str) -> bool:

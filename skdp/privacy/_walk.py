@@ -11,6 +11,7 @@ from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._parts import (
     columns_read,
     fed_parts,
+    has_own_methods,
     is_a,
     is_fitted,
     learns_from_predictions,
@@ -161,8 +162,12 @@ class Walk:
 
     def _is_private(self, estimator: Any) -> bool:
         """Return whether an estimator has a guarantee that is believed."""
-        known = library_of(estimator) == "skdp" or type(estimator) in self._trusted
-        return known and isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee)
+        if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):
+            return False
+        if type(estimator) in self._trusted:
+            return not has_own_methods(estimator)
+        # What wraps a privatiser takes its guarantee from it, and its rows.
+        return library_of(estimator) == "skdp" and all(map(self._is_private, parts_of(estimator)))
 
     def _promises(self, estimator: Any) -> bool:
         """Return whether there is a guarantee anywhere inside."""

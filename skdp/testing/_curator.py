@@ -20,6 +20,8 @@ from sklearn.base import clone
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.testing._burdened_frames import signs
 from skdp.testing._carry_checks import opposite_frames, require_same_form, require_same_tables
+from skdp.testing._error_checks import texts_of
+from skdp.testing._exact_checks import CHECKS as EXACT_CHECKS
 from skdp.testing._released import fitted as _fitted
 from skdp.testing._released import released_attributes as _released
 from skdp.testing._released import released_text as _text
@@ -69,8 +71,9 @@ def check_curator(estimator: Any, X: Any) -> None:
     statistics of a table: the guarantee is stated; `fit` charges the ledger once, before it draws, and again when it is
     fitted again; over the budget nothing is released; mistakes cost nothing and show no value; tables of no rows and of
     one are answered; every copy and every fit draws coins of its own, a seed repeats; nothing of the table stays on the
-    fitted estimator, nor, beside values, in what it samples (`check_form`); all kinds of frames give the same, all
-    dtypes that hold the same values, and all row labels; lazy frames are refused; and a fit that fails leaves an
+    fitted estimator, nothing that it holds or warns of follows from the rows without noise, and nothing but values is
+    carried over to what it samples (`check_form`); all kinds of frames give the same, all dtypes that hold the same
+    values, and all row labels; lazy frames are refused; and a fit that fails leaves an
     earlier one as it was.
 
     Parameters
@@ -189,7 +192,7 @@ def _check_mistakes_cost_nothing_and_show_nothing(estimator: Any, X: Any) -> Non
             try:
                 _fitted(estimator, rows, ledger=ledger, **parameters)
             except (TypeError, ValueError) as error:
-                require(_SECRET not in str(error), "an error shows a value of the table")
+                require(not any(_SECRET in text for text in texts_of(error)), "an error shows a value of the table")
             else:
                 raise AssertionError(f"fit accepts {parameters or 'rows that it should not'}")
     require(counter[0] == 0, "a fit that failed drew coins")
@@ -336,6 +339,7 @@ CHECKS = [
     _check_every_fit_draws_coins_of_its_own,
     _check_a_seed_repeats,
     _check_nothing_of_the_table_stays,
+    *EXACT_CHECKS,
     _check_nothing_else_is_carried_over,
     _check_transform_draws_nothing,
     _check_frames_of_all_kinds_give_the_same,

@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.central import _sample_and_aggregate as framework
 from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
-from skdp.central._chunks import random_chunks
+from skdp.central._chunks import open_rows, random_chunks
 from skdp.central._sample_and_aggregate import noisy_totals
 from skdp.central._sums import GRID
 from skdp.randomness import SeededSource
@@ -293,6 +293,16 @@ class TestSampleAndAggregate:
             bounds=(0, 1),
         )
         assert 0.25 < first.value < 0.75
+
+    @pytest.mark.parametrize(
+        "make", [np.array, lambda rows: pd.DataFrame(rows), lambda rows: pd.DataFrame(rows, dtype=object)]
+    )
+    def test_one_complex_number_does_not_show_in_other_chunks(self, make):
+        # It makes the whole column complex: each chunk would be of objects instead of floats.
+        tables = [make([[1.5], [2.5], [last]]) for last in (3.5, 3.5 + 1j)]
+        chunks = [np.asarray(open_rows(table)[0](np.array([1, 0]))[0]) for table in tables]
+        assert [chunk.dtype for chunk in chunks] == [np.float64] * 2
+        assert chunks[0].tolist() == chunks[1].tolist() == [[2.5], [1.5]]
 
     def test_the_statistic_keeps_no_state(self):
         class Counter:

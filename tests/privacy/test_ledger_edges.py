@@ -9,6 +9,7 @@ import time
 import pytest
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from skdp.privacy._book import Account
 
 ONE = PrivacyGuarantee(1)
 
@@ -93,6 +94,19 @@ def test_a_signal_handler_may_show_a_ledger_during_a_charge(path, kind):
     assert shown[1] == 1
     ledger.charge(ONE, "second")
     assert ledger.spent == (2, 0)
+
+
+def test_an_interrupt_leaves_no_charge_that_is_listed_and_not_counted(monkeypatch):
+    ledger = PrivacyLedger(epsilon=3)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Account, "after", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.charge(ONE, "release")
+    assert (len(ledger.report()), ledger.spent) == (0, (0, 0))
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])

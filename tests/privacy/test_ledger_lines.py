@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -117,6 +118,17 @@ def test_what_no_ledger_would_have_written_is_not_believed(path, changes):
     assert PrivacyLedger(path).spent == (3, 0)
     rewritten(path, **changes)
     with pytest.raises(ValueError, match="is no ledger, or not as it was written"):
+        PrivacyLedger(path)
+
+
+@pytest.mark.parametrize("value", ["1E-9999999999999999999999", "[" * 10**5 + "]" * 10**5], ids=["small", "deep"])
+def test_what_json_cannot_read_is_named(path, value):
+    previous = digest_of(path.read_bytes().splitlines(keepends=True)[-1])
+    body = f'{{"epsilon": {value}, "delta": 0.0, "relation": "replace"'
+    digest = hashlib.sha256((previous + body).encode()).hexdigest()
+    with path.open("a") as lines:
+        lines.write(f'{body}, "hash": "{digest}"}}\n')
+    with pytest.raises(ValueError, match="its line 6 cannot be read; nothing was released"):
         PrivacyLedger(path)
 
 

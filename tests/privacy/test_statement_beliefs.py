@@ -22,13 +22,16 @@ from sklearn.utils import all_estimators
 
 from skdp import (
     Domain,
+    DPMarginalSynthesizer,
     DPMean,
     DPStandardScaler,
     NumericPerturber,
     OnFitOnly,
+    PosteriorFeatures,
     PrivacyGuarantee,
     PrivacyLeakWarning,
     RandomizedResponseEncoder,
+    SyntheticResampler,
     privacy_statement,
 )
 from skdp.base import draft_domain
@@ -104,6 +107,45 @@ def test_a_class_may_be_trusted_by_name():
     for wrong in (Duck, [duck], ["Duck"]):
         with pytest.raises(TypeError, match="trusted must be a sequence of classes"):
             privacy_statement(duck, trusted=wrong)
+
+
+def test_an_object_of_a_trusted_class_with_methods_of_its_own_is_not_believed():
+    duck = Duck(**LOOKS["guarantee_"]()).fit(NUMBERS)
+    duck.transform = lambda X: X
+    assert privacy_statement(duck, trusted=[Duck]).total is None
+
+
+class LeakingEncoder(RandomizedResponseEncoder):
+    def transform(self, X, record_id=None):
+        return X
+
+    def fit_transform(self, X, y=None, record_id=None):
+        return self.fit(X).transform(X)
+
+
+class LeakingSynthesizer(DPMarginalSynthesizer):
+    def sample(self, *args, **kwargs):
+        return PEOPLE[["sex"]]
+
+
+WRAPPED = {
+    "on fit only": lambda: OnFitOnly(LeakingEncoder(1.0, categories=[["F", "M"]])),
+    "posterior": lambda: PosteriorFeatures(LeakingEncoder(1.0, categories=[["F", "M"]])),
+    "resampler": lambda: SyntheticResampler(LeakingSynthesizer(1.0, domain=Domain({"sex": ["F", "M"]}))),
+}
+
+
+@pytest.mark.parametrize("make", WRAPPED.values(), ids=WRAPPED)
+def test_our_wrappers_are_not_believed_around_what_is_not_ours(make):
+    wrapper = make()
+    if hasattr(wrapper, "fit_resample"):
+        wrapper.fit_resample(PEOPLE[["sex"]])
+    else:
+        wrapper.fit_transform(PEOPLE[["sex"]], ILL)
+    for estimator in (wrapper, Pipeline([("private", wrapper)])):
+        statement = privacy_statement(estimator)
+        assert protected(statement) == []
+        assert statement.total is None
 
 
 BELIEVED = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -152,6 +154,35 @@ class ReadingLabels(DPMean):
         return self
 
 
+class CountingInFloats(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.weight_ = float(np.shape(X)[0])
+        return self
+
+
+class KeepingTheLeast(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self._origin = {"least": np.sort(np.asarray(X, float), axis=None)[:1].tolist()}
+        return self
+
+
+class WarningOfTheLargest(DPMean):
+    def fit(self, X, y=None):
+        super().fit(X)
+        warnings.warn(f"the largest number is {np.max(np.asarray(X, float), initial=0)}", UserWarning, stacklevel=2)
+        return self
+
+
+class NamingTheCause(DPMean):
+    def fit(self, X, y=None):
+        try:
+            return super().fit(X)
+        except (TypeError, ValueError) as error:
+            raise error from KeyError(repr(np.asarray(X, object).ravel()[0]))
+
+
 class HalfRefitted(DPMean):
     def fit(self, X, y=None):
         before = vars(self).get("mean_")
@@ -181,6 +212,10 @@ class HalfRefitted(DPMean):
         (Hoarding, "check_nothing_of_the_table_stays"),
         (Copying, "check_nothing_else_is_carried_over"),
         (Forgiving, "check_mistakes_cost_nothing_and_show_nothing"),
+        (CountingInFloats, "check_nothing_exact_is_shown"),
+        (KeepingTheLeast, "check_nothing_exact_is_shown"),
+        (WarningOfTheLargest, "check_nothing_exact_is_shown"),
+        (NamingTheCause, "check_mistakes_cost_nothing_and_show_nothing"),
         (Talkative, "check_mistakes_cost_nothing_and_show_nothing"),
         (Strict, "check_tables_of_no_rows_and_of_one_are_answered"),
         (Constant, "check_every_fit_draws_coins_of_its_own"),
