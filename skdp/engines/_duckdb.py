@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skdp.base import DECLARED
 from skdp.engines._batches import arrow_tables, batch_rows, check_arrow, read_again, release_batches, write_tables
-from skdp.engines._counts import Counter, group_columns
+from skdp.engines._counts import Counter, group_columns, number_columns
 from skdp.engines._engine import import_extra
 from skdp.engines._errors import quietly
 from skdp.engines._files import check_path, temporary_place, written_beside
@@ -214,7 +214,7 @@ def tally(frame: Any, transformer: Any) -> Any:
         The sums.
     """
     counter = Counter(transformer)
-    groups = group_columns(transformer)
+    groups = group_columns(transformer) or number_columns(transformer)
     for columns in groups:
         for values, counts in count_rows(frame, columns):
             counter.add_groups(values, counts)

@@ -26,6 +26,11 @@ class DuckDBTable(LargeTable):
     ----------
     frame : DuckDBPyRelation
         The table.
+
+    Notes
+    -----
+    **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
+    depends on the rows in both cases: on how many there are, and how many of them differ.
     """
 
     def __init__(self, frame: Any) -> None:

@@ -7,13 +7,14 @@ from functools import partial
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skdp import Domain, DPHistogram, Interval
+from skdp import Domain, DPHistogram, Interval, NumericPerturber
 from skdp.central._cells import CellTally
 from skdp.central._large_sums import RankTally, SumTally
-from skdp.engines import _large_duckdb
+from skdp.engines import _counts, _large_duckdb, tally
 from skdp.engines._large import open_table
 from skdp.synthesis._reading import find_codes
 
@@ -144,3 +145,35 @@ def test_text_is_counted_by_its_bytes(collation, of_column):
         outside, counts = open_table(connection.table("answers")).add_up(["answer"], tally)
         assert not outside.any()
         assert counts.tolist() == [3] * 5
+
+
+def numeric_reports():
+    perturber = NumericPerturber(3.0, bounds={"age": (0, 100), "hours": (-5, 5)}, random_state=0)
+    people = np.random.default_rng(0).uniform(0, 5, (2_000, 2))
+    return perturber, perturber.fit_transform(pd.DataFrame(people, columns=["age", "hours"]))
+
+
+@pytest.mark.parametrize("digits", [None, 8])
+@pytest.mark.parametrize("most", [0, 1 << 16])
+def test_numeric_reports_are_counted_as_in_memory(digits, most, monkeypatch):
+    """By the database or row by row, the columns in any order, and with fewer digits."""
+    perturber, reports = numeric_reports()
+    expected = perturber.tally(reports)
+    for name, values, counts in zip(reports, perturber.report_values_, expected.counts, strict=True):
+        listed = reports[name].tolist()
+        assert counts.tolist() == [listed.count(value) for value in values.tolist()]
+    monkeypatch.setattr(_counts, "_GROUPS", most)
+    monkeypatch.setattr(_counts.Counter, "add" if most else "add_groups", None)
+    with duckdb.connect() as connection:
+        connection.register("given", reports if digits is None else reports.round(digits))
+        assert tally(connection.sql("SELECT hours, 'other' AS other, age FROM given"), perturber) == expected
+
+
+@pytest.mark.parametrize("wrong", ["NULL", "'nan'::DOUBLE", "'inf'::DOUBLE", "1234.5", "'1'"])
+def test_what_is_no_numeric_report_is_refused_without_a_value(wrong):
+    perturber, _ = numeric_reports()
+    with duckdb.connect() as connection:
+        frame = connection.sql(f"SELECT {float(perturber.report_values_[0][0])}::DOUBLE AS age, {wrong} AS hours")
+        with pytest.raises((TypeError, ValueError), match="column 'hours'") as caught:
+            tally(frame, perturber)
+    assert "1234" not in str(caught.value)
