@@ -111,7 +111,7 @@ class Summary(Protocol):
             New arrays.
         """
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
         """Add the rows of a batch to the sums.
 
         Parameters
@@ -120,6 +120,25 @@ class Summary(Protocol):
             As `zeros` gave them; changed in place.
         batch : pandas, polars or pyarrow table
             Rows, perhaps none.
+        counts : ndarray of int64, optional
+            How often each row occurs; once by default.
+        """
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return how many different rows there are, by their dtypes and what is declared.
+
+        Where these are few, an engine may count them itself, and hand over each once. Rows that are not declared may
+        add to them: the number says which way is the faster, and must not depend on any row.
+
+        Parameters
+        ----------
+        sample : pandas, polars or pyarrow table
+            No rows, but the names and dtypes of the columns.
+
+        Returns
+        -------
+        float
+            Infinite where that is not known.
         """
 
 

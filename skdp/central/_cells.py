@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.central._distinct import dtypes_of, most_declared
 from skdp.domain import Codes, Domain
 from skdp.frames import LargeTable, Table, read_table
 
@@ -47,7 +49,7 @@ class CellTally:  # numpydoc ignore=PR02
         marginals = [self.domain.select(self._names(clique)) for clique in self.cliques]
         return [np.zeros(len(self.domain.columns), np.int64), *(np.zeros(one.size, np.int64) for one in marginals)]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
         """Count the rows of a batch; those with an undeclared value are in no cell.
 
         Parameters
@@ -56,6 +58,8 @@ class CellTally:  # numpydoc ignore=PR02
             As `zeros` gave them; changed in place.
         batch : pandas, polars or pyarrow table
             The columns of the domain, in its order.
+        counts : ndarray of int64, optional
+            How often each row occurs; once by default.
         """
         codes, undeclared = self.code(read_table(batch), self.domain)
         outside, *tables = sums
@@ -63,9 +67,26 @@ class CellTally:  # numpydoc ignore=PR02
         declared = np.logical_and.reduce([code < size for code, size in zip(codes, self.domain.sizes, strict=True)])
         if not declared.all():
             codes = [code[declared] for code in codes]
+            counts = None if counts is None else counts[declared]
         for clique, table in zip(self.cliques, tables, strict=True):
             cells = self.domain.select(self._names(clique)).join([codes[column] for column in clique])
-            np.add.at(table, cells, 1)
+            np.add.at(table, cells, 1 if counts is None else counts)
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return how many different rows are declared.
+
+        Parameters
+        ----------
+        sample : pandas, polars or pyarrow table
+            The columns of the domain, in its order.
+
+        Returns
+        -------
+        float
+            Infinite where a column has bins of what is neither whole numbers nor days.
+        """
+        columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
+        return math.prod(most_declared(dtype, self.domain[name]) for dtype, name in columns)
 
     def _names(self, clique: Sequence[int]) -> list[Any]:
         return [self.domain.columns[column] for column in clique]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import read_bounds, read_numbers
+from skdp.central._distinct import dtypes_of, most_values
 from skdp.central._quantiles import Ranks, count_below
-from skdp.central._sums import BoundedColumn, SummedColumn, Sums
+from skdp.central._sums import BoundedColumn, SummedColumn, Sums, weighted_sums
 from skdp.frames import LargeTable, Table, read_table
 
 _LIMB = 32
@@ -41,7 +43,7 @@ class SumTally:  # numpydoc ignore=PR02
         """
         return [np.zeros(6, np.int64) for _ in self.bounds]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
         """Add the rows of a batch.
 
         Parameters
@@ -50,12 +52,31 @@ class SumTally:  # numpydoc ignore=PR02
             As `zeros` gave them; changed in place.
         batch : pandas, polars or pyarrow table
             The columns.
+        counts : ndarray of int64, optional
+            How often each row occurs; once by default.
         """
         columns = read_numbers(read_table(batch), missing=True)
         for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
-            found = BoundedColumn(numbers, *ends).sums
-            odd = numbers.size - int(np.isfinite(numbers).sum())
-            total += np.array([odd, found.n, *_limbs(found.places), *_limbs(found.squares)], np.int64)
+            found = BoundedColumn(numbers, *ends).sums if counts is None else weighted_sums(numbers, counts, *ends)
+            odd = ~np.isfinite(numbers)
+            n_odd = int(np.count_nonzero(odd) if counts is None else counts[odd].sum())
+            total += np.array([n_odd, found.n, *_limbs(found.places), *_limbs(found.squares)], np.int64)
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return how many different rows there are between the bounds.
+
+        Parameters
+        ----------
+        sample : pandas, polars or pyarrow table
+            The columns.
+
+        Returns
+        -------
+        float
+            Infinite where a column is not one of whole numbers.
+        """
+        columns = zip(dtypes_of(sample), self.bounds, strict=True)
+        return math.prod(most_values(dtype, *ends) for dtype, ends in columns)
 
     def read(self, sums: list[NDArray[np.int64]]) -> list[SummedColumn]:
         """Turn the sums over all rows into columns.
@@ -104,7 +125,7 @@ class RankTally:  # numpydoc ignore=PR02
         """
         return [np.zeros(size, np.int64) for values in self.candidates for size in (values.size, values.size, 1)]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
         """Add the rows of a batch.
 
         Parameters
@@ -113,11 +134,30 @@ class RankTally:  # numpydoc ignore=PR02
             As `zeros` gave them; changed in place.
         batch : pandas, polars or pyarrow table
             The columns.
+        counts : ndarray of int64, optional
+            How often each row occurs; once by default.
         """
         columns = read_numbers(read_table(batch), missing=True)
-        parts = [part for pair in zip(columns, self.candidates, strict=True) for part in count_below(*pair)]
+        pairs = zip(columns, self.candidates, strict=True)
+        parts = [part for pair in pairs for part in count_below(*pair, counts)]
         for total, part in zip(sums, parts, strict=True):
             total += part
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return how many different rows there are between the candidates.
+
+        Parameters
+        ----------
+        sample : pandas, polars or pyarrow table
+            The columns.
+
+        Returns
+        -------
+        float
+            Infinite where a column is not one of whole numbers.
+        """
+        columns = zip(dtypes_of(sample), self.candidates, strict=True)
+        return math.prod(most_values(dtype, float(grid[0]), float(grid[-1])) for dtype, grid in columns)
 
 
 def sum_columns(

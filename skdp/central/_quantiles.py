@@ -100,7 +100,9 @@ def ranked_quantiles(
     return released
 
 
-def count_below(column: NDArray[np.float64], candidates: NDArray[np.float64]) -> Ranks:
+def count_below(
+    column: NDArray[np.float64], candidates: NDArray[np.float64], counts: NDArray[np.int64] | None = None
+) -> Ranks:
     """Count the values below each candidate.
 
     Parameters
@@ -109,14 +111,23 @@ def count_below(column: NDArray[np.float64], candidates: NDArray[np.float64]) ->
         The private values, nan where missing.
     candidates : ndarray of float64
         Ascending. Values outside of their range count as the nearer end.
+    counts : ndarray of int64, optional
+        How often each value occurs; once by default.
 
     Returns
     -------
     tuple
         How many values are less than each candidate, how many are not greater, and how many there are.
     """
-    values = np.sort(np.clip(column[~np.isnan(column)], candidates[0], candidates[-1]))
-    return np.searchsorted(values, candidates, "left"), np.searchsorted(values, candidates, "right"), values.size
+    known = ~np.isnan(column)
+    values = np.clip(column[known], candidates[0], candidates[-1])
+    totals = None
+    if counts is not None:
+        order = np.argsort(values)
+        totals = np.append(0, np.cumsum(counts[known][order]))
+    values.sort()
+    below, up_to = np.searchsorted(values, candidates, "left"), np.searchsorted(values, candidates, "right")
+    return (below, up_to, values.size) if totals is None else (totals[below], totals[up_to], int(totals[-1]))
 
 
 def scores(below: NDArray[np.int64], up_to: NDArray[np.int64], n: int, q: Fraction) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from operator import mul
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -160,6 +161,37 @@ class BoundedColumn:  # numpydoc ignore=PR02
             The value, as of `to_value`.
         """
         return to_value(place, self.low, self.high)
+
+
+def weighted_sums(values: NDArray[np.float64], counts: NDArray[np.int64], low: float, high: float) -> Sums:
+    """Return the sums of a column of which each value occurs several times, as of `BoundedColumn.sums`.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        The values, nan where missing.
+    counts : ndarray of int64
+        How often each occurs.
+    low, high : float
+        The bounds.
+
+    Returns
+    -------
+    Sums
+        The exact sums.
+
+    Examples
+    --------
+    >>> weighted_sums(np.array([1.0, np.nan, 0.5]), np.array([3, 2, 7]), 0.0, 1.0) == Sums(10, 3 * GRID, 3 * GRID)
+    True
+    """
+    known = ~np.isnan(values)
+    places = to_places(values[known], low, high)
+    squares = np.rint(places * places / GRID)
+    # Integers of Python, which do not overflow.
+    weights = counts[known].tolist()
+    total, total_squares = (sum(map(mul, column.astype(np.int64).tolist(), weights)) for column in (places, squares))
+    return Sums(sum(weights), total, total_squares)
 
 
 def to_places(values: NDArray[np.float64], low: Bound, high: Bound) -> NDArray[np.float64]:

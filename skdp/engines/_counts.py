@@ -8,8 +8,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import read_numbers
 from skdp.frames import read_table
-from skdp.local import RandomizedResponseEncoder
+from skdp.local import NumericPerturber, RandomizedResponseEncoder
 from skdp.local._row_reports import RowReports
 from skdp.local._stored_tally import StoredTally
 from skdp.oracles import RandomizedResponse
@@ -37,6 +38,24 @@ def group_columns(transformer: RowReports) -> list[list[str]]:
     if transformer._strategy == "joint" or domain.size <= _GROUPS:
         return [list(domain.columns)]
     return [[name] for name in domain.columns]
+
+
+def number_columns(transformer: RowReports) -> list[list[str]]:
+    """Return the columns of numeric reports, each to be counted by itself, where few numbers are possible.
+
+    Parameters
+    ----------
+    transformer : RowReports
+        Fitted.
+
+    Returns
+    -------
+    list of list of str
+        A list a column; nothing if the reports are no numbers, or too many are possible.
+    """
+    if not isinstance(transformer, NumericPerturber) or max(map(len, transformer.report_values_)) > _GROUPS:
+        return []
+    return [[name] for name in transformer._own_names()]
 
 
 class Counter:
@@ -77,12 +96,12 @@ class Counter:
             total += part
 
     def add_groups(self, values: Any, counts: NDArray[np.int64], *, n_rows: int | None = None) -> None:
-        """Add reports of randomised response that were counted by value.
+        """Add reports of randomised response, or numeric ones, that were counted by value.
 
         Parameters
         ----------
         values : pandas, polars or pyarrow table
-            Distinct reports of the columns that `group_columns` gave.
+            Distinct reports of the columns that `group_columns` or `number_columns` gave.
         counts : ndarray of int64
             How often each occurs.
         n_rows : int, optional
@@ -94,6 +113,11 @@ class Counter:
             If there are other values than reports have.
         """
         table, transformer = read_table(values), self._transformer
+        if isinstance(transformer, NumericPerturber):
+            for name, numbers in zip(table.names, read_numbers(table), strict=True):
+                place = self.names.index(name)
+                self._sums[place] += transformer._count_numbers(place, numbers, counts)
+            return
         assert isinstance(transformer, RandomizedResponseEncoder)
         domain = transformer.domain_.select(table.names)
         codes = domain.encode(table.columns)

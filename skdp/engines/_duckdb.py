@@ -12,10 +12,11 @@ from secrets import token_hex
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdp.base import DECLARED
 from skdp.engines._batches import arrow_tables, batch_rows, check_arrow, read_again, release_batches, write_tables
-from skdp.engines._counts import Counter, group_columns
+from skdp.engines._counts import Counter, group_columns, number_columns
 from skdp.engines._engine import import_extra
 from skdp.engines._errors import quietly
 from skdp.engines._files import check_path, temporary_place, written_beside
@@ -154,6 +155,30 @@ def bytewise(frame: Any, column: str) -> str:
     return f'{_name(column)} COLLATE "C"' if kind.id == "varchar" else _name(column)
 
 
+def count_rows(frame: Any, columns: Sequence[str], rows: int = 1 << 17) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+    """Count the distinct rows of some columns, in the database.
+
+    Parameters
+    ----------
+    frame : DuckDBPyRelation
+        The table.
+    columns : sequence of str
+        Its columns.
+    rows : int, default=2**17
+        How many distinct rows are handed over at once.
+
+    Yields
+    ------
+    tuple of (pyarrow.Table, ndarray of int64)
+        Each row once, and how often it occurs.
+    """
+    keys = ", ".join(bytewise(frame, name) for name in columns)
+    grouped = quietly(lambda: frame.aggregate(f"{keys}, count(*)", keys).to_arrow_reader(rows))
+    for table in arrow_tables(grouped):
+        counts = table.column(len(columns)).to_numpy().astype(np.int64)
+        yield table.select(range(len(columns))).rename_columns(list(columns)), counts
+
+
 def _text(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
@@ -190,13 +215,10 @@ def tally(frame: Any, transformer: Any) -> Any:
         The sums.
     """
     counter = Counter(transformer)
-    groups = group_columns(transformer)
+    groups = group_columns(transformer) or number_columns(transformer)
     for columns in groups:
-        keys = ", ".join(bytewise(frame, name) for name in columns)
-        table = quietly(frame.aggregate(f"{keys}, count(*)", keys).to_arrow_table)
-        table = table.rename_columns([*columns, "count"])
-        counts = table.column(len(columns)).to_numpy().astype(np.int64)
-        counter.add_groups(table.select(range(len(columns))), counts)
+        for values, counts in count_rows(frame, columns):
+            counter.add_groups(values, counts)
     if not groups:
         for table in arrow_tables(_read(frame, transformer._own_names(), 1 << 17)):
             counter.add(table)

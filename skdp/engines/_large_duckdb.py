@@ -1,4 +1,4 @@
-"""Sums over the rows of a DuckDB relation: read as a stream of Arrow batches."""
+"""Sums over the rows of a DuckDB relation: counted there where few differ, else read as a stream of Arrow batches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._batches import arrow_tables
-from skdp.engines._duckdb import _name, _read, bytewise, sample_of
+from skdp.engines._duckdb import _name, _read, bytewise, count_rows, sample_of
 from skdp.engines._large import add_up_batches
 from skdp.frames import LargeTable, Summary
 
 _ROWS = 1 << 17
+_MOST_DISTINCT = 1 << 16
+"""Of rows that the database counts itself; where more are declared, it hands over all rows."""
 
 
 class DuckDBTable(LargeTable):
@@ -24,6 +26,11 @@ class DuckDBTable(LargeTable):
     ----------
     frame : DuckDBPyRelation
         The table.
+
+    Notes
+    -----
+    **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
+    depends on the rows in both cases: on how many there are, and how many of them differ.
     """
 
     def __init__(self, frame: Any) -> None:
@@ -31,6 +38,11 @@ class DuckDBTable(LargeTable):
         self.sample = sample_of(frame)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
+        if summary.n_distinct(self.sample.select(list(names))) <= _MOST_DISTINCT:
+            sums = summary.zeros()
+            for rows, counts in count_rows(self._frame, names, _ROWS):
+                summary.add(sums, rows, counts)
+            return sums
         return add_up_batches(arrow_tables(_read(self._frame, names, _ROWS)), summary)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08

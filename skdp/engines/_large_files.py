@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -80,9 +81,12 @@ class _ShownSummary:
     def zeros(self) -> list[NDArray[np.int64]]:
         return self._summary.zeros()
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
-        self._summary.add(sums, self._read(batch))
-        self._bar.update(len(batch))
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        self._summary.add(sums, self._read(batch), counts)
+        self._bar.update(len(batch) if counts is None else int(counts.sum()))
+
+    def n_distinct(self, sample: Any) -> float:
+        return math.inf  # text may be written in many ways, and a bar is to move
 
 
 def open_file(table: TableFile, domain: Domain, person: str | None, progress: Progress) -> FileTable:

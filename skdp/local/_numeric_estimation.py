@@ -218,15 +218,24 @@ class NumericEstimation:
         """Count how often each possible number was reported, and refuse any other."""
         table = read_input(self, reports, reset=False)
         check_names(self, table, self.guarantee_.scope)
-        counts = []
-        for name, numbers, values in zip(table.names, read_numbers(table), self.report_values_, strict=True):
-            above = np.clip(np.searchsorted(values, numbers), 1, len(values) - 1)
-            nearest = above - (numbers - values[above - 1] < values[above] - numbers)
-            # Reports may have been written with fewer digits.
-            if (np.abs(values[nearest] - numbers) > 1e-6 * (values[-1] - values[0])).any():
-                raise ValueError(f"column {name!r} holds numbers that are not reports of this transformer")
-            counts.append(np.bincount(nearest, minlength=len(values)))
-        return counts
+        return [self._count_numbers(place, numbers) for place, numbers in enumerate(read_numbers(table))]
+
+    def _count_numbers(
+        self, place: int, numbers: NDArray[np.float64], counts: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """Count the reports of a column, or add up how often each of them occurs."""
+        values = self.report_values_[place]
+        above = np.clip(np.searchsorted(values, numbers), 1, len(values) - 1)
+        nearest = above - (numbers - values[above - 1] < values[above] - numbers)
+        # Reports may have been written with fewer digits.
+        if (np.abs(values[nearest] - numbers) > 1e-6 * (values[-1] - values[0])).any():
+            name = self.guarantee_.scope[place]
+            raise ValueError(f"column {name!r} holds numbers that are not reports of this transformer")
+        if counts is None:
+            return np.bincount(nearest, minlength=len(values))
+        total = np.zeros(len(values), np.int64)
+        np.add.at(total, nearest, counts)
+        return total
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports, given the position on the grid.

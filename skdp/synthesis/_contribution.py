@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -126,7 +127,7 @@ class MissingTally:
         """
         return [np.zeros(1, np.int64)]
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
         """Count the missing values of a batch.
 
         Parameters
@@ -135,6 +136,24 @@ class MissingTally:
             As `zeros` gave them; changed in place.
         batch : pandas, polars or pyarrow table
             One column.
+        counts : ndarray of int64, optional
+            How often each value occurs; once by default.
         """
         (column,) = read_table(batch).columns
-        sums[0] += int(np.count_nonzero(find_missing(column)))
+        missing = find_missing(column)
+        sums[0] += int(np.count_nonzero(missing) if counts is None else counts[missing].sum())
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return infinity: of the persons nothing is declared.
+
+        Parameters
+        ----------
+        sample : pandas, polars or pyarrow table
+            One column.
+
+        Returns
+        -------
+        float
+            Infinite.
+        """
+        return math.inf
