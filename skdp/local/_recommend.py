@@ -49,9 +49,12 @@ def recommend_strategy(
     -------
     pandas.DataFrame
         A row a strategy, the best one first: ``oracles`` (which), ``error``, the mean over the cells of n times the
-        variance of a frequency, and under "margins" this error for each column. It is the same for all data, but for
-        "sample", whose sampling error is that of uniform data. Joint frequencies cannot be had from "sample": nan. Of
-        "count_mean_sketch" it leaves out the collisions, whose part grows with n and depends on the data.
+        variance of a frequency, ``error_floor``, the part of the mean squared error that does not fall with n, and
+        under "margins" the error for each column. The error is the same for all data, but for "sample", whose sampling
+        error is that of uniform data. Joint frequencies cannot be had from "sample": nan. The floor is 0 but for
+        "count_mean_sketch", whose hash functions are shared: it is that of records that are all equal, the worst data,
+        and the mean squared error of a frequency is up to ``error / n + error_floor``. Strategies are then in the order
+        of their floors, as with many reports.
 
     Raises
     ------
@@ -92,7 +95,7 @@ def recommend_strategy(
         _sample(domain, whole, target, make),
     ]
     table = pd.DataFrame(rows).set_index("strategy")
-    return table.sort_values("error", kind="stable")
+    return table.sort_values(["error_floor", "error"], kind="stable")
 
 
 def _read_domain(declared: Any) -> Domain:
@@ -119,20 +122,24 @@ def _maker(oracle: str) -> Callable[[int, Any], tuple[str, FrequencyOracle]]:
     return lambda k, epsilon: (oracle, ORACLES[oracle](k, epsilon))
 
 
-def _row(strategy: str, names: list[str], domain: Domain, errors: list[float], target: str) -> dict[str, Any]:
+def _row(
+    strategy: str, names: list[str], domain: Domain, errors: list[float], floors: list[float], target: str
+) -> dict[str, Any]:
     row: dict[str, Any] = {"strategy": strategy, "oracles": ", ".join(names)}
     if target == "joint":
-        return row | {"error": errors[0]}
-    weights = [size / sum(domain.sizes) for size in domain.sizes]
-    mean = sum(weight * error for weight, error in zip(weights, errors, strict=True))
-    return row | {"error": mean} | dict(zip(domain.columns, errors, strict=True))
+        return row | {"error": errors[0], "error_floor": floors[0]}
+    error, floor = (np.average(values, weights=domain.sizes) for values in (errors, floors))
+    return row | {"error": error, "error_floor": floor} | dict(zip(domain.columns, errors, strict=True))
 
 
 def _joint(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any]) -> dict[str, Any]:
     name, oracle = make(domain.size, epsilon)
     if target == "joint":
-        return _row("joint", [name], domain, [oracle.mean_squared_error], target)
-    return _row("joint", [name], domain, [margin_error(oracle, size) for size in domain.sizes], target)
+        return _row("joint", [name], domain, [oracle.mean_squared_error], [oracle.error_floor], target)
+    errors = [margin_error(oracle, size) for size in domain.sizes]
+    # If all records are equal, the errors of the cells by collisions are uncorrelated, and those of a value add up.
+    floors = [oracle.error_floor * domain.size / size for size in domain.sizes]
+    return _row("joint", [name], domain, errors, floors, target)
 
 
 def _split(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any], shares: Any) -> dict[str, Any]:
@@ -140,21 +147,23 @@ def _split(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., A
     parts = attribute_epsilons(epsilon, attributes, domain.sizes, "split", shares)
     pairs = [make(size, part) for size, part in zip(domain.sizes, parts, strict=True)]
     names, oracles = [name for name, _ in pairs], [oracle for _, oracle in pairs]
+    floors = [oracle.error_floor for oracle in oracles]
     if target == "margins":
-        return _row("split", names, domain, [oracle.mean_squared_error for oracle in oracles], target)
+        return _row("split", names, domain, [oracle.mean_squared_error for oracle in oracles], floors, target)
     # k times the mean square of a cell of a column is k n MSE + 1, whatever the true value.
     squares = math.prod(oracle.k * oracle.mean_squared_error + 1 for oracle in oracles)
-    return _row("split", names, domain, [(squares - 1) / domain.size], target)
+    floor = math.prod(oracle.k * oracle.error_floor + 1 for oracle in oracles)
+    return _row("split", names, domain, [(squares - 1) / domain.size], [(floor - 1) / domain.size], target)
 
 
 def _sample(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any]) -> dict[str, Any]:
     d = len(domain.columns)
     pairs = [make(size, epsilon) for size in domain.sizes]
     if target == "joint":
-        errors = [math.nan]
-    else:
-        errors = [d * oracle.mean_squared_error + (d - 1) / oracle.k * (1 - 1 / oracle.k) for _, oracle in pairs]
-    return _row("sample", [name for name, _ in pairs], domain, errors, target)
+        return _row("sample", [name for name, _ in pairs], domain, [math.nan], [math.nan], target)
+    errors = [d * oracle.mean_squared_error + (d - 1) / oracle.k * (1 - 1 / oracle.k) for _, oracle in pairs]
+    floors = [oracle.error_floor for _, oracle in pairs]
+    return _row("sample", [name for name, _ in pairs], domain, errors, floors, target)
 
 
 def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:

@@ -146,10 +146,9 @@ def debiased_fairness(
     are those of all pairs of rates in their intervals. So without noise, the intervals for sampled rows are those of
     `fairness_report`.
 
-    **Selection.** A metric that is shown only where its divisor stands out is no longer covered: the draws that show it
-    are those in which the noise made the group large. With 100 women among 1,000 rows at epsilon 0.5, disparate impact
-    of 3.7 was covered by 56 % of such intervals; these cover it in 95 % or more of all draws
-    (`skdp.testing.check_intervals`).
+    **Selection.** Why no metric is hidden: if it were shown only where its divisor stands out, the draws that show it
+    would be those in which the noise made the group large, and in these it is biased and need not be covered as often
+    as promised. `skdp.testing.check_intervals` counts the coverage over all draws.
 
     How wrong the reports themselves would be: let a privileged value be reported as a privileged one with probability
     a, and an unprivileged one with probability b, the same for all values of a group (as for randomised response), and

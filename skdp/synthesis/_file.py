@@ -74,6 +74,7 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
         "parameters": {name: pack(value) for name, value in parameters.items() if name not in LEFT_OUT},
         "guarantee": {one.name: pack(getattr(synthesizer.guarantee_, one.name)) for one in fields(PrivacyGuarantee)},
         "others": pack(synthesizer._others),
+        "observed": [place for place, name in enumerate(domain.columns) if domain[name].observed],
         "n_features": synthesizer.n_features_in_,
         "named": hasattr(synthesizer, "feature_names_in_"),
         "template": pack_template(synthesizer._template),
@@ -155,6 +156,8 @@ def _read(kind: Any, file: ZipFile) -> Any:
         raise ValueError(f"the file has version {header.get('version')!r}; this skdp reads version {_VERSION}")
     with _reading("domain"):
         domain = _read_domain(file, header)
+        for place in header.get("observed", ()):  # for `privacy_statement`
+            domain[domain.columns[_whole(place, 0, len(domain.columns) - 1)]].observed = True
     with _reading("template"):
         n_features = _whole(header["n_features"], len(domain.columns) - 1, len(domain.columns))
         if n_features == 0:

@@ -50,6 +50,27 @@ def test_from_draft_to_rows_the_types_stay(people, tmp_path):
     assert all("T" in text for text in made["seen"])
 
 
+@pytest.mark.parametrize(("real", "whole"), [(True, False), (False, True)])
+def test_an_interval_says_whether_its_numbers_are_real(tmp_path, real, whole):
+    """Whatever the dtype or the text of the data is: ends and edges of both are whole."""
+    domain = {"wage": Interval(0, 10, bins=10, real=real)}
+    fractions, integers = np.arange(400) % 40 / 4, np.arange(400) % 10
+    for values in (fractions, integers, fractions.astype(object)):
+        frame = pd.DataFrame({"wage": values})
+        made = DPMarginalSynthesizer(9.0, domain=domain, random_state=0).fit(frame).sample(200)["wage"]
+        assert made.dtype == (np.int64 if whole else np.float64)
+        assert (made % 1 == 0).all() == whole
+        frame.to_csv(tmp_path / "wages.csv", index=False)
+        synthesizer = DPMarginalSynthesizer(9.0, domain=domain, random_state=0)
+        out = tmp_path / f"{len(list(tmp_path.iterdir()))}.csv"
+        synthesize_file(tmp_path / "wages.csv", out, synthesizer)
+        made = pd.read_csv(out)["wage"]
+        assert made.dtype == (np.int64 if whole else np.float64)
+        assert (made % 1 == 0).all() == whole
+        assert made.between(0, 10).all()
+        assert Domain.from_toml(synthesizer.domain_.to_toml())["wage"].real == real
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_times_with_a_zone_are_values_like_others(people, tmp_path, form):
     values = [*pd.to_datetime(ZONED, utc=True, format="ISO8601")]

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from skdp import Domain, FrequencyOracleEncoder, PrivacyLeakWarning, recommend_strategy
+from skdp.oracles import CountMeanSketch
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,49 @@ def test_expected_errors_are_those_of_runs(oracle):
     for (target, strategy), errors in found.items():
         expected = (joint if target == "joint" else margins)[strategy]
         assert n * np.mean(errors) == pytest.approx(expected, rel=0.3), (target, strategy)
+
+
+def test_the_floor_of_a_sketch_is_the_error_of_many_equal_records():
+    """Bias by collisions, over seeds: all records are one value of all columns, and there is no other noise."""
+    sizes, d, m = (2, 3), 2, 5
+    domain = Domain({"a": range(2), "b": range(3)})
+    found = {
+        target: recommend_strategy(domain, 1.0, oracle="count_mean_sketch", target=target)
+        for target in ("joint", "margins")
+    }
+
+    def limits(k, seed):
+        """The limit of the estimated frequencies if all records are value 0."""
+        family = CountMeanSketch(k, 1.0, n_functions=d, n_buckets=m, seed=seed).hash_family
+        buckets = family(np.arange(d)[:, None], np.arange(k))
+        meet = float(family.collision)
+        return ((buckets == buckets[:, :1]).mean(axis=0) - meet) / (1 - meet)
+
+    joint, split, margins = [], [], []
+    for seed in range(200):
+        cells = limits(6, seed)
+        one, other = limits(2, seed), limits(3, seed + 1_000)
+        joint.append(np.mean((cells - np.eye(6)[0]) ** 2))
+        split.append(np.mean((np.outer(one, other).ravel() - np.eye(6)[0]) ** 2))
+        table = cells.reshape(sizes)
+        parts = np.r_[table.sum(axis=1) - np.eye(2)[0], table.sum(axis=0) - np.eye(3)[0]]
+        margins.append(np.mean(parts**2))
+
+    def expected(**options):
+        floor = {k: CountMeanSketch(k, 1.0, **options).error_floor for k in (2, 3, 6)}
+        return {
+            ("joint", "joint"): floor[6],
+            ("joint", "split"): ((2 * floor[2] + 1) * (3 * floor[3] + 1) - 1) / 6,
+            ("margins", "joint"): np.average([3 * floor[6], 2 * floor[6]], weights=sizes),
+            ("margins", "split"): np.average([floor[2], floor[3]], weights=sizes),
+        }
+
+    small = expected(n_functions=d, n_buckets=m)
+    for errors, (_, floor) in zip((joint, split, margins), small.items(), strict=False):
+        assert np.mean(errors) == pytest.approx(floor, abs=5 * np.std(errors) / len(errors) ** 0.5)
+    for (target, strategy), floor in expected().items():
+        assert found[target]["error_floor"][strategy] == pytest.approx(floor)
+    assert (recommend_strategy(domain, 1.0)["error_floor"].dropna() == 0).all()
 
 
 def test_the_best_strategy_comes_first():

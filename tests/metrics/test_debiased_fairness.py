@@ -706,7 +706,7 @@ LEAST, MOST = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1,
 
 @pytest.mark.parametrize("interval", ["fieller", "bootstrap"])
 def test_intervals_cover_in_all_draws(interval):
-    """Shown only where it stood out, disparate impact was covered by 56 % of its intervals."""
+    """Shown only where it stood out, disparate impact was biased and covered too rarely in the draws that show it."""
     truth, n_repeats = POPULATION.set_axis(few_women(0).index), 150 if interval == "fieller" else 60
     found = check_intervals(lambda seed: few_women(seed, interval), truth, n_repeats=n_repeats, possible=(LEAST, MOST))
     assert (found["shown"] == 1).all()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLeakWarning, PrivacyLedger, privacy_statement
 from skdp.synthesis._packing import pack, unpack
 
 SEED = 987_654_321
@@ -241,6 +241,15 @@ def test_rare_values_that_were_counted_together():
     assert after.marginal(["a", "b"]).equals(before.marginal(["a", "b"]))
 
 
+def test_what_was_read_from_the_data_is_still_not_believed(recwarn):
+    """A loaded model made `privacy_statement` promise something about a column whose values were read."""
+    table = pd.DataFrame({"a": pd.Categorical(["x", "y"] * 50), "b": [0, 1] * 50})
+    synthesizer = fitted(table, domain={"b": [0, 1]})
+    assert any(issubclass(warning.category, PrivacyLeakWarning) for warning in recwarn)
+    for one in (synthesizer, loaded(synthesizer), loaded(loaded(synthesizer))):
+        assert privacy_statement(one).total.scope == ("b",)
+
+
 def test_values_that_were_found():
     table = pd.DataFrame({"job": ["clerk"] * 400 + ["cook"] * 300 + ["secret"], "day": [1, 2, None] * 233 + [1, 2]})
     before = fitted(table, domain=None, delta=1e-3, discover=0.2)
@@ -321,6 +330,8 @@ class TestDamage:
             ({"parents": []}, "must have a parent"),
             ({"parents": [1]}, "whole numbers from 0 to 0"),
             ({"parents": [True]}, "whole numbers from 0 to 0"),
+            ({"observed": [3]}, "the domain of the file cannot be read: expected whole numbers from 0 to 2"),
+            ({"observed": None}, "the domain of the file cannot be read"),
             ({"n_rows": -1}, "expected a positive number"),
             ({"n_rows": "12"}, "expected a positive number"),
             ({"n_rows_std_error": None}, "expected a positive number"),
@@ -355,7 +366,7 @@ class TestDamage:
             with pytest.raises(ValueError, match="of the file cannot be read"):
                 DPMarginalSynthesizer.load(archive_of(rest))
         header = json.loads(parts["header.json"])
-        for name in header.keys() - {"named"}:
+        for name in header.keys() - {"named", "observed"}:
             rest = {key: value for key, value in header.items() if key != name}
             with pytest.raises(ValueError, match="file"):
                 DPMarginalSynthesizer.load(archive_of(parts | {"header.json": json.dumps(rest)}))
