@@ -1,6 +1,7 @@
 """Rows that DuckDB counts itself, where few differ: the same integers as of all rows, whatever the dtype."""
 
 import math
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -101,12 +102,13 @@ def test_sums_of_many_equal_rows_do_not_overflow():
     assert sums[0][0] == 3
 
 
-def path_of(frame, domain, monkeypatch):
-    """Return whether the database counted."""
+def path_of(frame, domain, monkeypatch, handle_unknown="error"):
+    """Return whether the database counted, be what it counted refused or not."""
     called = []
     count_rows = _large_duckdb.count_rows
     monkeypatch.setattr(_large_duckdb, "count_rows", lambda *some: called.append(1) or count_rows(*some))
-    DPHistogram(1.0, domain=domain, handle_unknown="ignore", random_state=0).fit(frame)
+    with suppress(ValueError):
+        DPHistogram(1.0, domain=domain, handle_unknown=handle_unknown, random_state=0).fit(frame)
     return bool(called)
 
 
@@ -128,6 +130,13 @@ def test_who_counts_follows_from_dtype_and_declaration(kind, declared, counted, 
     with duckdb.connect() as connection:
         frame = connection.sql(f"SELECT {literal}::{kind} AS x FROM range(3)")
         assert path_of(frame, {"x": declared}, monkeypatch) is counted
+
+
+@pytest.mark.parametrize("policy", ["ignore", {"x": "1"}])
+def test_what_may_have_any_number_of_other_values_is_streamed(policy, monkeypatch):
+    """Of these the database would keep each in memory."""
+    with duckdb.connect() as connection:
+        assert not path_of(connection.sql("SELECT '1' AS x"), {"x": ["1", "2"]}, monkeypatch, policy)
 
 
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT.NOCASE"])
