@@ -150,7 +150,7 @@ def test_text_is_counted_by_its_bytes(collation, of_column):
         connection.execute(f"CREATE TABLE answers (answer {kind})")
         connection.executemany("INSERT INTO answers VALUES (?)", [[word] for word in words * 3])
         domain = Domain({"answer": words})
-        tally = CellTally(domain, partial(find_codes, handle_unknown="error"), [(0,)])
+        tally = CellTally(domain, partial(find_codes, handle_unknown="error"), [(0,)], refused=True)
         outside, counts = open_table(connection.table("answers")).add_up(["answer"], tally)
         assert not outside.any()
         assert counts.tolist() == [3] * 5
