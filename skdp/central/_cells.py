@@ -31,11 +31,14 @@ class CellTally:  # numpydoc ignore=PR02
         A `Coder`, which can be pickled.
     cliques : sequence of tuple of int
         The columns of each marginal, by place.
+    refused : bool, default=False
+        Whether values that are not declared are refused: otherwise nobody knows how many different ones there are.
     """
 
     domain: Domain
     code: Coder
     cliques: Sequence[tuple[int, ...]]
+    refused: bool = False
 
     def zeros(self) -> list[NDArray[np.int64]]:
         """Return the counts of no rows.
@@ -83,8 +86,10 @@ class CellTally:  # numpydoc ignore=PR02
         Returns
         -------
         float
-            Infinite where a column has bins of what is neither whole numbers nor days.
+            Infinite where a column has bins of what is neither whole numbers nor days, or others are not refused.
         """
+        if not self.refused:
+            return math.inf
         columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
         return math.prod(most_declared(dtype, self.domain[name]) for dtype, name in columns)
 

@@ -324,7 +324,7 @@ def _count(domain: Domain, codes: list[Codes]) -> NDArray[np.int64]:
 def _count_large(domain: Domain, table: LargeTable, handle_unknown: str) -> NDArray[np.int64]:
     """Count the records of each cell, where they are."""
     code = partial(find_codes, handle_unknown=handle_unknown)
-    tally = CellTally(domain, code, [tuple(range(len(domain.columns)))])
+    tally = CellTally(domain, code, [tuple(range(len(domain.columns)))], handle_unknown == "error")
     (counts,) = count_large(table, tally, lambda column: undeclared_error(column, "domain"))
     return counts
 

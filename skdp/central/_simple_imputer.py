@@ -250,7 +250,7 @@ def _count_large(domain: Domain, table: LargeTable, handle_unknown: str) -> Coun
     code = partial(find_codes, handle_unknown=handle_unknown, missing=True)
     counts = []
     for name in domain.columns:
-        tally = CellTally(domain.select([name]), code, [(0,)])
+        tally = CellTally(domain.select([name]), code, [(0,)], handle_unknown == "error")
         counts += count_large(table, tally, lambda column: undeclared_error(column, "categories", missing=True))
     return _fillable(domain, counts)
 

@@ -31,6 +31,8 @@ class DuckDBTable(LargeTable):
     -----
     **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
     depends on the rows in both cases: on how many there are, and how many of them differ.
+    What the database counts it holds in its memory, each distinct row once (some 80 bytes); where there are more than
+    declared, which is refused, or whole numbers beyond the bounds of a mean or quantile, that is a row for each.
     """
 
     def __init__(self, frame: Any) -> None:

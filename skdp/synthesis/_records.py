@@ -171,7 +171,8 @@ class LargeRecords:
         needed = range(len(sizes)) if self._handle_unknown == "ignore" else sorted({*sum(counted, ())})
         places = {column: place for place, column in enumerate(needed)}
         domain = self._domain.select(self._names(needed))
-        tally = CellTally(domain, self._coder(domain), [tuple(places[c] for c in clique) for clique in counted])
+        marginals = [tuple(places[c] for c in clique) for clique in counted]
+        tally = CellTally(domain, self._coder(domain), marginals, self._handle_unknown == "error")
         for clique, table in zip(counted, count_large(self._table, tally, undeclared_error), strict=True):
             self._tables[clique] = table.reshape([sizes[column] for column in clique])
         while sum(table.size for table in self._tables.values()) > _MOST_KEPT and len(self._tables) > len(counted):

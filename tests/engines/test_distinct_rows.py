@@ -1,6 +1,7 @@
 """Rows that DuckDB counts itself, where few differ: the same integers as of all rows, whatever the dtype."""
 
 import math
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -101,12 +102,13 @@ def test_sums_of_many_equal_rows_do_not_overflow():
     assert sums[0][0] == 3
 
 
-def path_of(frame, domain, monkeypatch):
-    """Return whether the database counted."""
+def path_of(frame, domain, monkeypatch, handle_unknown="error"):
+    """Return whether the database counted, be what it counted refused or not."""
     called = []
     count_rows = _large_duckdb.count_rows
     monkeypatch.setattr(_large_duckdb, "count_rows", lambda *some: called.append(1) or count_rows(*some))
-    DPHistogram(1.0, domain=domain, handle_unknown="ignore", random_state=0).fit(frame)
+    with suppress(ValueError):
+        DPHistogram(1.0, domain=domain, handle_unknown=handle_unknown, random_state=0).fit(frame)
     return bool(called)
 
 
@@ -130,6 +132,13 @@ def test_who_counts_follows_from_dtype_and_declaration(kind, declared, counted, 
         assert path_of(frame, {"x": declared}, monkeypatch) is counted
 
 
+@pytest.mark.parametrize("policy", ["ignore", {"x": "1"}])
+def test_what_may_have_any_number_of_other_values_is_streamed(policy, monkeypatch):
+    """Of these the database would keep each in memory."""
+    with duckdb.connect() as connection:
+        assert not path_of(connection.sql("SELECT '1' AS x"), {"x": ["1", "2"]}, monkeypatch, policy)
+
+
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT.NOCASE"])
 @pytest.mark.parametrize("of_column", [True, False])
 def test_text_is_counted_by_its_bytes(collation, of_column):
@@ -141,7 +150,7 @@ def test_text_is_counted_by_its_bytes(collation, of_column):
         connection.execute(f"CREATE TABLE answers (answer {kind})")
         connection.executemany("INSERT INTO answers VALUES (?)", [[word] for word in words * 3])
         domain = Domain({"answer": words})
-        tally = CellTally(domain, partial(find_codes, handle_unknown="error"), [(0,)])
+        tally = CellTally(domain, partial(find_codes, handle_unknown="error"), [(0,)], refused=True)
         outside, counts = open_table(connection.table("answers")).add_up(["answer"], tally)
         assert not outside.any()
         assert counts.tolist() == [3] * 5
