@@ -23,7 +23,8 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
     """Build the domain of a table from what is declared, or from the data with a warning.
 
     Categories of pandas that may be just the values that occur (see `domains_of_dtypes`) are taken with the same
-    warning: the domain is the same with and without it.
+    warning: the domain is the same with and without it. `privacy_statement` takes all categories of pandas that are not
+    ordered for such, whichever occur.
 
     Parameters
     ----------
@@ -62,8 +63,11 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
         if column not in declared:
             declared[column] = _observed(column, values)
     domain = Domain({column: declared[column] for column in table.names})
-    for column in read:
-        domain[column].observed = True  # for `privacy_statement`
+    for column, values in zip(table.names, table.columns, strict=True):
+        # For `privacy_statement`, by the dtype alone: which categories occur is private, and decides on the warning only.
+        by_its_dtype = declared[column] is by_dtype.get(column) and _is_unordered(values)
+        if column in read or by_its_dtype:
+            domain[column].observed = True
     return domain
 
 
@@ -170,6 +174,11 @@ def _may_be_observed(column: pd.Series) -> bool:
     found = np.asarray(column.cat.codes.unique())  # in order of appearance
     found = found[found >= 0]
     return len(found) == len(categories) and (_is_sorted(categories) or bool(np.all(np.diff(found) > 0)))
+
+
+def _is_unordered(column: Any) -> bool:
+    dtype = getattr(column, "dtype", None)
+    return isinstance(dtype, pd.CategoricalDtype) and not dtype.ordered
 
 
 def _is_sorted(categories: pd.Index) -> bool:

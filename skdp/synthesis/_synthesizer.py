@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -260,7 +261,6 @@ class DPMarginalSynthesizer(ModelRows):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Measure a table, and fit a model to it.
 
@@ -288,6 +288,14 @@ class DPMarginalSynthesizer(ModelRows):
         BudgetExceeded
             If the ledger does not cover it.
         """
+        # Outside of what is undone: if warnings are errors, what was paid for is not lost.
+        for warn in self._fit(X, y, groups):
+            warn()
+        return self
+
+    @all_or_nothing
+    def _fit(self, X: Any, y: Any, groups: Any) -> list[Callable[[], None]]:
+        """Fit; return the warnings to give."""
         self._forget()
         epsilon, delta = self._check_promise(), check_delta(self.delta)
         reach = check_size(self.max_rows_per_person, name="max_rows_per_person", least=1)
@@ -346,10 +354,11 @@ class DPMarginalSynthesizer(ModelRows):
         self._template = public_template(table, domain)
         self._calls = CallCounter()
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
-        measured = (marginal.clique for marginal in self.marginals_)
-        warn_not_chosen(plan, self.marginals, domain, measured, left_out)
-        warn_undiscovered(domain, self.undiscovered_, self.n_rows_, mixed)
-        return self
+        measured = [marginal.clique for marginal in self.marginals_]
+        return [
+            partial(warn_not_chosen, plan, self.marginals, domain, measured, left_out),
+            partial(warn_undiscovered, domain, self.undiscovered_, self.n_rows_, mixed),
+        ]
 
     def _open(self, large: LargeTable, y: Any, groups: Any, reach: int) -> tuple[LargeTable, Any]:
         """Check what is to be done with a large table; return its rows within limits, and a table without rows."""
