@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import read_array
 from skdp.central._transformer import with_nulls
 from skdp.coding import ColumnError, is_missing, kind_of, plain, to_numbers
 from skdp.frames import is_frame, read_table
@@ -52,11 +53,11 @@ def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
     0  27.0
     1  31.0
     """
-    tables = [X if is_frame(X) else _read_array(X)]
+    tables = [X if is_frame(X) else _read_array(X, "X")]
     if getattr(tables[0], "ndim", 2) == 0:  # to ask NumPy would make an array of a frame
         raise ValueError("X must be a dataframe or an array of rows")
     if y is not None:
-        tables.append(_read_array(y))
+        tables.append(_read_array(y, "y"))
     rows = len(tables[0])
     if any(getattr(table, "ndim", 2) == 0 or len(table) != rows for table in tables):
         raise ValueError("X and y must have as many rows as each other")  # how many is private
@@ -95,10 +96,10 @@ def random_chunks(source: ByteSource, n_chunks: int, rows: int) -> list[NDArray[
     return np.split(order, ends) if rows else []
 
 
-def _read_array(data: Any) -> NDArray[Any]:
+def _read_array(data: Any, name: str) -> NDArray[Any]:
     if isinstance(data, np.ma.MaskedArray):
         raise TypeError("masked arrays are not supported, as their masked values would be used; fill them first")
-    return np.asarray(data)
+    return read_array(data, name)
 
 
 def _taker(table: Any, name: str) -> Take:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdp.base import domains_of_dtypes
 from skdp.base._domain import level_of_the_caller
-from skdp.coding import ColumnError
+from skdp.coding import ColumnError, shielded
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.randomness import ByteSource
@@ -112,7 +112,7 @@ def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool
     found: Counts = {}
     for name in names:
         try:
-            values, numbers = count_values(_rows(table.columns[table.names.index(name)], keep))
+            values, numbers = shielded(count_values, _rows(table.columns[table.names.index(name)], keep))
         except ColumnError as error:
             raise ValueError(f"column {name!r} {error}; declare its domain") from None
         kept = [place for place, value in enumerate(values) if value != UNDISCOVERED]

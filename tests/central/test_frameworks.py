@@ -26,6 +26,7 @@ from skdp.central._chunks import open_rows, random_chunks
 from skdp.central._sample_and_aggregate import noisy_totals
 from skdp.central._sums import GRID
 from skdp.randomness import SeededSource
+from skdp.testing._error_checks import texts_of
 
 FALSE_ALARM = 1e-6
 
@@ -144,6 +145,13 @@ class TestSmoothSensitivity:
         with pytest.raises(error, match=message):
             smooth(**{"ledger": ledger} | parameters)
         assert ledger.spent == (0, 0)
+
+
+class Unreadable(str):
+    def __str__(self):
+        raise ArithmeticError("secret")
+
+    __array__ = __str__
 
 
 class TestSampleAndAggregate:
@@ -303,6 +311,21 @@ class TestSampleAndAggregate:
         chunks = [np.asarray(open_rows(table)[0](np.array([1, 0]))[0]) for table in tables]
         assert [chunk.dtype for chunk in chunks] == [np.float64] * 2
         assert chunks[0].tolist() == chunks[1].tolist() == [[2.5], [1.5]]
+
+    @pytest.mark.parametrize("bad", [b"\xffsecret", Unreadable("secret")], ids=["bytes", "object"])
+    def test_no_error_of_an_odd_list_shows_a_value(self, bad):
+        # NumPy's error held the bytes, and that of the object was its own.
+        errors = []
+        for X, y in (([["a"], [bad]], None), ([[1.0], [2.0]], ["a", bad])):
+            try:
+                sample_and_aggregate(lambda *chunk: 1.0, X, y, bounds=(0, 2), n_chunks=1, epsilon=500.0)
+            except Exception as error:
+                errors.append(error)
+        assert not any("secret" in text for error in errors for text in texts_of(error))
+
+    def test_one_text_in_a_list_does_not_show_in_other_chunks(self):
+        chunks = [open_rows([[1], [2], [last]])[0](np.array([1, 0]))[0] for last in (3, "three")]
+        assert [chunk.dtype for chunk in chunks] == [np.float64] * 2
 
     def test_the_statistic_keeps_no_state(self):
         class Counter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from datetime import date
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import pytest
 from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.synthesis import _methods, _open_columns
 from skdp.synthesis._open_columns import UNDISCOVERED
+from skdp.testing._error_checks import texts_of
 
 JOBS = ["clerk"] * 500 + ["other"] * 300 + [None] * 200 + [f"rare {row}" for row in range(100)]
 TABLE = pd.DataFrame({"job": pd.Series(JOBS, dtype=object), "sex": ["F", "M"] * 550})
@@ -130,3 +132,12 @@ def test_the_report_follows_from_the_noisy_model_alone(monkeypatch):
     twin.model_, twin.domain_, twin.n_rows_ = synthesizer.model_, synthesizer.domain_, synthesizer.n_rows_
     others = {"job": UNDISCOVERED}
     assert _open_columns.count_others(twin.model_, twin.domain_, twin.n_rows_, others) == synthesizer.undiscovered_
+
+
+def test_numbers_beyond_all_floats_are_refused_by_name_before_the_charge():
+    ledger = PrivacyLedger(epsilon=9, delta=1e-3)
+    people = pd.DataFrame({"pay": pd.Series([1.0, 2.0] * 20 + [Fraction(7 * 10**400, 3)], dtype=object)})
+    with pytest.raises(ValueError, match="column 'pay' cannot be read") as found:
+        DPMarginalSynthesizer(2.0, delta=1e-4, discover=0.5, ledger=ledger).fit(people)
+    assert ledger.spent == (0, 0)
+    assert not any("7000" in text for text in texts_of(found.value))
