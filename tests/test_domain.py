@@ -52,7 +52,7 @@ def test_kinds_never_mix(values):
         ({"x": {"a": 1}}, TypeError, "list of values, got dict"),
         ({"x": {"a", "b"}}, TypeError, "list of values, got set"),
         ({"x": [1.0, float("inf")]}, ValueError, "finite"),
-        ({"x": [[1], [2]]}, TypeError, "unhashable"),
+        ({"x": [[1], [2]]}, TypeError, "column 'x': expected text, numbers.* got list"),
     ],
 )
 def test_other_mistakes_name_the_column(columns, error, match):
@@ -331,3 +331,22 @@ class TestDates:
         domain = Domain({"at": Interval(datetime(2020, 1, 1), datetime(2020, 1, 2), bins=3)})
         decode = domain.decoders([pd.Series([], dtype=pd.ArrowDtype(pa.date32()))])[0]
         assert pd.Series(decode(np.array([0, 2]))).tolist() == [date(2020, 1, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"bins": 0}, "bins of an Interval must be a whole number of at least 1, got 0"),
+        ({"bins": 2e8}, "bins of an Interval must be a whole number of at least 1, got 200000000.0"),
+        ({"bins": True}, "got True"),
+        ({"bins": None}, "low, high and bins: all three"),
+        ({"low": None, "bins": 3}, "low, high and bins: all three"),
+    ],
+)
+def test_what_is_wrong_with_the_bins_is_said(given, message):
+    with pytest.raises(ValueError, match=message):
+        Interval(**{"low": 0, "high": 10} | given)
+
+
+def test_a_number_of_bins_may_be_of_numpy():
+    assert Interval(0, 10, bins=np.int64(5)) == Interval(0, 10, bins=5)

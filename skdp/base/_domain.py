@@ -64,7 +64,7 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
             declared[column] = _observed(column, values)
     domain = Domain({column: declared[column] for column in table.names})
     for column, values in zip(table.names, table.columns, strict=True):
-        # For `privacy_statement`, by the dtype alone: which categories occur is private, and decides on the warning only.
+        # For `privacy_statement`, by the dtype alone: which categories occur is private, and decides on a warning only.
         by_its_dtype = declared[column] is by_dtype.get(column) and _is_unordered(values)
         if column in read or by_its_dtype:
             domain[column].observed = True

@@ -130,9 +130,9 @@ def read_numbers(table: Table, *, missing: bool = False) -> list[NDArray[np.floa
         if not np.isfinite(numbers).all():
             objects = getattr(getattr(column, "dtype", None), "kind", "") == "O"
             if objects and not all(map(_is_number_or_missing, column)):
-                # In the words that scikit-learn's own check looks for.
+                # "argument must be ... string ... number": what scikit-learn's own check looks for.
                 raise TypeError(
-                    f"every argument must be free of strings and of whatever else is no number; column {name!r} is not"
+                    f"column {name!r} holds text or other objects; argument must be numeric: convert strings to numbers"
                 )
             if not missing:
                 raise ValueError(

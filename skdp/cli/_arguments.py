@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from skdp.domain import Domain
 from skdp.engines._progress import NoBar, Progress
 from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 
@@ -103,6 +104,34 @@ def read_share(text: str) -> float:
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, not {text!r}")
     return value
+
+
+def read_domain_file(path: Path) -> Domain:
+    """Read a domain file.
+
+    Parameters
+    ----------
+    path : Path
+        What was typed.
+
+    Returns
+    -------
+    Domain
+        What it declares.
+
+    Raises
+    ------
+    OSError, ValueError
+        If there is no such file, or it is no domain file; the error names it.
+    """
+    try:
+        return Domain.from_toml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no domain file {path}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"the domain file {path} is no UTF-8 text") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"domain file {path}: {error}") from None
 
 
 def add_ledger(command: Any) -> None:

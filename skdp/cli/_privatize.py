@@ -7,8 +7,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skdp.cli._arguments import add_ledger, add_quiet, bar_of_rows, opened_ledger, read_epsilon, read_seed, read_share
-from skdp.domain import Domain
+from skdp.cli._arguments import (
+    add_ledger,
+    add_quiet,
+    bar_of_rows,
+    opened_ledger,
+    read_domain_file,
+    read_epsilon,
+    read_seed,
+    read_share,
+)
 from skdp.engines import estimate_file, privatize_file
 from skdp.engines._table_files import TableFile
 from skdp.local import (
@@ -149,7 +157,7 @@ def _run_estimate(options: argparse.Namespace) -> Path | int:
 
 
 def _encoder(options: argparse.Namespace, **parameters: Any) -> Any:
-    domain = Domain.from_toml(options.domain.read_text(encoding="utf-8"))
+    domain = read_domain_file(options.domain)
     given = options.columns or domain.columns
     # "age,sex" too, unless a column is called so.
     columns = [name for text in given for name in ([text] if text in domain.columns else str(text).split(","))]

@@ -10,7 +10,15 @@ from typing import Any
 import pandas as pd
 
 from skdp.base import read_frame
-from skdp.cli._arguments import add_quiet, bar_of_steps, read_delta, read_epsilon, read_positive, read_seed
+from skdp.cli._arguments import (
+    add_quiet,
+    bar_of_steps,
+    read_delta,
+    read_domain_file,
+    read_epsilon,
+    read_positive,
+    read_seed,
+)
 from skdp.coding import distinct_values
 from skdp.datasets import load_adult
 from skdp.domain import Domain, Interval
@@ -95,7 +103,7 @@ def _run_adult(options: argparse.Namespace) -> Path:
 
 
 def _run_own(options: argparse.Namespace) -> Path:
-    declared = None if options.domain is None else Domain.from_toml(options.domain.read_text(encoding="utf-8"))
+    declared = None if options.domain is None else read_domain_file(options.domain)
     frame = read_frame(options.data, declared)
     others = [] if declared is None else [name for name in declared.columns if name not in options.columns]
     target = [] if options.target is None else [options.target]

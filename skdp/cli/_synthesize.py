@@ -14,11 +14,11 @@ from skdp.cli._arguments import (
     opened_ledger,
     read_count,
     read_delta,
+    read_domain_file,
     read_epsilon,
     read_positive,
     read_seed,
 )
-from skdp.domain import Domain
 from skdp.engines import synthesize_file
 from skdp.engines._files_draft import draft_file
 from skdp.engines._table_files import TableFile
@@ -130,7 +130,7 @@ def _run_draft_domain(options: argparse.Namespace) -> Path:
 
 
 def _run_synthesize(options: argparse.Namespace) -> Path | int:
-    domain = Domain.from_toml(options.domain.read_text(encoding="utf-8"))
+    domain = read_domain_file(options.domain)
     table = TableFile(options.data)
     table.check_columns(domain.columns)
     left_out = [name for name in table.names if name not in domain.columns and name != options.person_column]

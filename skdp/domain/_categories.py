@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Hashable, Iterable, Mapping, Set
 from numbers import Real
 from typing import Any
 
@@ -50,6 +50,9 @@ class Categories:
             raise TypeError(f"expected values of one kind, got {' and '.join(kinds)}")
         if not all(map(_is_finite, known)):
             raise ValueError("expected finite numbers, got one that is infinite, or beyond the range of floats")
+        odd = [type(value).__name__ for value in self.values if not isinstance(value, Hashable)]
+        if odd:
+            raise TypeError(f"expected text, numbers, dates or other scalars, got {odd[0]}")
         if len(set(self.values)) < len(self.values):
             raise ValueError("expected distinct values, got duplicates")
         self._coder = ValueCoder(self.values)

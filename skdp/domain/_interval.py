@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -106,8 +106,11 @@ class Interval:
         if (edges is None) == (low is None and high is None and bins is None):
             raise ValueError("Interval takes either edges, or low, high and bins")
         if edges is None:
-            if low is None or high is None or not isinstance(bins, int) or isinstance(bins, bool) or bins < 1:
-                raise ValueError("Interval takes low, high and a number of bins of at least 1")
+            if low is None or high is None or bins is None:
+                raise ValueError("Interval takes either edges, or low, high and bins: all three")
+            if isinstance(bins, bool | np.bool_) or not isinstance(bins, Integral) or bins < 1:
+                raise ValueError(f"bins of an Interval must be a whole number of at least 1, got {bins!r}")
+            bins = int(bins)
             if bins > MOST_BINS:
                 raise ValueError(f"Interval takes at most {MOST_BINS:,} bins, got {bins:,}")
             first, last = _read_edges([low, high], "low and high")

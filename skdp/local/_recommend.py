@@ -53,8 +53,8 @@ def recommend_strategy(
         under "margins" the error for each column. The error is the same for all data, but for "sample", whose sampling
         error is that of uniform data. Joint frequencies cannot be had from "sample": nan. The floor is 0 but for
         "count_mean_sketch", whose hash functions are shared: it is that of records that are all equal, the worst data,
-        and the mean squared error of a frequency is up to ``error / n + error_floor``. Strategies are then in the order
-        of their floors, as with many reports.
+        and the mean squared error of a frequency is up to ``error / n + error_floor``. The order is that of ``error``;
+        with very many reports, the floor decides.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def recommend_strategy(
         _sample(domain, whole, target, make),
     ]
     table = pd.DataFrame(rows).set_index("strategy")
-    return table.sort_values(["error_floor", "error"], kind="stable")
+    return table.sort_values("error", kind="stable")
 
 
 def _read_domain(declared: Any) -> Domain:

@@ -242,3 +242,22 @@ def test_a_damaged_file_is_named(table, domain, tmp_path, capsys):
         run(path, tmp_path / "out.csv", domain, "--epsilon", 1)
     assert "error: in.parquet cannot be read (" in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("command", ["synthesize", "privatize"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no domain file {path}"),
+        ('values = ["Köln"]'.encode("latin-1"), "the domain file {path} is no UTF-8 text"),
+        (b"sex,age", "domain file {path}: not a TOML file"),
+    ],
+)
+def test_a_domain_file_that_cannot_be_read_is_named(command, content, message, tmp_path, capsys):
+    path = tmp_path / "domain.toml"
+    if content is not None:
+        path.write_bytes(content)
+    (tmp_path / "data.csv").write_text("sex\nF\n")
+    with pytest.raises(SystemExit):
+        main([command, str(tmp_path / "data.csv"), str(tmp_path / "out.csv"), "--domain", str(path), "--epsilon", "1"])
+    assert message.format(path=path) in capsys.readouterr().err
