@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     for batch in read_quietly(_scan(frame, columns) if is_dataset else frame):
         if unknown:
             validate(batch)
-        yield quietly(lambda batch=batch: batch.select(columns))
+        yield quietly(partial(batch.select, columns))
 
 
 def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
