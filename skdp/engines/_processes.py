@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import multiprocessing
 from collections.abc import Callable
@@ -40,15 +41,17 @@ def in_processes(release: Release) -> tuple[Draw, int]:
     # Not in a process that a pool has started: it may have no children, and its siblings use the cores.
     if not release.permanent or cores == 1 or multiprocessing.parent_process() is not None:
         return release, min(4, cores)
-    from joblib.externals.loky import get_reusable_executor  # does not run the user's script again, as others do
+    from joblib.externals.loky import ProcessPoolExecutor  # does not run the user's script again, as others do
 
     asked = itertools.count()
+    # Not joblib's own pool: it would end for ours, and ours for it, at each batch. This one ends with `draw`.
+    pool = functools.cache(lambda: ProcessPoolExecutor(cores, timeout=_IDLE_SECONDS))
 
     def draw(*batch: Any) -> Any:  # numpydoc ignore=GL08
         if next(asked) < FEW:
             return release(*batch)
         try:
-            return get_reusable_executor(cores, timeout=_IDLE_SECONDS).submit(release, *batch).result()
+            return pool().submit(release, *batch).result()
         except Exception:  # a refusal, which is the same here; or no process, such as for lack of memory
             pass
         return release(*batch)

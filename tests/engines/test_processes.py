@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from joblib.externals import loky
-from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky import ProcessPoolExecutor, get_reusable_executor
 
 from skdp import NumericPerturber, RandomizedResponseEncoder
 from skdp.engines import _batches, _files_privatize, _polars, _processes, privatize, privatize_file
@@ -37,24 +37,32 @@ def people():
     return pa.table({"a": ["x", "y", "z", "x"] * (ROWS // 4), "b": np.arange(ROWS) % 100.0, "id": np.arange(ROWS)})
 
 
+@pytest.fixture(scope="module")
+def shared_pool():
+    """One for all tests: it takes a second to start."""
+    with ProcessPoolExecutor(2) as pool:
+        yield pool
+
+
 @pytest.fixture
-def used(monkeypatch):
+def used(monkeypatch, shared_pool):
     """Let every batch but the first be drawn in a process, and count those."""
     for module in (_batches, _files_privatize, _polars):
         monkeypatch.setattr(module, "batch_rows", lambda width: BATCH)
     monkeypatch.setattr(_processes, "FEW", 1)
     monkeypatch.setattr(_processes.joblib, "cpu_count", lambda: 2)
-    submitted, start = [], get_reusable_executor
-    monkeypatch.setattr(
-        loky, "get_reusable_executor", lambda *args, **options: submitted.append(1) or start(*args, **options)
-    )
+    submitted = []
+
+    class Pool:
+        def __init__(self, cores, timeout):
+            assert (cores, timeout > 0) == (2, True)
+
+        def submit(self, *args):
+            submitted.append(1)
+            return shared_pool.submit(*args)
+
+    monkeypatch.setattr(loky, "ProcessPoolExecutor", Pool)
     return submitted
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _no_process_is_left():
-    yield
-    get_reusable_executor(2).shutdown(wait=True)
 
 
 def test_the_reports_are_those_of_memory(people, used, tmp_path):
@@ -75,6 +83,17 @@ def test_the_reports_are_those_of_memory(people, used, tmp_path):
     used.clear()
     privatize(ds.dataset(people), RandomizedResponseEncoder(categories={"a": ["x", "y", "z"]}))
     assert not used  # fresh reports need none
+
+
+def test_the_pool_of_joblib_is_left_alone(people, used, monkeypatch):
+    """It ended for each batch, and with the user's own jobs in a thread the two ended each other."""
+    monkeypatch.setattr(loky, "ProcessPoolExecutor", ProcessPoolExecutor)
+    pool = get_reusable_executor(1, timeout=60)
+    try:
+        privatize(ds.dataset(people), encoder(), record_id="id")
+        assert get_reusable_executor(1, timeout=60) is pool
+    finally:
+        pool.shutdown(wait=True)
 
 
 def test_a_row_that_is_refused_in_a_process(people, used):
@@ -105,7 +124,7 @@ def test_reports_are_drawn_where_no_process_can_be_started(people, used, monkeyp
         raise OSError(38, "Function not implemented")
 
     expected = privatize(people, encoder(), record_id="id")
-    monkeypatch.setattr(loky, "get_reusable_executor", start)
+    monkeypatch.setattr(loky, "ProcessPoolExecutor", start)
     assert privatize(ds.dataset(people), encoder(), record_id="id").to_table().to_pydict() == expected.to_pydict()
 
 
