@@ -32,7 +32,7 @@ layers: .venv/installed
 	$(BIN)/lint-imports
 
 pytest: .venv/installed
-	$(BIN)/pytest -n 2 --dist loadscope -m "not long"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
 
 notebooks: .venv/installed
 	$(BIN)/pytest -q -n 2 --nbmake notebooks/*.ipynb

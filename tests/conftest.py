@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 # Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
@@ -19,6 +20,12 @@ from hypothesis import settings
 settings.register_profile("skdp", deadline=None, derandomize=True, database=None)
 settings.register_profile("search", deadline=None, derandomize=False, print_blob=True, max_examples=300)
 settings.load_profile("skdp")
+
+
+def pytest_collection_finish(session):
+    """Leave what was collected alone: the collector of garbage would look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 class ScriptedSource:

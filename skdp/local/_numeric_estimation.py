@@ -183,7 +183,7 @@ class NumericEstimation:
                 "two numbers are all that is reported, and they tell the mean but not the distribution; use "
                 "mechanism='square_wave'"
             )
-        cells = bins * max(1, min(_CELLS, steps) // bins) if smooth else bins
+        cells = bins * max(1, min(_CELLS, steps) // bins) if smooth and bins > 1 else bins
         channel = self.mechanism_.spread(bin_positions(steps, cells))
         parts = []
         for name, counts, values, distinct, (low, high) in zip(

@@ -52,8 +52,9 @@ def test_every_row_is_there(raw, subset, rows, complete):
     pd.testing.assert_frame_equal(adult.data, adult.frame[NAMES])
     pd.testing.assert_series_equal(adult.target, adult.frame["income"])
     for name in adult.frame:
-        column = adult.frame[name].astype(object).where(adult.frame[name].notna(), "?")
-        assert column.astype(str).tolist() == [row[name] for row in expected]
+        read = int if name in NUMBERS else str
+        found = ["?" if value is None or value != value else value for value in adult.frame[name].tolist()]
+        assert found == [read(row[name]) for row in expected]
     dropped = load_adult(subset=subset, dropna=True).frame
     assert len(dropped) == complete
     pd.testing.assert_frame_equal(dropped, adult.frame.dropna(ignore_index=True))

@@ -255,7 +255,7 @@ def test_wrappers_and_several_reports():
     assert audit_epsilon(PosteriorFeatures(bits), n_draws=2_000, random_state=0).passed
     assert not audit_epsilon(OnFitOnly(encoder.set_params(random_state=0)), n_draws=500).secure
     encoder.set_params(random_state=None)
-    thrice = audit_epsilon(encoder.set_params(epsilon=0.5), n_draws=50_000, n_reports=3, random_state=0)
+    thrice = audit_epsilon(encoder.set_params(epsilon=0.5), n_draws=20_000, n_reports=3, random_state=0)
     assert 1.0 < thrice.epsilon_lower < thrice.epsilon_claimed == 1.5
 
 

@@ -341,8 +341,14 @@ CONTRACT = {
     "inner",
     [
         RandomizedResponseEncoder(0.5, categories=[["red", "green", "blue", None], [1, 2, 3]]),
-        SubsetSelectionEncoder(0.5, categories=[["red", "green", "blue", None], [1, 2, 3]], strategy="sample"),
-        HadamardResponseEncoder(0.5, categories=[["red", "green", "blue", None], [1, 2, 3]], strategy="joint"),
+        pytest.param(
+            SubsetSelectionEncoder(0.5, categories=[["red", "green", "blue", None], [1, 2, 3]], strategy="sample"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            HadamardResponseEncoder(0.5, categories=[["red", "green", "blue", None], [1, 2, 3]], strategy="joint"),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_the_contract_of_privatizers_is_kept(inner):

@@ -53,7 +53,22 @@ KEEPING = {
     "square waves": NumericPerturber(mechanism="square_wave", grid_size=16),
     "Laplace noise": NumericPerturber(mechanism="laplace", grid_size=16),
 }
-TRANSFORMERS = [pytest.param(estimator, id=name) for name, estimator in KEEPING.items()]
+# Of each class one or more in `make test`; all in `make test-long`.
+OFTEN = [
+    "joint",
+    "interval",
+    "missing",
+    "unbiased bits",
+    "sampled sets",
+    "buckets",
+    "indices",
+    "best oracle",
+    "numbers",
+]
+TRANSFORMERS = [
+    pytest.param(estimator, id=name, marks=[] if name in OFTEN else pytest.mark.long)
+    for name, estimator in KEEPING.items()
+]
 CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder())]
 
 
