@@ -126,7 +126,7 @@ def test_all_errors_of_a_domain_are_its_own():
     odd = pd.Series(column_with(raising(float, "__float__")(7.0), [1]), dtype=object)
     assert domain.encode([odd])[0].tolist() == [0, 2]
     with pytest.raises(ColumnError, match="column 'age': expected numbers, got a column of dtype") as caught:
-        domain.encode([pd.Series(["x"], dtype="str")])
+        domain.encode([pd.Series(["x"], dtype="string")])
     assert caught.value.__cause__ is None
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -195,11 +196,11 @@ class TestWhatIsNoLedger:
 
     @pytest.mark.parametrize("budget", [{}, {"epsilon": 1}])
     def test_another_database(self, path, budget):
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("CREATE TABLE charges (amount)")
         with pytest.raises(ValueError, match=r"is no ledger, .*: it is another kind of database"):
             PrivacyLedger(path, **budget)
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             assert [name for (name,) in connection.execute("SELECT name FROM sqlite_master")] == ["charges"]
 
     def test_an_empty_file_is_filled_only_with_a_budget(self, path):
