@@ -172,7 +172,7 @@ def date_dtype(values: Any) -> Any:
 
 
 def declares_zone(values: Any) -> bool:
-    """Say whether declared values are times with a time zone: they are instants, whatever the zone.
+    """Return whether declared values are times with a time zone: they are instants, whatever the zone.
 
     Parameters
     ----------

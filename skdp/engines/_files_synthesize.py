@@ -204,7 +204,7 @@ def _save(synthesizer: DPMarginalSynthesizer, model: Path) -> None:
 
 
 def _what_is_left(model: Path | None, saved: bool) -> str:
-    """Say what a run that could not write its rows leaves, and what it does not."""
+    """Describe what a run that could not write its rows leaves, and what it does not."""
     if saved:
         return (
             f"no table was written, but the fitted model is in {model}: DPMarginalSynthesizer.load draws rows from it"

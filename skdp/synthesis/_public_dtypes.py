@@ -28,7 +28,7 @@ _NARWHALS = {
 
 
 def declared_kind(attribute: Categories | Interval) -> str | None:
-    """Say what the declared values of a column are.
+    """Describe the declared values of a column.
 
     Parameters
     ----------
