@@ -7,7 +7,7 @@ HYPOTHESIS_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbits(
 # What `make test-versions` tests with.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: report test lint static types docs layers pytest notebooks notebooks-write test-long test-versions bench clean
+.PHONY: report test lint static types layers pytest notebooks notebooks-write test-long test-versions bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -16,7 +16,7 @@ test: lint static pytest notebooks
 
 # Each is one process: two at a time.
 static: .venv/installed
-	$(MAKE) --no-print-directory -j 2 --output-sync=target types docs layers
+	$(MAKE) --no-print-directory -j 2 --output-sync=target types layers
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -24,9 +24,6 @@ lint: .venv/installed
 
 types: .venv/installed
 	$(BIN)/mypy
-
-docs: .venv/installed
-	$(BIN)/python -m numpydoc lint $$(git ls-files 'skdp/*.py')
 
 layers: .venv/installed
 	$(BIN)/lint-imports

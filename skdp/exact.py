@@ -10,64 +10,16 @@ _PRECISION = 320
 
 
 def exp_bounds(exponent: Fraction | float, *, precision: int = _PRECISION) -> tuple[Fraction, Fraction]:
-    """Enclose e to a non-negative power between two fractions.
-
-    The exponent is halved until it is below 1/2, the Taylor series is summed in fixed point with every division rounded
-    down (up for the upper bound), and the result is squared back, again rounded outwards. No floating point is
-    involved.
-
-    Parameters
-    ----------
-    exponent : Fraction or float
-        At least 0 and finite; a float is taken at its exact binary value.
-    precision : int, default=320
-        The bits behind the point that are computed.
-
-    Returns
-    -------
-    tuple of Fraction
-        ``(lower, upper)`` with ``lower <= e**exponent <= upper``.
-
-    Raises
-    ------
-    ValueError
-        If the exponent is negative.
-
-    Examples
-    --------
-    >>> lower, upper = exp_bounds(1)
-    >>> float(lower), upper - lower < Fraction(1, 2**300)
-    (2.718281828459045, True)
-    """
+    """Enclose e to a non-negative power between two fractions."""
+    # The exponent is halved until it is below 1/2, the Taylor series is summed in fixed point with every division
+    # rounded down (up for the upper bound), and the result is squared back, again rounded outwards. No floating point
+    # is involved.
     lower, upper = _fixed_point_exp(Fraction(exponent), precision)
     return Fraction(lower, 1 << precision), Fraction(upper, 1 << precision)
 
 
 def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose ``2**bits * e**-exponent`` between two integers: so many binary digits of a small probability.
-
-    Parameters
-    ----------
-    exponent : Fraction
-        At least 0; however large, the work depends on the bits only.
-    bits : int
-        The bits behind the point.
-
-    Returns
-    -------
-    tuple of int
-        ``(lower, upper)``, at most 2 apart, and equal for the exponent 0.
-
-    Raises
-    ------
-    ValueError
-        If the exponent is negative.
-
-    Examples
-    --------
-    >>> exp_minus_bounds(Fraction(1, 2), 8), round(256 * math.exp(-0.5), 2)
-    ((155, 156), 155.27)
-    """
+    """Enclose ``2**bits * e**-exponent`` between two integers: so many binary digits of a small probability."""
     if exponent == 0:
         return 1 << bits, 1 << bits
     if exponent > bits:
@@ -104,30 +56,7 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
 
 
 def log_upper(ratio: Fraction) -> float:
-    """Return the smallest float that is proven to be at least the natural logarithm of a ratio.
-
-    Parameters
-    ----------
-    ratio : Fraction
-        At least 1.
-
-    Returns
-    -------
-    float
-        A number e with ``ratio <= exp(e)``; the next smaller float is not proven to have this property.
-
-    Raises
-    ------
-    ValueError
-        If the ratio is below 1.
-
-    Examples
-    --------
-    >>> log_upper(Fraction(3)) >= math.log(3)
-    True
-    >>> log_upper(Fraction(1))
-    0.0
-    """
+    """Return the smallest float that is proven to be at least the natural logarithm of a ratio."""
     if ratio < 1:
         raise ValueError("ratio must be at least 1")
     excess = ratio - 1
@@ -147,22 +76,6 @@ def log_upper(ratio: Fraction) -> float:
 
 
 def round_up(value: Fraction) -> float:
-    """Return the smallest float that is at least a fraction.
-
-    Parameters
-    ----------
-    value : Fraction
-        Any fraction in the range of floats.
-
-    Returns
-    -------
-    float
-        The fraction rounded towards plus infinity.
-
-    Examples
-    --------
-    >>> round_up(Fraction(1, 10)) >= Fraction(1, 10)
-    True
-    """
+    """Return the smallest float that is at least a fraction."""
     nearest = float(value)
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)

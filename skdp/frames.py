@@ -14,41 +14,17 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Table:  # numpydoc ignore=PR02
-    """The columns of a pandas, polars or pyarrow table, or of a 2-D array.
-
-    Parameters
-    ----------
-    names : tuple
-        Column names; ``x0, x1, …`` for an array.
-    columns : tuple
-        One series (or 1-D array) a column, in the table's own library.
-    native : object
-        The table itself.
-    """
+class Table:
+    """The columns of a pandas, polars or pyarrow table, or of a 2-D array."""
 
     names: tuple[Any, ...]
     columns: tuple[Any, ...]
     native: Any
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
-        """Make a table of the same kind and row index from other columns.
-
-        Nothing else of the old table is carried over: pandas' ``attrs``, for one, may hold private data, and so may
-        the levels of an index that no row has.
-
-        Parameters
-        ----------
-        columns : sequence
-            Series or arrays; a 2-D array stands for several columns.
-        names : sequence
-            The names of all columns; an array has none.
-
-        Returns
-        -------
-        same kind as the table
-            The new table.
-        """
+        """Make a table of the same kind and row index from other columns."""
+        # Nothing else of the old table is carried over: pandas' ``attrs``, for one, may hold private data, and so may
+        # the levels of an index that no row has.
         if isinstance(self.native, np.ndarray):
             return np.column_stack(_alike(columns))
         if isinstance(self.native, pd.DataFrame) and len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
@@ -70,24 +46,7 @@ class Table:  # numpydoc ignore=PR02
 
 
 def without_unused_levels(index: pd.Index) -> pd.Index:
-    """Drop what an index still has of rows that were left out of the table.
-
-    Parameters
-    ----------
-    index : pandas.Index
-        Any index.
-
-    Returns
-    -------
-    pandas.Index
-        The same labels, without levels or categories that none of them has.
-
-    Examples
-    --------
-    >>> people = pd.MultiIndex.from_tuples([("Ada", 1), ("Bob", 2)])
-    >>> without_unused_levels(people[:1]).levels[0].tolist()
-    ['Ada']
-    """
+    """Drop what an index still has of rows that were left out of the table."""
     if isinstance(index, pd.MultiIndex):
         return index.remove_unused_levels()
     return index.remove_unused_categories() if isinstance(index, pd.CategoricalIndex) else index
@@ -103,158 +62,48 @@ class Summary(Protocol):
     """Sums over rows: what may leave the place where the rows are. It can be pickled, and sent to workers."""
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the sums over no rows.
-
-        Returns
-        -------
-        list of ndarray of int64
-            New arrays.
-        """
+        """Return the sums over no rows."""
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Add the rows of a batch to the sums.
-
-        Parameters
-        ----------
-        sums : list of ndarray of int64
-            As `zeros` gave them; changed in place.
-        batch : pandas, polars or pyarrow table
-            Rows, perhaps none.
-        counts : ndarray of int64, optional
-            How often each row occurs; once by default.
-        """
+        """Add the rows of a batch to the sums."""
 
     def n_distinct(self, sample: Any) -> float:
-        """Return how many different rows there are, by their dtypes and what is declared.
-
-        Where these are few, an engine may count them itself, and hand over each once. Rows that are not declared may
-        add to them: the number says which way is the faster, and must not depend on any row.
-
-        Parameters
-        ----------
-        sample : pandas, polars or pyarrow table
-            No rows, but the names and dtypes of the columns.
-
-        Returns
-        -------
-        float
-            Infinite where that is not known.
-        """
+        """Return how many different rows there are, by their dtypes and what is declared."""
+        # Where these are few, an engine may count them itself, and hand over each once. Rows that are not declared may
+        # add to them: the number says which way is the faster, and must not depend on any row.
 
 
 class LargeTable(ABC):
-    """A table that stays where it is: on a cluster, in files, in a database. Sums over its rows come to Python.
-
-    Attributes
-    ----------
-    sample : pandas, polars or pyarrow table
-        No rows, but the names and dtypes of the table.
-    """
+    """A table that stays where it is: on a cluster, in files, in a database. Sums over its rows come to Python."""
 
     sample: Any
 
     @abstractmethod
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        """Sum over all rows, in one pass.
-
-        Parameters
-        ----------
-        names : sequence
-            The columns that the summary reads; batches have them in this order.
-        summary : Summary
-            What is summed up.
-
-        Returns
-        -------
-        list of ndarray of int64
-            The sums.
-        """
+        """Sum over all rows, in one pass."""
 
     @abstractmethod
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Leave out what a person contributes beyond a limit, where the rows are.
-
-        Parameters
-        ----------
-        person : str
-            The column that says whose each row is.
-        most : int
-            How many rows of a person are kept: those that have the least hashes, of the person and the values. So they
-            depend on nothing but her own rows, are the same each time that the table is read, and other values of
-            other persons.
-        seed : int
-            Of the hashes.
-
-        Returns
-        -------
-        LargeTable
-            The rows that are kept.
-
-        Raises
-        ------
-        ValueError
-            If the engine cannot.
-        """
+        """Leave out what a person contributes beyond a limit, where the rows are."""
 
 
 _openers: list[Callable[[Any], LargeTable | None]] = []
 
 
 def register_large_tables(opener: Callable[[Any], LargeTable | None]) -> None:
-    """Say how to open tables that stay where they are; `skdp.engines` does.
-
-    Parameters
-    ----------
-    opener : callable
-        Takes anything; returns None for what it does not know.
-    """
+    """Say how to open tables that stay where they are; `skdp.engines` does."""
     if opener not in _openers:
         _openers.append(opener)
 
 
 def open_large(data: Any) -> LargeTable | None:
-    """Open a table that stays where it is.
-
-    Parameters
-    ----------
-    data : object
-        Anything that a user may hand in.
-
-    Returns
-    -------
-    LargeTable or None
-        None for what is in memory, or unknown.
-    """
+    """Open a table that stays where it is."""
     opened = (opener(data) for opener in _openers)
     return next((table for table in opened if table is not None), None)
 
 
 def is_frame(data: Any) -> bool:
-    """Say whether something is a dataframe of a supported library, not an array or a list.
-
-    Parameters
-    ----------
-    data : object
-        Anything that a user may hand in.
-
-    Returns
-    -------
-    bool
-        True for a dataframe that holds its rows.
-
-    Raises
-    ------
-    TypeError
-        If it is a lazy frame, or a frame of a library that is not supported.
-    ValueError
-        If two columns have the same name.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
-    (True, False)
-    """
+    """Say whether something is a dataframe of a supported library, not an array or a list."""
     _check_names(data)
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
@@ -272,29 +121,7 @@ def is_frame(data: Any) -> bool:
 
 
 def read_table(data: Any) -> Table:
-    """Take a dataframe or a 2-D array apart into columns, without a copy.
-
-    Parameters
-    ----------
-    data : pandas, polars or pyarrow table, or 2-D ndarray
-        What `is_frame` accepts, or an array.
-
-    Returns
-    -------
-    Table
-        Its columns.
-
-    Raises
-    ------
-    ValueError
-        If two columns have the same name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> read_table(np.zeros((2, 3))).names
-    ('x0', 'x1', 'x2')
-    """
+    """Take a dataframe or a 2-D array apart into columns, without a copy."""
     _check_names(data)
     if isinstance(data, np.ndarray):
         return Table(tuple(f"x{index}" for index in range(data.shape[1])), tuple(data.T), data)
@@ -322,31 +149,9 @@ def _check_names(data: Any) -> None:
 
 
 def convert_frame(frame: Any, library: str) -> Any:
-    """Convert a dataframe to pandas or polars; anything else passes through.
-
-    Parameters
-    ----------
-    frame : pandas, polars or pyarrow table, or ndarray
-        What a transformer is about to return.
-    library : {"default", "pandas", "polars"}
-        What `set_output` asked for.
-
-    Returns
-    -------
-    pandas or polars frame, or the input
-        The converted frame; arrays are left to scikit-learn.
-
-    Notes
-    -----
-    **Privacy.** Categories of text become an Enum, in their order: a Categorical of polars carries a table that the
-    whole process shares, in the order in which the values first appeared, perhaps in the true rows.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> convert_frame(pyarrow.table({"a": [1]}), "pandas").dtypes.to_list()
-    [dtype('int64')]
-    """
+    """Convert a dataframe to pandas or polars; anything else passes through."""
+    # **Privacy.** Categories of text become an Enum, in their order: a Categorical of polars carries a table that the
+    # whole process shares, in the order in which the values first appeared, perhaps in the true rows.
     if isinstance(frame, np.ndarray) or library not in ("pandas", "polars"):
         return frame
     table = nw.from_native(frame, eager_only=True)

@@ -13,20 +13,7 @@ from skdp.randomness import ByteSource, SecureSource, SeededSource
 
 
 def check_random_state(value: Any) -> None:
-    """Check the ``random_state`` of an estimator.
-
-    Parameters
-    ----------
-    value : None or int
-        None for secure coins, an int of at least 0 for a reproducible stream.
-
-    Raises
-    ------
-    TypeError
-        If it is anything else: a generator object would be copied with the estimator and repeat its coins.
-    ValueError
-        If the int is negative.
-    """
+    """Check the ``random_state`` of an estimator."""
     if value is None:
         return
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
@@ -42,13 +29,7 @@ class CallCounter:
         self._numbers = itertools.count()
 
     def advance(self) -> int:
-        """Return the number of this call.
-
-        Returns
-        -------
-        int
-            0, 1, 2, …; no two calls get the same number, over threads too.
-        """
+        """Return the number of this call."""
         return next(self._numbers)
 
     def __reduce__(self) -> tuple[type[CallCounter], tuple[()]]:
@@ -56,21 +37,7 @@ class CallCounter:
 
 
 def coins(random_state: int | None, *key: Any) -> ByteSource:
-    """Return the source of coins for one column of one call.
-
-    Parameters
-    ----------
-    random_state : None or int
-        What the user asked for.
-    *key : object
-        Class, call number, purpose and columns: what a seeded stream is for. Keys are told apart with their types: the
-        columns 1 and "1" have streams of their own.
-
-    Returns
-    -------
-    ByteSource
-        Secure without a seed; otherwise a stream that depends on the seed and the key.
-    """
+    """Return the source of coins for one column of one call."""
     if random_state is None:
         return SecureSource()
     return SeededSource(int(random_state), *map(repr, map(plain, key)))

@@ -7,23 +7,7 @@ from typing import Any
 
 
 def check_confidence_level(level: Any) -> float:
-    """Check a confidence level.
-
-    Parameters
-    ----------
-    level : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    float
-        The level.
-
-    Raises
-    ------
-    ValueError
-        If it is no number between 0 and 1.
-    """
+    """Check a confidence level."""
     if not isinstance(level, Real) or isinstance(level, bool) or not 0 < float(level) < 1:
         raise ValueError(f"confidence_level must be a number between 0 and 1, got {level!r}")
     return float(level)

@@ -20,38 +20,10 @@ from skdp.privacy import PrivacyLeakWarning
 
 
 def read_domain(table: Table, categories: Any, *, name: str = "categories", why_declared: str = "") -> Domain:
-    """Build the domain of a table from what is declared, or from the data with a warning.
-
-    Categories of pandas that may be just the values that occur (see `domains_of_dtypes`) are taken with the same
-    warning: the domain is the same with and without it. `privacy_statement` takes all categories of pandas that are not
-    ordered for such, whichever occur.
-
-    Parameters
-    ----------
-    table : Table
-        The columns that `fit` got.
-    categories : "auto", list of values a column, mapping of column name to values, or Domain
-        The declaration.
-    name : str, default="categories"
-        The parameter, for errors.
-    why_declared : str, optional
-        Why reading the data is refused, if it is.
-
-    Returns
-    -------
-    Domain
-        In the order of the table's columns.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the declaration does not fit the table, or cannot or must not be read from the data.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        If the values of a column are read from the data.
-    """
+    """Build the domain of a table from what is declared, or from the data with a warning."""
+    # Categories of pandas that may be just the values that occur (see `domains_of_dtypes`) are taken with the same
+    # warning: the domain is the same with and without it. `privacy_statement` takes all categories of pandas that are
+    # not ordered for such, whichever occur.
     by_dtype, observed = domains_of_dtypes(table, look=not why_declared)
     declared = _declared(table, categories, name, by_dtype | observed)
     read = [column for column in table.names if column not in declared or declared[column] is observed.get(column)]
@@ -72,20 +44,7 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
 
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
-    """Warn that the categories of some columns come from the data, and name what declares them.
-
-    Parameters
-    ----------
-    names : sequence
-        The columns.
-    parameter : str
-        What declares categories.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        Always.
-    """
+    """Warn that the categories of some columns come from the data, and name what declares them."""
     warnings.warn(
         f"the categories of {', '.join(map(repr, names))} are read from the data, so which values occur is not "
         f"protected; declare them with {parameter}=, as lists of values or a Domain. A categorical dtype declares its "
@@ -127,25 +86,10 @@ Another one in each process, for a file must not declare anything."""
 
 
 def domains_of_dtypes(table: Table, *, look: bool = True) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
-    """Return the domains that dtypes declare, and those that dtypes carry but may have taken from the data.
-
-    An Enum of Polars and an ENUM of DuckDB declare their values. Categories of pandas do if they are ordered, or
-    unsorted, or if some of them do not occur. They may be of the data if they are just the values that occur, sorted or
-    in order of appearance (as those of an Arrow dictionary are), or if they are the bins of ``pandas.cut``.
-
-    Parameters
-    ----------
-    table : Table
-        The columns.
-    look : bool, default=True
-        Whether to look at which categories occur. It must not decide on more than a warning. Without it, and in a table
-        without rows, sorted categories do not declare, and others do.
-
-    Returns
-    -------
-    pair of dicts of column name to list
-        The declared values, and the values that may be of the data. A column of another dtype is in neither.
-    """
+    """Return the domains that dtypes declare, and those that dtypes carry but may have taken from the data."""
+    # An Enum of Polars and an ENUM of DuckDB declare their values. Categories of pandas do if they are ordered, or
+    # unsorted, or if some of them do not occur. They may be of the data if they are just the values that occur, sorted
+    # or in order of appearance (as those of an Arrow dictionary are), or if they are the bins of ``pandas.cut``.
     declared: dict[Any, list[Any]] = {}
     observed: dict[Any, list[Any]] = {}
     for name, column in zip(table.names, table.columns, strict=True):
@@ -207,13 +151,7 @@ def _observed(name: Any, column: Any) -> Categories:
 
 
 def level_of_the_caller() -> int:
-    """Return the stacklevel of the first frame outside skdp and scikit-learn: who called `fit`.
-
-    Returns
-    -------
-    int
-        For `warnings.warn`, from the function that calls this one.
-    """
+    """Return the stacklevel of the first frame outside skdp and scikit-learn: who called `fit`."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("skdp", "sklearn"):
         frame, level = frame.f_back, level + 1
@@ -221,16 +159,5 @@ def level_of_the_caller() -> int:
 
 
 def declares_missing(domain: Domain) -> bool:
-    """Say whether missing is a declared value of some column.
-
-    Parameters
-    ----------
-    domain : Domain
-        Any domain.
-
-    Returns
-    -------
-    bool
-        True if missing values are legal input somewhere.
-    """
+    """Say whether missing is a declared value of some column."""
     return any(None in domain[name].values for name in domain.columns)

@@ -38,58 +38,14 @@ _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12000)
 
 
 def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain:
-    """Read a table and propose a domain for it: a draft, to be edited from public knowledge before any release.
-
-    A column of numbers with more than `bins` distinct values becomes an `Interval` of bins of equal width, with ends
-    that are rounded outwards. Of any other column the values are listed. Missing is declared where it occurs. Of more
-    than `max_values` of them, dates become an `Interval` of at most `bins` days, weeks, months or years; other columns
-    (names, numbers of records) are left out. What a dtype declares (a polars Enum; categories of pandas that are
-    ordered, or are not just the values that occur) is taken as it is.
-
-    Parameters
-    ----------
-    frame : pandas, polars or pyarrow table
-        The private table.
-    bins : int, default=32
-        The most bins of an interval.
-    max_values : int, default=100
-        The most values that are listed of a column that does not hold numbers.
-
-    Returns
-    -------
-    Domain
-        The columns that could be drafted, in order.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no table, `bins` or `max_values` are no whole numbers of at least 1, or no column can be drafted.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        Always: it names the columns that were left out, and those whose missing values have no place in an interval.
-
-    Notes
-    -----
-    **Privacy.** None: the draft shows values of the data. A guarantee that is stated for a domain does not cover how
-    the domain was chosen, so replace what was read by what everybody may know.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> people = pd.DataFrame({"age": range(17, 91), "sex": ["Female", "Male"] * 37})
-    >>> with warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning):
-    ...     print(draft_domain(people).to_toml())
-    [columns.age]
-    low = 15
-    high = 93
-    bins = 26
-    <BLANKLINE>
-    [columns.sex]
-    values = ["Female", "Male"]
-    <BLANKLINE>
-    """
+    """Read a table and propose a domain for it: a draft, to be edited from public knowledge before any release."""
+    # A column of numbers with more than `bins` distinct values becomes an `Interval` of bins of equal width, with ends
+    # that are rounded outwards. Of any other column the values are listed. Missing is declared where it occurs. Of more
+    # than `max_values` of them, dates become an `Interval` of at most `bins` days, weeks, months or years; other
+    # columns (names, numbers of records) are left out. What a dtype declares (a polars Enum; categories of pandas that
+    # are ordered, or are not just the values that occur) is taken as it is.
+    # **Privacy.** None: the draft shows values of the data. A guarantee that is stated for a domain does not cover how
+    # the domain was chosen, so replace what was read by what everybody may know.
     domain, remarks = _draft(frame, bins, max_values)
     for name in domain.columns:
         domain[name].observed = True  # for `privacy_statement`
@@ -99,44 +55,8 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
 
 
 def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
-    """Write the draft of `draft_domain` as the text of a domain file whose comments say what to do.
-
-    Parameters
-    ----------
-    frame : pandas, polars or pyarrow table
-        The private table.
-    bins : int, default=32
-        The most bins of an interval.
-    max_values : int, default=100
-        The most values that are listed of a column that does not hold numbers.
-
-    Returns
-    -------
-    str
-        TOML, for `Domain.from_toml`. The comments say that it must be edited, and which columns were left out.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `draft_domain` does, or if TOML cannot hold a column's name.
-
-    Notes
-    -----
-    **Privacy.** None: see `draft_domain`. The text itself carries the warning.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> print(draft_domain_toml(pd.DataFrame({"sex": ["Female", None]})))
-    # A draft that was read from the data, without any protection: which values occur,
-    # and how far the numbers go, is private.
-    # Before you use it for a release, edit it from public knowledge: a code book, a form, a law.
-    <BLANKLINE>
-    [columns.sex]
-    values = ["Female"]
-    missing = true
-    <BLANKLINE>
-    """
+    """Write the draft of `draft_domain` as the text of a domain file whose comments say what to do."""
+    # **Privacy.** None: see `draft_domain`. The text itself carries the warning.
     domain, remarks = _draft(frame, bins, max_values)
     left_out = [f"Column {name!r} {remark}." for name, remark in remarks.items() if name not in domain.columns]
     head = "\n".join(f"# {line}" for line in [*_REMARK.split("\n"), *left_out])

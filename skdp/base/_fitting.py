@@ -10,40 +10,13 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: Fit) -> Fit:
-    """Make a method that fits an estimator leave it as it was when it fails.
-
-    Statistics and the guarantee that they were released under belong together. If a second fit stops between setting
-    one and the other, by an error or an interrupt, the estimator has all attributes of the first fit again, or none if
-    there was no first fit. What was charged stays charged, and random bits that were drawn are not drawn again.
-
-    Parameters
-    ----------
-    fit : callable
-        The method. It replaces attributes of the estimator, and changes none in place.
-
-    Returns
-    -------
-    callable
-        The same method, with this promise.
-
-    Examples
-    --------
-    >>> class Estimator:
-    ...     @all_or_nothing
-    ...     def fit(self, mean):
-    ...         self.guarantee_ = "new"
-    ...         self.mean_ = mean + 1
-    ...         return self
-    >>> estimator = Estimator()
-    >>> try:
-    ...     estimator.fit("text")
-    ... except TypeError:
-    ...     vars(estimator)
-    {}
-    """
+    """Make a method that fits an estimator leave it as it was when it fails."""
+    # Statistics and the guarantee that they were released under belong together. If a second fit stops between setting
+    # one and the other, by an error or an interrupt, the estimator has all attributes of the first fit again, or none
+    # if there was no first fit. What was charged stays charged, and random bits that were drawn are not drawn again.
 
     @wraps(fit)
-    def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:  # numpydoc ignore=GL08
+    def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(self))
         try:
             return fit(self, *args, **kwargs)

@@ -14,31 +14,7 @@ from skdp.frames import Table, is_frame, read_table
 
 
 def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1) -> Table:
-    """Check the shape and the column names of an input as scikit-learn does, without looking at a value.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
-    X : dataframe or 2-D array-like
-        The input.
-    reset : bool
-        True in `fit`.
-    least : int, default=1
-        How many rows there must be. Where the number of rows is private, an error would show it: then 0.
-
-    Returns
-    -------
-    Table
-        The columns.
-
-    Raises
-    ------
-    TypeError
-        For sparse input and lazy frames.
-    ValueError
-        For a table of too few rows or no columns, 1-D or complex input, or other columns than in `fit`.
-    """
+    """Check the shape and the column names of an input as scikit-learn does, without looking at a value."""
     if is_frame(X):
         rows, columns = X.shape
         if columns == 0:
@@ -67,32 +43,7 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1)
 
 
 def read_array(values: Any, name: str) -> NDArray[Any]:
-    r"""Make an array of anything array-like; a list that mixes text with anything else becomes one of objects.
-
-    Parameters
-    ----------
-    values : array-like
-        What a user handed in.
-    name : str
-        The parameter, for the error.
-
-    Returns
-    -------
-    ndarray
-        The array.
-
-    Raises
-    ------
-    ValueError
-        If NumPy cannot read it, such as a ragged list. NumPy's error, which may hold a value, is not its context.
-
-    Examples
-    --------
-    >>> read_array([[1, "1"]], "X").tolist()
-    [[1, '1']]
-    >>> read_array([["a"], [b"\xff"]], "X").dtype
-    dtype('O')
-    """
+    """Make an array of anything array-like; a list that mixes text with anything else becomes one of objects."""
     plain = not hasattr(values, "__array__")
     for dtype in (None, object):
         try:
@@ -105,22 +56,7 @@ def read_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def check_names(estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]) -> None:
-    """Check that a table has the columns of `fit`, whatever their names are made of.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted; whether on a frame shows in its ``feature_names_in_``.
-    table : Table
-        What `read_input` gave.
-    fitted : tuple
-        The columns that `fit` saw.
-
-    Raises
-    ------
-    ValueError
-        If the columns are others.
-    """
+    """Check that a table has the columns of `fit`, whatever their names are made of."""
     # scikit-learn compares names only where all of them are strings.
     named = not isinstance(table.native, np.ndarray) and hasattr(estimator, "feature_names_in_")
     if (named or not all(isinstance(name, str) for name in fitted)) and table.names != fitted:

@@ -8,17 +8,6 @@ from skdp.privacy import PrivacyLedger
 
 
 def check_ledger(ledger: Any) -> None:
-    """Check the ``ledger`` of an estimator.
-
-    Parameters
-    ----------
-    ledger : PrivacyLedger or None
-        What is charged.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    """
+    """Check the ``ledger`` of an estimator."""
     if ledger is not None and not isinstance(ledger, PrivacyLedger):
         raise TypeError(f"ledger must be None or a PrivacyLedger, got {type(ledger).__name__}")

@@ -15,32 +15,7 @@ from skdp.frames import Table
 
 
 def read_bounds(bounds: Any, names: Sequence[Any]) -> NDArray[np.float64]:
-    """Check declared bounds, and bring them into one form.
-
-    Parameters
-    ----------
-    bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
-        The lowest and the highest value of all columns, or of each.
-    names : sequence
-        The columns.
-
-    Returns
-    -------
-    ndarray of shape (n_features, 2)
-        The bounds, in the order of the names.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are missing, no finite numbers, not increasing, or do not fit the columns.
-
-    Examples
-    --------
-    >>> read_bounds((0, 1), ["a", "b"]).tolist()
-    [[0.0, 1.0], [0.0, 1.0]]
-    >>> read_bounds({"b": (0, 1), "a": (2, 3)}, ["a", "b"]).tolist()
-    [[2.0, 3.0], [0.0, 1.0]]
-    """
+    """Check declared bounds, and bring them into one form."""
     if bounds is None:
         raise ValueError(
             "bounds must be declared, as (low, high) or {column: (low, high)}, from what is publicly known: the lowest "
@@ -100,27 +75,7 @@ def _is_number_or_missing(value: Any) -> bool:
 
 
 def read_numbers(table: Table, *, missing: bool = False) -> list[NDArray[np.float64]]:
-    """Read the columns of a table as numbers.
-
-    Parameters
-    ----------
-    table : Table
-        The columns.
-    missing : bool, default=False
-        Whether a value may be missing, which is then nan, or infinite.
-
-    Returns
-    -------
-    list of ndarray of float64
-        The numbers of each column.
-
-    Raises
-    ------
-    TypeError
-        If a column is not numeric; the error names it and shows no value.
-    ValueError
-        If a value is missing or infinite and may not be; the same.
-    """
+    """Read the columns of a table as numbers."""
     columns: list[NDArray[np.float64]] = []
     for name, column in zip(table.names, table.columns, strict=True):
         try:

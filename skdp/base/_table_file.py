@@ -30,30 +30,7 @@ _ARROW = (".arrow", ".feather", ".ipc")
 
 
 def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = False) -> pd.DataFrame:
-    """Read a CSV, Parquet or Arrow file.
-
-    Parameters
-    ----------
-    path : Path
-        The file: Parquet if it ends in ``.parquet``, Arrow if in ``.arrow``, ``.feather`` or ``.ipc``, else CSV.
-    domain : Domain, optional
-        Columns whose declared values are text are read as text, and what is declared is not missing. Columns whose
-        declared values or bins are dates or datetimes are read as ISO 8601.
-    find_dates : bool, default=False
-        Whether text of a CSV file becomes dates or datetimes wherever a column has nothing else.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The table.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    ValueError
-        If it is no such file, or a column of dates has other text.
-    """
+    """Read a CSV, Parquet or Arrow file."""
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
     if path.suffix in _ARROW:
@@ -86,18 +63,7 @@ def _read_text(path: Path, **options: Any) -> pd.DataFrame:
 
 
 def encoding_error(path: Path) -> ValueError | None:
-    """Return the error of a file that is no UTF-8 text; it shows none.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    ValueError or None
-        None if it is UTF-8 text.
-    """
+    """Return the error of a file that is no UTF-8 text; it shows none."""
     decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
     with path.open("rb") as file:
         while True:
@@ -129,18 +95,7 @@ def _check_arrow(path: Path) -> None:
 
 
 def type_texts(texts: pd.DataFrame) -> pd.DataFrame:
-    """Type columns of text as `read_frame` types those of a CSV file, dates included.
-
-    Parameters
-    ----------
-    texts : pandas.DataFrame
-        Text; None is missing.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The same rows.
-    """
+    """Type columns of text as `read_frame` types those of a CSV file, dates included."""
     return _with_dates(pd.read_csv(StringIO(texts.to_csv(index=False)), skip_blank_lines=False))
 
 
@@ -151,18 +106,7 @@ def _with_dates(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def date_dtype(values: Any) -> Any:
-    """Say how declared dates count.
-
-    Parameters
-    ----------
-    values : Categories or Interval
-        What is declared of a column.
-
-    Returns
-    -------
-    numpy.dtype or None
-        ``datetime64`` in days or microseconds; None for other values.
-    """
+    """Say how declared dates count."""
     if isinstance(values, Interval):
         return values.dtype if values.dtype.kind == "M" else None
     known = [value for value in values.values if value is not None]
@@ -172,18 +116,7 @@ def date_dtype(values: Any) -> Any:
 
 
 def declares_zone(values: Any) -> bool:
-    """Return whether declared values are times with a time zone: they are instants, whatever the zone.
-
-    Parameters
-    ----------
-    values : Categories or Interval
-        What is declared of a column.
-
-    Returns
-    -------
-    bool
-        False for any other values.
-    """
+    """Return whether declared values are times with a time zone: they are instants, whatever the zone."""
     if isinstance(values, Interval):
         return False
     return any(getattr(value, "tzinfo", None) is not None for value in values.values)
@@ -214,25 +147,7 @@ def _read_dates(column: pd.Series, dtype: Any) -> pd.Series:
 
 
 def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetime64]:
-    """Read ISO 8601 text.
-
-    Parameters
-    ----------
-    column : pandas.Series
-        Text; anything else is missing.
-    zoned : bool, default=False
-        Whether the times have a time zone: all of them, or none.
-
-    Returns
-    -------
-    ndarray of datetime64[us]
-        The times; those with a time zone in UTC.
-
-    Raises
-    ------
-    ValueError
-        If there is other text, or a time with or without a time zone that should not be; the error names the column.
-    """
+    """Read ISO 8601 text."""
     times = None
     with suppress(ValueError):  # which has a value, and must not be the context of another error
         times = [datetime.fromisoformat(text) if isinstance(text, str) else None for text in column]
@@ -256,18 +171,7 @@ def _in_utc(times: list[datetime | None]) -> list[datetime | None] | None:
 
 
 def type_of_values(values: Any) -> type | None:
-    """Say of which type declared values are.
-
-    Parameters
-    ----------
-    values : Categories or Interval
-        What is declared of a column.
-
-    Returns
-    -------
-    type or None
-        None for an `Interval`, and where types are mixed.
-    """
+    """Say of which type declared values are."""
     if isinstance(values, Interval):
         return None
     kinds = {type(value) for value in values.labels if value is not None}

@@ -18,11 +18,10 @@ from skdp.randomness import ByteSource
 
 
 class CentralEstimator(BaseEstimator):
-    """A statistic of a table that a trusted curator holds, released once in `fit`.
+    """A statistic of a table that a trusted curator holds, released once in `fit`."""
 
-    `fit` checks everything, charges the ledger, draws, and sets attributes, in this order: an error costs nothing, and
-    what was charged is never refunded. Only noisy statistics stay on the estimator.
-    """
+    # `fit` checks everything, charges the ledger, draws, and sets attributes, in this order: an error costs nothing,
+    # and what was charged is never refunded. Only noisy statistics stay on the estimator.
 
     protects_rows = False
     """The statistics are private; rows that a `transform` returns are not."""
@@ -82,25 +81,7 @@ class CentralEstimator(BaseEstimator):
 
 
 def bounded_columns(table: Table, bounds: Any) -> list[BoundedColumn]:
-    """Read the numbers of a table between declared bounds.
-
-    Parameters
-    ----------
-    table : Table
-        The private table.
-    bounds : object
-        As for `skdp.base.read_bounds`.
-
-    Returns
-    -------
-    list of BoundedColumn
-        A column each; a value may be missing.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the bounds do not fit, or a column is not numeric.
-    """
+    """Read the numbers of a table between declared bounds."""
     ends = read_bounds(bounds, table.names)
     numbers = read_numbers(table, missing=True)
     return [BoundedColumn(column, *map(float, pair)) for column, pair in zip(numbers, ends, strict=True)]

@@ -80,34 +80,12 @@ def _mass(low: Decimal, high: Decimal, scale: Decimal) -> Decimal:
 
 @lru_cache(maxsize=128)
 def laplace_factor(epsilon: Fraction, delta: Fraction, beta: Fraction) -> Fraction:
-    """Return the least factor by which a smooth sensitivity must be multiplied to be the scale of Laplace noise.
-
-    Take neighbours whose statistics differ by at most the smaller of their smooth sensitivities S and S', with
-    ``e**-beta <= S / S' <= e**beta``. The statistic plus Laplace noise of scale f S is (epsilon, delta)-differentially
-    private for the f that is returned: the `laplace_divergence` of the worst such pair is at most delta, and f is found
-    by bisection. The worst pair differs as much as it may, both in the statistic and in the scale.
-
-    Parameters
-    ----------
-    epsilon, delta, beta : Fraction
-        All positive.
-
-    Returns
-    -------
-    Fraction
-        The factor, below ``2 / epsilon`` for beta up to epsilon / (2 ln(2 / delta)) and epsilon up to 10, which is what
-        Nissim, Raskhodnikova and Smith (2007) ask for.
-
-    Raises
-    ------
-    ValueError
-        If no factor is enough, because beta is too large.
-
-    Examples
-    --------
-    >>> round(float(laplace_factor(Fraction(1), Fraction(1, 10**6), Fraction(1, 100))), 3)
-    1.082
-    """
+    """Return the least factor by which a smooth sensitivity must be multiplied to be the scale of Laplace noise."""
+    # Take neighbours whose statistics differ by at most the smaller of their smooth sensitivities S and S', with
+    # ``e**-beta <= S / S' <= e**beta``. The statistic plus Laplace noise of scale f S is (epsilon,
+    # delta)-differentially private for the f that is returned: the `laplace_divergence` of the worst such pair is at
+    # most delta, and f is found by bisection. The worst pair differs as much as it may, both in the statistic and in
+    # the scale.
     with localcontext(_DIGITS):
         allowed = _decimal(delta) * (1 - _MARGIN)
         # A promise of epsilon = 1000 is one of any larger epsilon too, and its numbers stay in range.

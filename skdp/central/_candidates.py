@@ -22,40 +22,9 @@ _SCALE = 2.0**-20
 
 
 def read_candidates(candidates: Any, names: Sequence[Any], bounds: Any) -> list[NDArray[np.float64]]:
-    """Take the declared candidates of each column, or make them from the bounds.
-
-    They do not depend on the table, whose dtypes show what is in it: pandas makes floats of integers where one is
-    missing.
-
-    Parameters
-    ----------
-    candidates : None, "integers", int, array-like of float, or mapping of column name to one of these
-        ``"integers"`` stands for all whole numbers between the bounds. An int is a number of equal steps between them.
-        None stands for at most `STEPS` steps, such that all whole numbers between whole bounds are among their ends;
-        for these numbers alone, if there are more, up to `MOST_INTEGERS`.
-    names : sequence
-        The columns.
-    bounds : object
-        As for `skdp.base.read_bounds`.
-
-    Returns
-    -------
-    list of ndarray of float64
-        For each column, ascending.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the bounds or the candidates do not fit.
-
-    Examples
-    --------
-    >>> ages, shares = read_candidates({"age": "integers", "share": 4}, ["age", "share"], [(0, 100), (0, 1)])
-    >>> ages.size, shares.tolist()
-    (101, [0.0, 0.25, 0.5, 0.75, 1.0])
-    >>> read_candidates(None, ["age"], (0, 100))[0][:3].tolist()
-    [0.0, 0.01, 0.02]
-    """
+    """Take the declared candidates of each column, or make them from the bounds."""
+    # They do not depend on the table, whose dtypes show what is in it: pandas makes floats of integers where one is
+    # missing.
     ends = read_bounds(bounds, names)
     if isinstance(candidates, Mapping):
         unknown = [name for name in candidates if name not in names]
@@ -113,25 +82,7 @@ def _integers(name: Any, declared: str, low: float, high: float) -> NDArray[np.f
 
 
 def equal_steps(low: float, high: float, steps: int) -> NDArray[np.float64]:
-    """Cut the range between two bounds into equal steps.
-
-    Parameters
-    ----------
-    low, high : float
-        The bounds.
-    steps : int
-        How many, at most `MOST_CANDIDATES`.
-
-    Returns
-    -------
-    ndarray of shape (steps + 1,)
-        Their ends, ascending from low to high.
-
-    Examples
-    --------
-    >>> equal_steps(0, 100, 10_000)[[7, 5820]].tolist()
-    [0.07, 58.2]
-    """
+    """Cut the range between two bounds into equal steps."""
     index = np.arange(steps + 1)
     # Where the sum is exact, as of small whole bounds, this is the float that the decimal fraction is written as. The
     # power of 2 changes no digit, and keeps the product of large bounds finite.

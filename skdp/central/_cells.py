@@ -20,20 +20,8 @@ Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
 
 
 @dataclass(frozen=True)
-class CellTally:  # numpydoc ignore=PR02
-    """The counts of some marginals: what a `LargeTable` adds up.
-
-    Parameters
-    ----------
-    domain : Domain
-        The columns that are read.
-    code : callable
-        A `Coder`, which can be pickled.
-    cliques : sequence of tuple of int
-        The columns of each marginal, by place.
-    refused : bool, default=False
-        Whether values that are not declared are refused: otherwise nobody knows how many different ones there are.
-    """
+class CellTally:
+    """The counts of some marginals: what a `LargeTable` adds up."""
 
     domain: Domain
     code: Coder
@@ -41,29 +29,12 @@ class CellTally:  # numpydoc ignore=PR02
     refused: bool = False
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the counts of no rows.
-
-        Returns
-        -------
-        list of ndarray of int64
-            For each column, in how many batches it holds values that are not declared, but have to be; then a flat
-            table for each marginal.
-        """
+        """Return the counts of no rows."""
         marginals = [self.domain.select(self._names(clique)) for clique in self.cliques]
         return [np.zeros(len(self.domain.columns), np.int64), *(np.zeros(one.size, np.int64) for one in marginals)]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Count the rows of a batch; those with an undeclared value are in no cell.
-
-        Parameters
-        ----------
-        sums : list of ndarray of int64
-            As `zeros` gave them; changed in place.
-        batch : pandas, polars or pyarrow table
-            The columns of the domain, in its order.
-        counts : ndarray of int64, optional
-            How often each row occurs; once by default.
-        """
+        """Count the rows of a batch; those with an undeclared value are in no cell."""
         codes, undeclared = self.code(read_table(batch), self.domain)
         outside, *tables = sums
         outside += np.array([name in undeclared for name in self.domain.columns])
@@ -76,18 +47,7 @@ class CellTally:  # numpydoc ignore=PR02
             np.add.at(table, cells, 1 if counts is None else counts)
 
     def n_distinct(self, sample: Any) -> float:
-        """Return how many different rows are declared.
-
-        Parameters
-        ----------
-        sample : pandas, polars or pyarrow table
-            The columns of the domain, in its order.
-
-        Returns
-        -------
-        float
-            Infinite where a column has bins of what is neither whole numbers nor days, or others are not refused.
-        """
+        """Return how many different rows are declared."""
         if not self.refused:
             return math.inf
         columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
@@ -98,27 +58,7 @@ class CellTally:  # numpydoc ignore=PR02
 
 
 def count_large(table: LargeTable, tally: CellTally, refuse: Callable[[Any], ValueError]) -> list[NDArray[np.int64]]:
-    """Count some marginals of a large table, in one pass.
-
-    Parameters
-    ----------
-    table : LargeTable
-        The private table.
-    tally : CellTally
-        What is counted.
-    refuse : callable
-        Makes the error of a column that holds a value that is not declared.
-
-    Returns
-    -------
-    list of ndarray of int64
-        A flat table a marginal.
-
-    Raises
-    ------
-    ValueError
-        If a column cannot be coded, or holds a value that is not declared, but has to be.
-    """
+    """Count some marginals of a large table, in one pass."""
     # What cannot be coded at all shows without a row, for the price of none.
     sample = nw.from_native(table.sample, eager_only=True).select(*tally.domain.columns)
     tally.add(tally.zeros(), sample.to_native())

@@ -22,37 +22,10 @@ Take = Callable[[NDArray[np.intp]], Any]
 
 
 def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
-    """Prepare to take chunks out of a table.
-
-    A chunk is made of the values of its own rows: numbers are float64, booleans without a missing one are bool, dates
-    are in microseconds, and all else is as a library reads a list of plain values. So it does not show by its dtypes,
-    categories, row labels, metadata or widths what other rows hold, and it shares no object with them.
-
-    Parameters
-    ----------
-    X : dataframe or ndarray
-        The private table.
-    y : array-like, optional
-        A value a row.
-
-    Returns
-    -------
-    tuple of (callable, int)
-        What takes the places of rows and returns the chunks of X and of y; and the number of rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is a lazy frame, a masked array or no table, or y has another length.
-
-    Examples
-    --------
-    >>> take, rows = open_rows(pd.DataFrame({"age": [31, None, 27]}, index=["Ann", "Bob", "Cid"]))
-    >>> take(np.array([2, 0]))[0]
-        age
-    0  27.0
-    1  31.0
-    """
+    """Prepare to take chunks out of a table."""
+    # A chunk is made of the values of its own rows: numbers are float64, booleans without a missing one are bool, dates
+    # are in microseconds, and all else is as a library reads a list of plain values. So it does not show by its dtypes,
+    # categories, row labels, metadata or widths what other rows hold, and it shares no object with them.
     tables = [X if is_frame(X) else _read_array(X, "X")]
     if getattr(tables[0], "ndim", 2) == 0:  # to ask NumPy would make an array of a frame
         raise ValueError("X must be a dataframe or an array of rows")
@@ -66,24 +39,7 @@ def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
 
 
 def random_chunks(source: ByteSource, n_chunks: int, rows: int) -> list[NDArray[np.intp]]:
-    """Draw a chunk for each row, and a random order in each chunk.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Where the random bits come from.
-    n_chunks : int
-        How many chunks.
-    rows : int
-        How many rows.
-
-    Returns
-    -------
-    list of ndarray of int
-        The places of the rows of each chunk that has any. Each row is in each chunk with the same probability,
-        independently of all others; given the chunks, all orders within them are equally likely, whatever the order of
-        the table.
-    """
+    """Draw a chunk for each row, and a random order in each chunk."""
     labels = uniform_integers(source, n_chunks, rows)
     while True:
         high, low = uniform_integers(source, 1 << 32, rows), uniform_integers(source, 1 << 32, rows)
@@ -114,7 +70,7 @@ def _array_taker(array: NDArray[Any]) -> Take:
     shape, width = array.shape, array[:1].size if len(array) else 0
     values = _values(array.reshape(-1)).reshape(len(array), width)
 
-    def take(members: NDArray[np.intp]) -> NDArray[Any]:  # numpydoc ignore=GL08
+    def take(members: NDArray[np.intp]) -> NDArray[Any]:
         return _own_dtype(values[members].reshape(-1)).reshape(len(members), *shape[1:])
 
     return take
@@ -125,7 +81,7 @@ def _frame_taker(frame: Any) -> Take:
     columns = [_values(column) for column in table.columns]
     labels = frame.columns.copy(deep=True) if isinstance(frame, pd.DataFrame) else pd.Index([])
 
-    def take(members: NDArray[np.intp]) -> Any:  # numpydoc ignore=GL08
+    def take(members: NDArray[np.intp]) -> Any:
         chunk = [_own_dtype(column[members]) for column in columns]
         if isinstance(frame, pd.DataFrame):
             made = pd.DataFrame(dict(enumerate(chunk)))

@@ -34,28 +34,9 @@ class CountEstimate:  # numpydoc ignore=PR02
 
 
 def interval_reach(std_error: float | NDArray[np.float64], level: float) -> NDArray[np.int64]:
-    """Return how far the intervals of noisy counts reach.
-
-    The noise is a sum of discrete Laplace numbers: its quantiles are those of a normal law if they are many, and of a
-    Laplace law if it is one. The larger of both is taken, and rounded up: the true and the noisy count are whole, even
-    if the latter was rounded from an estimate less than 1 away.
-
-    Parameters
-    ----------
-    std_error : float or ndarray
-        The standard deviation of the noise.
-    level : float
-        The coverage, between 0 and 1.
-
-    Returns
-    -------
-    ndarray of int64
-        Half the width of each interval.
-
-    Examples
-    --------
-    >>> interval_reach(np.array([0.0, 14.1]), 0.95).tolist()
-    [0, 30]
-    """
+    """Return how far the intervals of noisy counts reach."""
+    # The noise is a sum of discrete Laplace numbers: its quantiles are those of a normal law if they are many, and of a
+    # Laplace law if it is one. The larger of both is taken, and rounded up: the true and the noisy count are whole,
+    # even if the latter was rounded from an estimate less than 1 away.
     quantile = max(NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2))
     return np.ceil(np.minimum(quantile * np.asarray(std_error), LARGEST)).astype(np.int64)

@@ -12,49 +12,22 @@ from scipy.special import gammainc
 
 
 def cube_std(dimension: int) -> float:
-    """Return the standard deviation of a coordinate of cube noise of scale 1.
-
-    Parameters
-    ----------
-    dimension : int
-        The number D of coordinates.
-
-    Returns
-    -------
-    float
-        The root of ``(D + 1) (D + 2) / 3``.
-    """
+    """Return the standard deviation of a coordinate of cube noise of scale 1."""
     return math.sqrt((dimension + 1) * (dimension + 2) / 3)
 
 
 def cube_quantile(level: float, dimension: int, slope: float) -> float:
-    """Return how far ``z_1 - slope z_2`` of cube noise of scale 1 reaches with a given probability.
-
-    For two uniform numbers on [-1, 1] the combination has the law of a trapezoid. Its tail is 1 - y up to 1 - slope,
-    and then ``(1 + slope - y)**2 / (4 slope)``: polynomials in reach / R, whose means over R are known.
-
-    Parameters
-    ----------
-    level : float
-        The probability, between 0 and 1.
-    dimension : int
-        The number D of coordinates, at least 2.
-    slope : float
-        From 0 to 1.
-
-    Returns
-    -------
-    float
-        The quantile of the absolute value.
-    """
+    """Return how far ``z_1 - slope z_2`` of cube noise of scale 1 reaches with a given probability."""
+    # For two uniform numbers on [-1, 1] the combination has the law of a trapezoid. Its tail is 1 - y up to 1 - slope,
+    # and then ``(1 + slope - y)**2 / (4 slope)``: polynomials in reach / R, whose means over R are known.
     shape, longest = dimension + 1, 1 + slope
 
-    def share(power: int, low: float, high: float) -> float:  # numpydoc ignore=GL08
+    def share(power: int, low: float, high: float) -> float:
         # The integral of R**-power over the gamma law from low to high.
         factor = math.prod(range(shape - power, shape))
         return float(gammainc(shape - power, high) - gammainc(shape - power, low)) / factor
 
-    def beyond(reach: float) -> float:  # numpydoc ignore=GL08
+    def beyond(reach: float) -> float:
         near = reach / (1 - slope) if slope < 1 else math.inf
         tail = share(0, near, math.inf) - reach * share(1, near, math.inf) if slope < 1 else 0.0
         if slope > 0:

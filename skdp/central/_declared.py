@@ -14,32 +14,7 @@ from skdp.frames import Table
 
 
 def declared_domain(table: Table, declared: Any, name: str) -> Domain:
-    """Build the domain of a table from what is declared.
-
-    Parameters
-    ----------
-    table : Table
-        The private table: names and dtypes are read.
-    declared : Domain, mapping of column name to values, list of values a column, Interval or None
-        An `Interval` stands for all columns. What dtypes declare need not be declared.
-    name : str
-        The parameter, for errors.
-
-    Returns
-    -------
-    Domain
-        In the order of the table's columns.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is missing, or does not fit the table.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        If categories of pandas may be just the values that occur.
-    """
+    """Build the domain of a table from what is declared."""
     if isinstance(declared, Interval):
         declared = dict.fromkeys(table.names, declared)
     if declared is None:
@@ -50,18 +25,7 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
 
 
 def check_policy(handle_unknown: Any) -> None:
-    """Check what is to be done with values that are not declared.
-
-    Parameters
-    ----------
-    handle_unknown : {"error", "ignore"}
-        What the user asked for.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else.
-    """
+    """Check what is to be done with values that are not declared."""
     if not isinstance(handle_unknown, str) or handle_unknown not in ("error", "ignore"):
         raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {handle_unknown!r}")
 
@@ -69,31 +33,7 @@ def check_policy(handle_unknown: Any) -> None:
 def read_codes(
     table: Table, domain: Domain, handle_unknown: Any, name: str, *, missing: bool = False
 ) -> list[NDArray[np.unsignedinteger]]:
-    """Code the columns of a table.
-
-    Parameters
-    ----------
-    table : Table
-        The private table.
-    domain : Domain
-        Its domain.
-    handle_unknown : {"error", "ignore"}
-        What to do with a value that is not declared.
-    name : str
-        The parameter that declares values, for the error.
-    missing : bool, default=False
-        Whether a missing value is always legal.
-
-    Returns
-    -------
-    list of ndarray of unsigned integers
-        A code a value; the number of values of the column marks what is not declared.
-
-    Raises
-    ------
-    ValueError
-        If a value is not declared and has to be; the error names the column and shows no value.
-    """
+    """Code the columns of a table."""
     check_policy(handle_unknown)
     codes, undeclared = find_codes(table, domain, handle_unknown, missing=missing)
     if undeclared:
@@ -104,24 +44,7 @@ def read_codes(
 def find_codes(
     table: Table, domain: Domain, handle_unknown: str, *, missing: bool = False
 ) -> tuple[list[NDArray[np.unsignedinteger]], list[Any]]:
-    """Code the columns of a table, and say which hold values that are not declared, but have to be.
-
-    Parameters
-    ----------
-    table : Table
-        The private table, or a part of it.
-    domain : Domain
-        Its domain.
-    handle_unknown : {"error", "ignore"}
-        What to do with a value that is not declared.
-    missing : bool, default=False
-        Whether a missing value is always legal.
-
-    Returns
-    -------
-    tuple of (list of ndarray of unsigned integers, list of column names)
-        The codes, as of `read_codes`, and the columns.
-    """
+    """Code the columns of a table, and say which hold values that are not declared, but have to be."""
     codes = domain.encode(table.columns)
     if handle_unknown == "ignore":
         return codes, []
@@ -136,22 +59,7 @@ def find_codes(
 
 
 def undeclared_error(column: Any, name: str, *, missing: bool = False) -> ValueError:
-    """Make the error of a value that is not declared; it shows no value.
-
-    Parameters
-    ----------
-    column : object
-        The name of the column.
-    name : str
-        The parameter that declares values.
-    missing : bool, default=False
-        Whether a missing value is always legal.
-
-    Returns
-    -------
-    ValueError
-        The error.
-    """
+    """Make the error of a value that is not declared; it shows no value."""
     what = "a value" if missing else "a value, or a NaN or inf,"
     return ValueError(
         f"column {column!r} holds {what} outside the declared {name}. Declare it, or set handle_unknown='ignore'."

@@ -13,23 +13,7 @@ from skdp.coding import is_missing, kind_of
 
 
 def find_missing(column: Any) -> NDArray[np.bool_]:
-    """Say which values of a column are missing.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        Any values; missing are None, nan, ``pd.NA``, NaT and null.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        True where a value is missing.
-
-    Examples
-    --------
-    >>> find_missing(pd.Series(["a", None])).tolist()
-    [False, True]
-    """
+    """Say which values of a column are missing."""
     if isinstance(column, pd.Series) and column.dtype == object:
         column = column.to_numpy()
     if isinstance(column, np.ndarray):
@@ -42,26 +26,7 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
 
 
 def fill_missing(column: Any, value: Any) -> Any:
-    """Replace the missing values of a column.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        Any values.
-    value : object
-        A plain value.
-
-    Returns
-    -------
-    same kind as the column
-        A column without missing values. The dtype is the same if it can hold the value, otherwise the nearest one that
-        can: floats for integers, one more category, text for polars' Enum, objects in an array of numbers.
-
-    Examples
-    --------
-    >>> fill_missing(pd.Series(["a", None], dtype="category"), "b").tolist()
-    ['a', 'b']
-    """
+    """Replace the missing values of a column."""
     if isinstance(column, np.ndarray):
         return _fill_array(column, value)
     series = nw.from_native(_make_room(column, value), series_only=True)

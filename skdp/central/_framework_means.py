@@ -32,28 +32,7 @@ def proposed_mean(
     level: float,
     source: ByteSource,
 ) -> Estimate:
-    """Release a mean with noise for `min_n` values, if there are privately found to be as many.
-
-    Parameters
-    ----------
-    column : BoundedColumn
-        The private column.
-    test, release : Fraction
-        The parts of epsilon.
-    delta : Fraction
-        How likely the test may be passed wrongly.
-    min_n : int
-        The proposed number of values: the mean then moves by at most the width over it.
-    level : float
-        The coverage of the interval.
-    source : ByteSource
-        Where the coins come from.
-
-    Returns
-    -------
-    Estimate
-        The mean, or `REFUSED`.
-    """
+    """Release a mean with noise for `min_n` values, if there are privately found to be as many."""
     # From n values it takes n - min_n + 1 removals to reach a table at which the proposal is wrong. With one value or
     # none proposed, there is no such table.
     distance = max(0, column.sums.n - min_n + 1)
@@ -65,74 +44,23 @@ def proposed_mean(
 def adaptive_mean(
     column: BoundedColumn, test: Fraction, release: Fraction, delta: Fraction, level: float, source: ByteSource
 ) -> Estimate:
-    """Release a mean with noise for a private lower bound of the number of values.
-
-    The bound is the number of values plus discrete Laplace noise less a margin, and at least 1. It exceeds the larger
-    number of values of two neighbours with probability at most delta; where it does not, their means differ by at most
-    the width over it.
-
-    Parameters
-    ----------
-    column : BoundedColumn
-        The private column.
-    test, release : Fraction
-        The parts of epsilon.
-    delta : Fraction
-        How likely the bound may be wrong.
-    level : float
-        The coverage of the interval.
-    source : ByteSource
-        Where the coins come from.
-
-    Returns
-    -------
-    Estimate
-        The mean.
-    """
+    """Release a mean with noise for a private lower bound of the number of values."""
+    # The bound is the number of values plus discrete Laplace noise less a margin, and at least 1. It exceeds the larger
+    # number of values of two neighbours with probability at most delta; where it does not, their means differ by at
+    # most the width over it.
     noise = int(discrete_laplace(source, 1 / test, 1)[0])
     at_least = max(1, column.sums.n + noise - (pass_threshold(test, delta) - 1))
     return laplace_mean(column, WIDTH / (at_least * release), level, source)
 
 
 def laplace_mean(column: BoundedColumn, scale: Fraction, level: float, source: ByteSource) -> Estimate:
-    """Release a mean with Laplace noise of a public scale.
-
-    Parameters
-    ----------
-    column : BoundedColumn
-        The private column.
-    scale : Fraction
-        In steps.
-    level : float
-        The coverage of the interval.
-    source : ByteSource
-        Where the coins come from.
-
-    Returns
-    -------
-    Estimate
-        The mean.
-    """
+    """Release a mean with Laplace noise of a public scale."""
     place = rounded_laplace(source, column.mean + _HALF, scale)
     return Estimate.around(Fraction(place), Fraction(math.sqrt(2)) * scale, Fraction(-math.log(1 - level)) * scale)
 
 
 def smooth_beta(epsilon: Fraction, delta: Fraction, min_n: int | None) -> Fraction:
-    """Choose how smooth the sensitivity of the mean is.
-
-    Parameters
-    ----------
-    epsilon, delta : Fraction
-        The part of one column.
-    min_n : int, optional
-        A public guess of the number of values: the sensitivity is then the width over n for all n from there on.
-
-    Returns
-    -------
-    Fraction
-        Beta: for that, where it is given and does not exceed half of what the noise can bear; otherwise a tenth of the
-        latter. It is at most 1 / 4, with which the sensitivity is the width over n for 14 values and more.
-    """
+    """Choose how smooth the sensitivity of the mean is."""
     most = epsilon / DEGREES_OF_FREEDOM
     if delta:
         most = epsilon / Fraction(2 * (math.log(2) - math.log(delta)))
@@ -141,27 +69,11 @@ def smooth_beta(epsilon: Fraction, delta: Fraction, min_n: int | None) -> Fracti
 
 
 def smooth_mean_sensitivity(count: int, beta: Fraction) -> Fraction:
-    """Return the smooth sensitivity of a mean of values between bounds.
-
-    The maximum over k of ``e**(-beta k) width / max(n - k, 1)`` ([1]_). Its logarithm is convex in k, so it is at one
-    of the ends: ``width max(1 / n, e**(-beta (n - 1)))``, and the width for no value.
-
-    Parameters
-    ----------
-    count : int
-        The private number of values n.
-    beta : Fraction
-        How smooth, positive.
-
-    Returns
-    -------
-    Fraction
-        In steps, rounded up by less than 2**-290 of it.
-
-    References
-    ----------
-    .. [1] K. Nissim, S. Raskhodnikova, A. Smith (2007). Smooth sensitivity and sampling in private data analysis. STOC.
-    """
+    """Return the smooth sensitivity of a mean of values between bounds."""
+    # The maximum over k of ``e**(-beta k) width / max(n - k, 1)`` ([1]_). Its logarithm is convex in k, so it is at one
+    # of the ends: ``width max(1 / n, e**(-beta (n - 1)))``, and the width for no value.
+    # .. [1] K. Nissim, S. Raskhodnikova, A. Smith (2007). Smooth sensitivity and sampling in private data
+    #    analysis. STOC.
     if count <= 1:
         return Fraction(WIDTH)
     # Where the exponential is far below 1 / n, it does not matter how far.
@@ -171,29 +83,7 @@ def smooth_mean_sensitivity(count: int, beta: Fraction) -> Fraction:
 def smooth_mean(
     column: BoundedColumn, noise: SmoothNoise, beta: Fraction, min_n: int | None, level: float, source: ByteSource
 ) -> Estimate:
-    """Release a mean with noise in proportion to its smooth sensitivity.
-
-    Parameters
-    ----------
-    column : BoundedColumn
-        The private column.
-    noise : SmoothNoise
-        Calibrated for beta.
-    beta : Fraction
-        What `smooth_beta` gave.
-    min_n : int, optional
-        The public guess.
-    level : float
-        The coverage of the interval.
-    source : ByteSource
-        Where the coins come from.
-
-    Returns
-    -------
-    Estimate
-        The mean. How much noise it has is private; its standard error and its interval are those for `min_n` values,
-        and nan without it.
-    """
+    """Release a mean with noise in proportion to its smooth sensitivity."""
     place = Fraction(noise.draw(source, column.mean + _HALF, smooth_mean_sensitivity(column.sums.n, beta)))
     if min_n is None:
         return Estimate(place, math.nan, math.nan, math.nan)
@@ -204,26 +94,7 @@ def smooth_mean(
 def chunk_means(
     columns: Sequence[BoundedColumn], epsilon: Fraction, n_chunks: int, level: float, source: ByteSource
 ) -> list[Estimate]:
-    """Release the mean of the means of random chunks, of those that have a value.
-
-    Parameters
-    ----------
-    columns : sequence of BoundedColumn
-        The private columns.
-    epsilon : Fraction
-        Privacy loss of all columns together.
-    n_chunks : int
-        How many chunks.
-    level : float
-        The coverage of the interval, of the noise alone.
-    source : ByteSource
-        Where the coins come from.
-
-    Returns
-    -------
-    list of Estimate
-        For each column.
-    """
+    """Release the mean of the means of random chunks, of those that have a value."""
     labels = uniform_integers(source, n_chunks, columns[0].numbers.size)
     share = epsilon / len(columns)
     error = noise_std(share, 1)

@@ -17,39 +17,15 @@ Floats = NDArray[np.float64]
 
 
 class Hierarchy:
-    """A tree over k ordered cells: groups of b cells each, groups of b groups each, and so on.
+    """A tree over k ordered cells: groups of b cells each, groups of b groups each, and so on."""
 
-    The top level is the first one of at most b groups; so a tree with b >= k is the cells alone. Each level holds all
-    cells: a record that is added changes one count on each. With equal, independent noise on all counts, those of the
-    groups improve those of the cells. The best linear unbiased estimates, for which every group is the sum of its
-    parts, are found in one pass up and one down ([1]_, section 4). Variances here are in units of that of one noisy
-    count.
-
-    Parameters
-    ----------
-    size : int
-        The number k of cells, at least 1.
-    branching : int
-        The number b of parts of a group, at least 2; the last group of a level may have fewer.
-
-    Attributes
-    ----------
-    sizes : list of int
-        The number of counts on each level, from the cells upwards.
-
-    References
-    ----------
-    .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of differentially private histograms
-       through consistency. PVLDB 3(1).
-
-    Examples
-    --------
-    >>> tree = Hierarchy(6, 2)
-    >>> [level.tolist() for level in tree.totals(np.array([3, 1, 0, 2, 5, 1]))]
-    [[3, 1, 0, 2, 5, 1], [4, 2, 6], [6, 6]]
-    >>> tree.estimate([np.array([3, 1, 0, 2, 5, 1]), np.array([4, 2, 6]), np.array([9, 6])]).round(1).tolist()
-    [3.4, 1.4, 0.4, 2.4, 5.0, 1.0]
-    """
+    # The top level is the first one of at most b groups; so a tree with b >= k is the cells alone. Each level holds all
+    # cells: a record that is added changes one count on each. With equal, independent noise on all counts, those of the
+    # groups improve those of the cells. The best linear unbiased estimates, for which every group is the sum of its
+    # parts, are found in one pass up and one down ([1]_, section 4). Variances here are in units of that of one noisy
+    # count.
+    # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of differentially private histograms
+    #    through consistency. PVLDB 3(1).
 
     def __init__(self, size: int, branching: int) -> None:
         self.branching = branching
@@ -72,36 +48,14 @@ class Hierarchy:
         return np.repeat(values, self.branching)[:size]
 
     def totals(self, counts: NDArray) -> list[NDArray]:
-        """Sum up the counts of the cells on each level.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (k,)
-            A number a cell.
-
-        Returns
-        -------
-        list of ndarray
-            The sums on each level, from the cells upwards.
-        """
+        """Sum up the counts of the cells on each level."""
         levels = [counts]
         for _ in self.sizes[1:]:
             levels.append(self._gather(levels[-1]))
         return levels
 
     def estimate(self, noisy: Sequence[NDArray]) -> Floats:
-        """Return the least-squares estimates of the cells.
-
-        Parameters
-        ----------
-        noisy : sequence of ndarray
-            What `totals` gives, with noise.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            The estimates; that of a group is the sum of those of its cells.
-        """
+        """Return the least-squares estimates of the cells."""
         best = [np.asarray(noisy[0], float)]
         for counts, parts in zip(noisy[1:], self._parts, strict=True):
             best.append((counts * parts + self._gather(best[-1])) / (parts + 1))
@@ -112,7 +66,7 @@ class Hierarchy:
         return final
 
     @cached_property
-    def cell_variances(self) -> Floats:  # numpydoc ignore=RT01
+    def cell_variances(self) -> Floats:
         """The variance of the estimate of each cell."""
         final = self._own[-1]
         for own, parts in zip(self._own[-2::-1], self._parts[::-1], strict=True):
@@ -121,18 +75,7 @@ class Hierarchy:
         return final
 
     def variance(self, weights: NDArray) -> float:
-        """Return the variance of a weighted sum of the estimates of the cells.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (k,)
-            The weights; 1 in a range and 0 elsewhere for its count.
-
-        Returns
-        -------
-        float
-            The variance.
-        """
+        """Return the variance of a weighted sum of the estimates of the cells."""
         # Given the count of a group, the weighted sum within has a slope in it, and a variance around that.
         slopes, around = np.asarray(weights, float), 0.0
         for own, parts in zip(self._own, self._parts, strict=False):
@@ -142,16 +85,9 @@ class Hierarchy:
         return around + float((self._own[-1] * slopes**2).sum())
 
     def mean_range_variance(self) -> float:
-        """Return the mean of the variances of all ``k (k + 1) / 2`` ranges of cells.
-
-        With V(j) the variance of the first j cells together, and W that of the sum of these sums over j, the variances
-        of all ranges add up to ``(k + 1) (V(0) + … + V(k)) - W``.
-
-        Returns
-        -------
-        float
-            The mean, exact up to rounding.
-        """
+        """Return the mean of the variances of all ``k (k + 1) / 2`` ranges of cells."""
+        # With V(j) the variance of the first j cells together, and W that of the sum of these sums over j, the
+        # variances of all ranges add up to ``(k + 1) (V(0) + … + V(k)) - W``.
         size = self.sizes[0]
         # Of each group: the ends j of prefixes that fall into it, before its last cell; the sums over them of the slope
         # of the prefix in its count, of the square of that, and of the variance around it, as in `variance`.
@@ -175,52 +111,14 @@ class Hierarchy:
 
 
 def count_std(epsilon: Fraction, n_levels: int) -> float:
-    """Return the standard deviation of the noise of one count.
-
-    Parameters
-    ----------
-    epsilon : Fraction
-        Privacy loss of all levels together.
-    n_levels : int
-        How many share it equally.
-
-    Returns
-    -------
-    float
-        The root of ``2 a / (1 - a)**2`` for ``a = e**(-epsilon / n_levels)``, that of discrete Laplace noise; at most
-        `LARGEST`, where counts are cut.
-    """
+    """Return the standard deviation of the noise of one count."""
     share = max(float(epsilon / n_levels), 1e-300)
     return min(math.sqrt(2) * math.exp(-share / 2) / -math.expm1(-share), LARGEST)
 
 
 def plan_hierarchy(size: int, epsilon: Fraction, method: str, branching: int | None) -> Hierarchy:
-    """Choose the tree with the least expected squared error of a range, all ranges being equally likely.
-
-    It depends on what is public only.
-
-    Parameters
-    ----------
-    size : int
-        The number of cells.
-    epsilon : Fraction
-        Privacy loss of all levels together.
-    method : {"auto", "flat", "hierarchical"}
-        ``"flat"`` allows the cells alone, ``"hierarchical"`` trees of several levels (unless there are only two cells),
-        and ``"auto"`` both.
-    branching : int or None
-        Of a tree of several levels; None allows the smallest one for each number of levels.
-
-    Returns
-    -------
-    Hierarchy
-        The tree.
-
-    Examples
-    --------
-    >>> plan_hierarchy(32, Fraction(1), "auto", None).sizes, plan_hierarchy(1024, Fraction(1), "auto", None).sizes
-    ([32], [1024, 94, 9])
-    """
+    """Choose the tree with the least expected squared error of a range, all ranges being equally likely."""
+    # It depends on what is public only.
     flat = Hierarchy(size, max(size, 2))
     if method == "flat":
         return flat

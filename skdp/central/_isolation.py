@@ -17,20 +17,7 @@ Answer = TypeVar("Answer")
 
 
 class Isolation:
-    """A block in which functions are called without output, errors, warnings, or a state that they share.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Where the seeds of the global generators come from.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SecureSource
-    >>> with Isolation(SecureSource()) as isolation:
-    ...     isolation.call(lambda: print("a value")), isolation.call(lambda: exit("a value")), isolation.call(lambda: 3)
-    (None, None, 3)
-    """
+    """A block in which functions are called without output, errors, warnings, or a state that they share."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -45,24 +32,7 @@ class Isolation:
         self._stack.close()
 
     def call(self, function: Callable[[], Answer]) -> Answer | None:
-        """Call a function.
-
-        Parameters
-        ----------
-        function : callable
-            Takes nothing.
-
-        Returns
-        -------
-        object
-            What the function returns; None if it raises anything. Which error it was, and that there was one, is
-            private.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If there was one: the user wants to stop. It has no text and no context.
-        """
+        """Call a function."""
         seed = self._source.bytes(32).tobytes()
         random.seed(seed)
         np.random.seed(np.frombuffer(seed, np.uint32))  # noqa: NPY002

@@ -21,40 +21,17 @@ _LIMB = 32
 
 
 @dataclass(frozen=True)
-class SumTally:  # numpydoc ignore=PR02
-    """The sums of columns between bounds, as `BoundedColumn.sums`: what a `LargeTable` adds up.
-
-    Parameters
-    ----------
-    bounds : sequence of (float, float)
-        Of each column.
-    """
+class SumTally:
+    """The sums of columns between bounds, as `BoundedColumn.sums`: what a `LargeTable` adds up."""
 
     bounds: Sequence[tuple[float, float]]
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the sums over no rows.
-
-        Returns
-        -------
-        list of ndarray of int64
-            For each column: how many values are missing or infinite, the number of values, and their sum and that of
-            their squares, the upper part first.
-        """
+        """Return the sums over no rows."""
         return [np.zeros(6, np.int64) for _ in self.bounds]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Add the rows of a batch.
-
-        Parameters
-        ----------
-        sums : list of ndarray of int64
-            As `zeros` gave them; changed in place.
-        batch : pandas, polars or pyarrow table
-            The columns.
-        counts : ndarray of int64, optional
-            How often each row occurs; once by default.
-        """
+        """Add the rows of a batch."""
         columns = read_numbers(read_table(batch), missing=True)
         for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
             found = BoundedColumn(numbers, *ends).sums if counts is None else weighted_sums(numbers, counts, *ends)
@@ -63,34 +40,12 @@ class SumTally:  # numpydoc ignore=PR02
             total += np.array([n_odd, found.n, *_limbs(found.places), *_limbs(found.squares)], np.int64)
 
     def n_distinct(self, sample: Any) -> float:
-        """Return how many different rows there are between the bounds.
-
-        Parameters
-        ----------
-        sample : pandas, polars or pyarrow table
-            The columns.
-
-        Returns
-        -------
-        float
-            Infinite where a column is not one of whole numbers.
-        """
+        """Return how many different rows there are between the bounds."""
         columns = zip(dtypes_of(sample), self.bounds, strict=True)
         return math.prod(most_values(dtype, *ends) for dtype, ends in columns)
 
     def read(self, sums: list[NDArray[np.int64]]) -> list[SummedColumn]:
-        """Turn the sums over all rows into columns.
-
-        Parameters
-        ----------
-        sums : list of ndarray of int64
-            What was added up.
-
-        Returns
-        -------
-        list of SummedColumn
-            A column each.
-        """
+        """Turn the sums over all rows into columns."""
         found = []
         for total, ends in zip(sums, self.bounds, strict=True):
             _, n, *limbs = total.tolist()
@@ -104,39 +59,17 @@ def _limbs(total: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class RankTally:  # numpydoc ignore=PR02
-    """How many values are below each candidate, as `count_below` says: what a `LargeTable` adds up.
-
-    Parameters
-    ----------
-    candidates : sequence of ndarray of float64
-        Of each column, ascending.
-    """
+class RankTally:
+    """How many values are below each candidate, as `count_below` says: what a `LargeTable` adds up."""
 
     candidates: Sequence[NDArray[np.float64]]
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the numbers of no rows.
-
-        Returns
-        -------
-        list of ndarray of int64
-            For each column three arrays.
-        """
+        """Return the numbers of no rows."""
         return [np.zeros(size, np.int64) for values in self.candidates for size in (values.size, values.size, 1)]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Add the rows of a batch.
-
-        Parameters
-        ----------
-        sums : list of ndarray of int64
-            As `zeros` gave them; changed in place.
-        batch : pandas, polars or pyarrow table
-            The columns.
-        counts : ndarray of int64, optional
-            How often each row occurs; once by default.
-        """
+        """Add the rows of a batch."""
         columns = read_numbers(read_table(batch), missing=True)
         pairs = zip(columns, self.candidates, strict=True)
         parts = [part for pair in pairs for part in count_below(*pair, counts)]
@@ -144,18 +77,7 @@ class RankTally:  # numpydoc ignore=PR02
             total += part
 
     def n_distinct(self, sample: Any) -> float:
-        """Return how many different rows there are between the candidates.
-
-        Parameters
-        ----------
-        sample : pandas, polars or pyarrow table
-            The columns.
-
-        Returns
-        -------
-        float
-            Infinite where a column is not one of whole numbers.
-        """
+        """Return how many different rows there are between the candidates."""
         columns = zip(dtypes_of(sample), self.candidates, strict=True)
         return math.prod(most_values(dtype, float(grid[0]), float(grid[-1])) for dtype, grid in columns)
 
@@ -163,29 +85,7 @@ class RankTally:  # numpydoc ignore=PR02
 def sum_columns(
     table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True
 ) -> Sequence[BoundedColumn | SummedColumn]:
-    """Read the numbers of a table between declared bounds; of a large table, their sums.
-
-    Parameters
-    ----------
-    table : Table
-        The private table, or what has the names and dtypes of the large one.
-    large : LargeTable or None
-        The large table.
-    bounds : object
-        As for `skdp.base.read_bounds`.
-    missing : bool, default=True
-        Whether a value may be missing or infinite.
-
-    Returns
-    -------
-    list of BoundedColumn or SummedColumn
-        A column each.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the bounds do not fit, a column is not numeric, or a value is missing or infinite and may not be.
-    """
+    """Read the numbers of a table between declared bounds; of a large table, their sums."""
     ends = [(low, high) for low, high in read_bounds(bounds, table.names).tolist()]
     numbers = read_numbers(table, missing=missing)
     if large is None:
@@ -202,27 +102,7 @@ def sum_columns(
 
 
 def rank_columns(table: Table, large: LargeTable | None, candidates: Sequence[NDArray[np.float64]]) -> list[Ranks]:
-    """Count the values of each column below its candidates.
-
-    Parameters
-    ----------
-    table : Table
-        The private table, or what has the names and dtypes of the large one.
-    large : LargeTable or None
-        The large table.
-    candidates : sequence of ndarray of float64
-        Of each column, ascending.
-
-    Returns
-    -------
-    list of tuple
-        As of `count_below`.
-
-    Raises
-    ------
-    TypeError
-        If a column is not numeric.
-    """
+    """Count the values of each column below its candidates."""
     numbers = read_numbers(table, missing=True)
     if large is None:
         return [count_below(*pair) for pair in zip(numbers, candidates, strict=True)]

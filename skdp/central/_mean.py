@@ -183,7 +183,7 @@ class DPMean(CentralEstimator):
         source = self._spend(table.names, self.mechanism.replace("_", " "), delta=delta)
         estimates = draw(source)
 
-        def in_units(field: str) -> list[float]:  # numpydoc ignore=GL08
+        def in_units(field: str) -> list[float]:
             return [column.value(getattr(one, field)) for column, one in zip(columns, estimates, strict=True)]
 
         self.mean_ = np.array(in_units("mean"))

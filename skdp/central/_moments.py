@@ -16,11 +16,10 @@ UNIFORM_VARIANCE = 1 / 3
 
 
 class Moments(NamedTuple):
-    """A noisy mean and variance, in half widths of the bounds from their middle; nothing of it is private.
+    """A noisy mean and variance, in half widths of the bounds from their middle; nothing of it is private."""
 
-    The errors are standard deviations of the noise, at most the half width and its square. `variance` is never below
-    its error.
-    """
+    # The errors are standard deviations of the noise, at most the half width and its square. `variance` is never below
+    # its error.
 
     mean: float
     mean_error: float
@@ -28,7 +27,7 @@ class Moments(NamedTuple):
     variance_error: float
 
     @property
-    def drowned(self) -> bool:  # numpydoc ignore=RT01
+    def drowned(self) -> bool:
         """Whether the noise is as large as the variance of a uniform law, which then stands for the variance."""
         return self.variance_error >= UNIFORM_VARIANCE
 
@@ -36,37 +35,13 @@ class Moments(NamedTuple):
 def cube_moments(
     columns: Sequence[ColumnSums], epsilon: Fraction, source: ByteSource, *, squares: bool, shared_count: bool
 ) -> list[Moments]:
-    """Estimate the mean and the variance of each column by the cube mechanism.
-
-    One record changes each number of `query` by at most `GRID`. So noise of the density ``e**(-epsilon max|z| / GRID)``
-    gives epsilon-differential privacy for all columns together: this is the K-norm mechanism of the maximum norm
-    ([1]_, [2]_).
-
-    Parameters
-    ----------
-    columns : sequence of ColumnSums
-        The private columns.
-    epsilon : Fraction
-        Privacy loss of all columns together.
-    source : ByteSource
-        Where the coins come from.
-    squares : bool
-        Whether variances are wanted; otherwise they are those of a uniform law.
-    shared_count : bool
-        Whether it is public that no value is missing: then one number of rows serves all columns, and the noise is
-        smaller.
-
-    Returns
-    -------
-    list of Moments
-        For each column.
-
-    References
-    ----------
-    .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
-    .. [2] T. Steinke, J. Ullman (2016). Between pure and approximate differential privacy. Journal of Privacy and
-       Confidentiality 7(2).
-    """
+    """Estimate the mean and the variance of each column by the cube mechanism."""
+    # One record changes each number of `query` by at most `GRID`. So noise of the density ``e**(-epsilon max|z| /
+    # GRID)`` gives epsilon-differential privacy for all columns together: this is the K-norm mechanism of the maximum
+    # norm ([1]_, [2]_).
+    # .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
+    # .. [2] T. Steinke, J. Ullman (2016). Between pure and approximate differential privacy. Journal of Privacy and
+    #    Confidentiality 7(2).
     numbers = query(columns, squares=squares, shared_count=shared_count)
     scale = GRID / epsilon
     noise = cube_noise(source, scale, len(numbers))[0]
@@ -81,23 +56,7 @@ def cube_moments(
 
 
 def query(columns: Sequence[ColumnSums], *, squares: bool, shared_count: bool) -> list[int]:
-    """Return the private integers that get noise: counts and sums, of which one record changes each by at most `GRID`.
-
-    Parameters
-    ----------
-    columns : sequence of ColumnSums
-        The private columns.
-    squares : bool
-        Whether there is a second sum for each column.
-    shared_count : bool
-        Whether there is one count only.
-
-    Returns
-    -------
-    list of int
-        The numbers of values times `GRID`; then for each column the sum of places, and that of twice the squares less
-        `GRID`, which are numbers between -`GRID` and `GRID` too.
-    """
+    """Return the counts and sums that get noise; one record changes each by at most `GRID`."""
     numbers = [column.sums.n * GRID for column in (columns[:1] if shared_count else columns)]
     for column in columns:
         numbers.append(column.sums.places)

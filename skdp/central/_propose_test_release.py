@@ -127,25 +127,7 @@ def propose_test_release(
 
 
 def split_epsilon(epsilon: Fraction, test_share: Any) -> tuple[Fraction, Fraction]:
-    """Divide epsilon between the test and the release.
-
-    Parameters
-    ----------
-    epsilon : Fraction
-        The whole.
-    test_share : float
-        The test's share, between 0 and 1, both excluded.
-
-    Returns
-    -------
-    tuple of Fraction
-        The parts of the test and of the release.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the share is out of range.
-    """
+    """Divide epsilon between the test and the release."""
     share = read_number(test_share, "test_share")
     if not 0 < share < 1:
         raise ValueError(f"test_share must be between 0 and 1, got {test_share}")
@@ -153,23 +135,7 @@ def split_epsilon(epsilon: Fraction, test_share: Any) -> tuple[Fraction, Fractio
 
 
 def read_positive_delta(delta: Any) -> Fraction:
-    """Check a delta that must not be 0.
-
-    Parameters
-    ----------
-    delta : float
-        The parameter.
-
-    Returns
-    -------
-    Fraction
-        Its exact value.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not between 0 and 1, both excluded.
-    """
+    """Check a delta that must not be 0."""
     exact = check_delta(delta)
     if exact == 0:
         raise ValueError("delta must be above 0: propose-test-release fails with a small probability, delta")
@@ -177,27 +143,10 @@ def read_positive_delta(delta: Any) -> Fraction:
 
 
 def pass_threshold(epsilon: Fraction, delta: Fraction) -> int:
-    """Return the smallest number that discrete Laplace noise of scale 1 / epsilon reaches with probability <= delta.
-
-    Parameters
-    ----------
-    epsilon, delta : Fraction
-        Positive.
-
-    Returns
-    -------
-    int
-        The smallest T of at least 1 with ``a**T / (1 + a) <= delta``, a = e**-epsilon; proven, not rounded. Where T
-        exceeds 2**40 it is larger than need be by a billionth.
-
-    Examples
-    --------
-    >>> pass_threshold(Fraction(1, 10), Fraction(1, 10**6))
-    132
-    """
+    """Return the smallest number that discrete Laplace noise of scale 1 / epsilon reaches with probability <= delta."""
     most = Fraction(800)  # beyond e^800 is every 1 / delta of a float
 
-    def rare(threshold: int) -> bool:  # numpydoc ignore=GL08
+    def rare(threshold: int) -> bool:
         tail = exp_bounds(min(epsilon * threshold, most))[0]
         return tail * (1 + 1 / exp_bounds(min(epsilon, most))[1]) * delta >= 1
 
@@ -212,22 +161,5 @@ def pass_threshold(epsilon: Fraction, delta: Fraction) -> int:
 
 
 def passes(distance: int, epsilon: Fraction, threshold: int, source: ByteSource) -> bool:
-    """Test privately whether a distance is large.
-
-    Parameters
-    ----------
-    distance : int
-        The private distance.
-    epsilon : Fraction
-        The test's part of epsilon.
-    threshold : int
-        What `pass_threshold` gave.
-    source : ByteSource
-        Where the coins come from.
-
-    Returns
-    -------
-    bool
-        Whether the distance plus noise reaches the threshold.
-    """
+    """Test privately whether a distance is large."""
     return distance + int(discrete_laplace(source, 1 / epsilon, 1)[0]) >= threshold

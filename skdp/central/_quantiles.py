@@ -27,43 +27,14 @@ def quantiles(
     epsilon: Fraction,
     source: ByteSource,
 ) -> NDArray[np.float64]:
-    """Release quantiles of columns by permute-and-flip, each with an equal share of epsilon.
-
-    Of n values, a candidate c is a q-quantile if at most q n are below it, and at least q n are not above it. Its score
-    is minus the number of values by which it fails to be one::
-
-        score(c) = -max(0, #{x < c} - q n, q n - #{x <= c})
-
-    Adding or removing one value moves a score by at most max(q, 1 - q): each difference moves by q or by 1 - q. A score
-    may rise while another one falls, by as much. So the rate of `permute_and_flip` is epsilon / (2 max(q, 1 - q)), and
-    no larger one is private whatever the candidates are: the privacy loss tends to epsilon as they become many.
-
-    Parameters
-    ----------
-    columns : sequence of ndarray of float64
-        The private values, nan where missing: such a one counts for nothing. They are clipped to the range of the
-        candidates.
-    probabilities : sequence of Fraction
-        The wanted quantiles of each column, as of `read_probability`, ascending.
-    candidates : sequence of ndarray of float64
-        What may be released for each column, ascending; they are public.
-    epsilon : Fraction
-        Of all quantiles together, adding or removing a record.
-    source : ByteSource
-        Where the coins come from.
-
-    Returns
-    -------
-    ndarray of shape (n_columns, n_probabilities)
-        The quantiles, ascending in each row.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> ages, grid = np.array([31.0, 44.0, np.nan, 27.0] * 100), np.arange(101.0)
-    >>> quantiles([ages], [Fraction(1, 4), Fraction(1, 2)], [grid], Fraction(1), SeededSource(0))
-    array([[27., 31.]])
-    """
+    """Release quantiles of columns by permute-and-flip, each with an equal share of epsilon."""
+    # Of n values, a candidate c is a q-quantile if at most q n are below it, and at least q n are not above it. Its
+    # score is minus the number of values by which it fails to be one::
+    #     score(c) = -max(0, #{x < c} - q n, q n - #{x <= c})
+    # Adding or removing one value moves a score by at most max(q, 1 - q): each difference moves by q or by 1 - q. A
+    # score may rise while another one falls, by as much. So the rate of `permute_and_flip` is epsilon / (2 max(q, 1 -
+    # q)), and no larger one is private whatever the candidates are: the privacy loss tends to epsilon as they become
+    # many.
     ranks = [count_below(column, values) for column, values in zip(columns, candidates, strict=True)]
     return ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
 
@@ -75,20 +46,7 @@ def ranked_quantiles(
     epsilon: Fraction,
     source: ByteSource,
 ) -> NDArray[np.float64]:
-    """Release quantiles of columns of which the numbers of values below each candidate are known.
-
-    Parameters
-    ----------
-    ranks : sequence of tuple
-        Private: what `count_below` gives for each column.
-    probabilities, candidates, epsilon, source : object
-        As for `quantiles`.
-
-    Returns
-    -------
-    ndarray of shape (n_columns, n_probabilities)
-        The quantiles, ascending in each row.
-    """
+    """Release quantiles of columns of which the numbers of values below each candidate are known."""
     share = epsilon / (len(ranks) * len(probabilities))
     released = np.empty((len(ranks), len(probabilities)))
     for row, counts, values in zip(released, ranks, candidates, strict=True):
@@ -103,22 +61,7 @@ def ranked_quantiles(
 def count_below(
     column: NDArray[np.float64], candidates: NDArray[np.float64], counts: NDArray[np.int64] | None = None
 ) -> Ranks:
-    """Count the values below each candidate.
-
-    Parameters
-    ----------
-    column : ndarray of float64
-        The private values, nan where missing.
-    candidates : ndarray of float64
-        Ascending. Values outside of their range count as the nearer end.
-    counts : ndarray of int64, optional
-        How often each value occurs; once by default.
-
-    Returns
-    -------
-    tuple
-        How many values are less than each candidate, how many are not greater, and how many there are.
-    """
+    """Count the values below each candidate."""
     known = ~np.isnan(column)
     values = np.clip(column[known], candidates[0], candidates[-1])
     totals = None
@@ -131,51 +74,13 @@ def count_below(
 
 
 def scores(below: NDArray[np.int64], up_to: NDArray[np.int64], n: int, q: Fraction) -> NDArray[np.int64]:
-    """Score candidates for a quantile.
-
-    Parameters
-    ----------
-    below, up_to : ndarray of int
-        How many values are less than each candidate, and how many are not greater.
-    n : int
-        How many there are.
-    q : Fraction
-        The probability of the quantile.
-
-    Returns
-    -------
-    ndarray of int
-        Minus the records by which each candidate fails to be the quantile, times the denominator of q.
-    """
+    """Score candidates for a quantile."""
     rank = q.numerator * n
     return -np.maximum(0, np.maximum(q.denominator * below - rank, rank - q.denominator * up_to))
 
 
 def read_probability(value: Any, name: str) -> Fraction:
-    """Check the probability of a quantile, and take it as the nearest fraction of a denominator up to `FINEST`.
-
-    Parameters
-    ----------
-    value : float
-        Between 0 and 1, both excluded.
-    name : str
-        What to call it in an error.
-
-    Returns
-    -------
-    Fraction
-        The probability.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no number, or out of range.
-
-    Examples
-    --------
-    >>> read_probability(0.1, "quantile")
-    Fraction(1, 10)
-    """
+    """Check the probability of a quantile, and take it as the nearest fraction of a denominator up to `FINEST`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number between 0 and 1, got {type(value).__name__}")
     number = float(value)

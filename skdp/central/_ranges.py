@@ -17,23 +17,7 @@ _ORDERED = ("number", "datetime")
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:
-    """Say whether neighbouring cells of a column are neighbours by value.
-
-    Parameters
-    ----------
-    attribute : Categories or Interval
-        The column's values.
-
-    Returns
-    -------
-    bool
-        True for an interval, and for ascending numbers or dates.
-
-    Examples
-    --------
-    >>> is_ordered(Categories([1, 2, 5, None])), is_ordered(Categories([1, 5, 2])), is_ordered(Categories(["a", "b"]))
-    (True, False, False)
-    """
+    """Say whether neighbouring cells of a column are neighbours by value."""
     if isinstance(attribute, Interval):
         return True
     known = [value for value in attribute.values if value is not None]
@@ -41,34 +25,7 @@ def is_ordered(attribute: Categories | Interval) -> bool:
 
 
 def find_range(name: Any, attribute: Categories | Interval, low: Any, high: Any) -> NDArray[np.bool_]:
-    """Say which cells of a column lie in a half-open range.
-
-    Parameters
-    ----------
-    name : object
-        The column, for errors.
-    attribute : Categories or Interval
-        Its values.
-    low, high : value or None
-        The ends, the upper one left out; None leaves an end open.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_cells,)
-        True for the cells in the range. Missing is in none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an end is of another kind than the values, or not one of those that it may be, or `low` is above `high`.
-
-    Examples
-    --------
-    >>> find_range("age", Interval(edges=[0, 18, 65, 120]), 18, None).tolist()
-    [False, True, True]
-    >>> find_range("size", Categories(["small", "medium", "large", None]), "small", "large").tolist()
-    [True, True, False, False]
-    """
+    """Say which cells of a column lie in a half-open range."""
     known = [value for value in attribute.values if value is not None]
     ends = [_read_end(name, known, label, end) for label, end in (("low", low), ("high", high))]
     if isinstance(attribute, Interval):

@@ -42,72 +42,28 @@ class Release:  # numpydoc ignore=PR02
 
 
 @dataclass(frozen=True)
-class OutputGrid:  # numpydoc ignore=PR02
-    """The public grid that a statistic is rounded to after the noise.
-
-    Parameters
-    ----------
-    low, high : Fraction
-        The public bounds of the statistic.
-    """
+class OutputGrid:
+    """The public grid that a statistic is rounded to after the noise."""
 
     low: Fraction
     high: Fraction
 
     @property
-    def step(self) -> Fraction:  # numpydoc ignore=RT01
+    def step(self) -> Fraction:
         """The width of a step."""
         return (self.high - self.low) / STEPS
 
     def place(self, value: Fraction) -> Fraction:
-        """Say where a value is, clipped to the bounds; half a step is added, so that `floor` rounds to the nearest.
-
-        Parameters
-        ----------
-        value : Fraction
-            The exact statistic.
-
-        Returns
-        -------
-        Fraction
-            In steps from the lower bound.
-        """
+        """Say where a value is, clipped to the bounds; half a step is added, so that `floor` rounds to the nearest."""
         return (min(max(value, self.low), self.high) - self.low) / self.step + Fraction(1, 2)
 
     def value(self, place: int) -> float:
-        """Turn a released place into a value between the bounds.
-
-        Parameters
-        ----------
-        place : int
-            In steps from the lower bound.
-
-        Returns
-        -------
-        float
-            The value, clipped to the bounds.
-        """
+        """Turn a released place into a value between the bounds."""
         return float(self.low + self.step * min(max(place, 0), STEPS))
 
 
 def read_output_bounds(bounds: Any) -> OutputGrid:
-    """Check the public bounds of one statistic.
-
-    Parameters
-    ----------
-    bounds : pair of float
-        The lowest and the highest value.
-
-    Returns
-    -------
-    OutputGrid
-        The grid between them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are no two finite numbers, the first one smaller.
-    """
+    """Check the public bounds of one statistic."""
     try:
         low, high = bounds
     except (TypeError, ValueError):
@@ -119,25 +75,7 @@ def read_output_bounds(bounds: Any) -> OutputGrid:
 
 
 def read_number(value: Any, name: str) -> Fraction:
-    """Check a finite real number and return it exactly.
-
-    Parameters
-    ----------
-    value : float, int or Fraction
-        The number. It may be private, so errors do not show it.
-    name : str
-        What to call it in an error.
-
-    Returns
-    -------
-    Fraction
-        Its exact value.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no real number, or not finite.
-    """
+    """Check a finite real number and return it exactly."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a finite number, got {type(value).__name__}")
     if isinstance(value, int | Fraction):

@@ -189,49 +189,18 @@ def _mean(
 
 
 def noisy_totals(source: ByteSource, totals: Sequence[int], answered: int, epsilon: Fraction) -> tuple[list[int], int]:
-    """Release sums over chunks of places from -`GRID` to `GRID`, and how many chunks gave one.
-
-    One row changes one chunk. If that has a place before and after, each of m sums moves by at most ``2 * GRID`` and
-    the number does not; if it has one only before or only after, each sum moves by at most `GRID`, and the number by 1.
-    So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the loss is
-    at most epsilon in both cases: the number costs nothing more.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Where the random bits come from.
-    totals : sequence of int
-        The sums over all chunks that gave a place, one for each of m outputs.
-    answered : int
-        How many chunks did.
-    epsilon : Fraction
-        Privacy loss of all of it together.
-
-    Returns
-    -------
-    tuple of (list of int, int)
-        The noisy sums and the noisy number.
-    """
+    """Release sums over chunks of places from -`GRID` to `GRID`, and how many chunks gave one."""
+    # One row changes one chunk. If that has a place before and after, each of m sums moves by at most ``2 * GRID`` and
+    # the number does not; if it has one only before or only after, each sum moves by at most `GRID`, and the number by
+    # 1. So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the
+    # loss is at most epsilon in both cases: the number costs nothing more.
     noise = discrete_laplace(source, 2 * GRID * len(totals) / epsilon, len(totals))
     count = discrete_laplace(source, 2 / epsilon, 1)
     return [total + int(part) for total, part in zip(totals, noise, strict=True)], answered + int(count[0])
 
 
 def noise_std(epsilon: Fraction, n_outputs: int) -> Fraction:
-    """Return the standard deviation of the noise of a sum over chunks, and for one output, of their number in steps.
-
-    Parameters
-    ----------
-    epsilon : Fraction
-        Privacy loss of all outputs together.
-    n_outputs : int
-        The number of outputs.
-
-    Returns
-    -------
-    Fraction
-        In steps of the grid.
-    """
+    """Return the standard deviation of the noise of a sum over chunks, and for one output, of their number in steps."""
     return Fraction(math.sqrt(2)) * 2 * GRID * n_outputs / epsilon
 
 

@@ -119,15 +119,7 @@ def smooth_sensitivity_release(
 
 
 class SmoothNoise:
-    """Noise for a smooth sensitivity: Laplace, or Student's t where delta is 0.
-
-    Parameters
-    ----------
-    factor : Fraction
-        The scale of the noise for a smooth sensitivity of 1.
-    pure : bool
-        Whether it is Student's t.
-    """
+    """Noise for a smooth sensitivity: Laplace, or Student's t where delta is 0."""
 
     def __init__(self, factor: Fraction, *, pure: bool) -> None:
         self.factor = factor
@@ -136,23 +128,7 @@ class SmoothNoise:
 
     @classmethod
     def calibrated(cls, epsilon: Fraction, delta: Fraction, beta: Fraction) -> SmoothNoise:
-        """Find the least noise that keeps the promise.
-
-        Parameters
-        ----------
-        epsilon, delta, beta : Fraction
-            Privacy loss, failure probability (0 for Student's t) and smoothness.
-
-        Returns
-        -------
-        SmoothNoise
-            The noise.
-
-        Raises
-        ------
-        ValueError
-            If beta is too large.
-        """
+        """Find the least noise that keeps the promise."""
         if delta:
             return cls(laplace_factor(epsilon, delta, beta), pure=False)
         left = epsilon - DEGREES_OF_FREEDOM * beta
@@ -162,44 +138,18 @@ class SmoothNoise:
         return cls(Fraction(DEGREES_OF_FREEDOM + 1) / (2 * root) / left, pure=True)
 
     @property
-    def std(self) -> Fraction:  # numpydoc ignore=RT01
+    def std(self) -> Fraction:
         """The standard deviation for a smooth sensitivity of 1."""
         variance = DEGREES_OF_FREEDOM / (DEGREES_OF_FREEDOM - 2) if self._pure else 2
         return self.factor * Fraction(math.sqrt(variance))
 
     def quantile(self, level: float) -> Fraction:
-        """Return how far the noise for a smooth sensitivity of 1 reaches with a given probability.
-
-        Parameters
-        ----------
-        level : float
-            The probability, between 0 and 1.
-
-        Returns
-        -------
-        Fraction
-            The quantile of its absolute value.
-        """
+        """Return how far the noise for a smooth sensitivity of 1 reaches with a given probability."""
         reach = t.ppf((1 + level) / 2, DEGREES_OF_FREEDOM) if self._pure else -math.log(1 - level)
         return self.factor * Fraction(float(reach))
 
     def draw(self, source: ByteSource, center: Fraction, smooth_sensitivity: Fraction) -> int:
-        """Draw a statistic with noise, rounded down.
-
-        Parameters
-        ----------
-        source : ByteSource
-            Where the coins come from.
-        center : Fraction
-            The statistic, in steps of the grid.
-        smooth_sensitivity : Fraction
-            Its smooth sensitivity, in steps.
-
-        Returns
-        -------
-        int
-            The sum, in steps.
-        """
+        """Draw a statistic with noise, rounded down."""
         scale = self.factor * smooth_sensitivity
         if self._pure:
             return rounded_student_t(source, center, scale, DEGREES_OF_FREEDOM)

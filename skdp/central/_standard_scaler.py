@@ -224,7 +224,7 @@ class DPStandardScaler(CentralTransformer):
             If X has other columns, or is not numeric.
         """
 
-        def invert(columns: Columns) -> Columns:  # numpydoc ignore=GL08
+        def invert(columns: Columns) -> Columns:
             return [
                 column * scale + mean for column, mean, scale in zip(columns, *self._shift_and_scale(), strict=True)
             ]

@@ -22,11 +22,10 @@ _BLOCK = 1 << 16
 
 
 class Sums(NamedTuple):
-    """The exact sums of a column.
+    """The exact sums of a column."""
 
-    One record adds 1 to the number n of values, a number from -`GRID` to `GRID` to the sum of places, and one from 0 to
-    `GRID` to the sum of squares; a missing value adds nothing.
-    """
+    # One record adds 1 to the number n of values, a number from -`GRID` to `GRID` to the sum of places, and one from 0
+    # to `GRID` to the sum of squares; a missing value adds nothing.
 
     n: int
     places: int
@@ -37,97 +36,53 @@ class ColumnSums(Protocol):
     """A private column between public bounds, of which the sums are known."""
 
     @property
-    def low(self) -> float:  # numpydoc ignore=RT01
+    def low(self) -> float:
         """The lower bound."""
 
     @property
-    def high(self) -> float:  # numpydoc ignore=RT01
+    def high(self) -> float:
         """The upper bound."""
 
     @property
-    def sums(self) -> Sums:  # numpydoc ignore=RT01
+    def sums(self) -> Sums:
         """The exact sums."""
 
     def value(self, place: float | Fraction) -> float:
-        """Turn a place on the grid into a value.
-
-        Parameters
-        ----------
-        place : float or Fraction
-            In steps from the middle.
-
-        Returns
-        -------
-        float
-            The value, as of `to_value`.
-        """
+        """Turn a place on the grid into a value."""
 
 
 @dataclass(frozen=True)
-class SummedColumn:  # numpydoc ignore=PR02
-    """A private column of which only the sums are here.
-
-    Parameters
-    ----------
-    sums : Sums
-        The exact sums.
-    low, high : float
-        The bounds.
-    """
+class SummedColumn:
+    """A private column of which only the sums are here."""
 
     sums: Sums
     low: float
     high: float
 
     def value(self, place: float | Fraction) -> float:
-        """Turn a place on the grid into a value.
-
-        Parameters
-        ----------
-        place : float or Fraction
-            In steps from the middle.
-
-        Returns
-        -------
-        float
-            The value, as of `to_value`.
-        """
+        """Turn a place on the grid into a value."""
         return to_value(place, self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedColumn:  # numpydoc ignore=PR02
-    """A private column between public bounds; it lives inside `fit` only.
+class BoundedColumn:
+    """A private column between public bounds; it lives inside `fit` only."""
 
-    Every value is clipped to the bounds and placed on the integers from -`GRID` (the lower bound) to `GRID` (the
-    upper). So sums are sums of integers: neither their order nor the rounding of floats shows in them, and how far one
-    record moves them is exact. Blocks are added up by Python's integers, which do not overflow.
-
-    Parameters
-    ----------
-    numbers : ndarray of float64, shape (n,)
-        The values, nan where missing.
-    low, high : float
-        The bounds.
-    """
+    # Every value is clipped to the bounds and placed on the integers from -`GRID` (the lower bound) to `GRID` (the
+    # upper). So sums are sums of integers: neither their order nor the rounding of floats shows in them, and how far
+    # one record moves them is exact. Blocks are added up by Python's integers, which do not overflow.
 
     numbers: NDArray[np.float64]
     low: float
     high: float
 
     def places(self) -> Iterator[NDArray[np.float64]]:
-        """Place the values on the grid, block by block.
-
-        Yields
-        ------
-        ndarray of float64
-            Whole numbers from -`GRID` to `GRID`, nan where a value is missing.
-        """
+        """Place the values on the grid, block by block."""
         for start in range(0, self.numbers.size, _BLOCK):
             yield to_places(self.numbers[start : start + _BLOCK], self.low, self.high)
 
     @cached_property
-    def sums(self) -> Sums:  # numpydoc ignore=RT01
+    def sums(self) -> Sums:
         """The number of values, the sum of their places, and that of the squares of their places over `GRID`."""
         n = total = squares = 0
         for start in range(0, self.numbers.size, _BLOCK):
@@ -143,48 +98,17 @@ class BoundedColumn:  # numpydoc ignore=PR02
         return Sums(n, total, squares)
 
     @property
-    def mean(self) -> Fraction:  # numpydoc ignore=RT01
+    def mean(self) -> Fraction:
         """The exact mean place, the middle if there is no value."""
         return Fraction(self.sums.places, max(self.sums.n, 1))
 
     def value(self, place: float | Fraction) -> float:
-        """Turn a place on the grid into a value.
-
-        Parameters
-        ----------
-        place : float or Fraction
-            In steps from the middle.
-
-        Returns
-        -------
-        float
-            The value, as of `to_value`.
-        """
+        """Turn a place on the grid into a value."""
         return to_value(place, self.low, self.high)
 
 
 def weighted_sums(values: NDArray[np.float64], counts: NDArray[np.int64], low: float, high: float) -> Sums:
-    """Return the sums of a column of which each value occurs several times, as of `BoundedColumn.sums`.
-
-    Parameters
-    ----------
-    values : ndarray of float64
-        The values, nan where missing.
-    counts : ndarray of int64
-        How often each occurs.
-    low, high : float
-        The bounds.
-
-    Returns
-    -------
-    Sums
-        The exact sums.
-
-    Examples
-    --------
-    >>> weighted_sums(np.array([1.0, np.nan, 0.5]), np.array([3, 2, 7]), 0.0, 1.0) == Sums(10, 3 * GRID, 3 * GRID)
-    True
-    """
+    """Return the sums of a column of which each value occurs several times, as of `BoundedColumn.sums`."""
     known = ~np.isnan(values)
     places = to_places(values[known], low, high)
     squares = np.rint(places * places / GRID)
@@ -195,20 +119,7 @@ def weighted_sums(values: NDArray[np.float64], counts: NDArray[np.int64], low: f
 
 
 def to_places(values: NDArray[np.float64], low: Bound, high: Bound) -> NDArray[np.float64]:
-    """Place values on the grid between bounds.
-
-    Parameters
-    ----------
-    values : ndarray of float64
-        The values; they are clipped to the bounds.
-    low, high : float or ndarray
-        The bounds.
-
-    Returns
-    -------
-    ndarray of float64
-        Whole numbers from -`GRID` to `GRID`, nan where a value is.
-    """
+    """Place values on the grid between bounds."""
     places = np.clip(values, low, high)
     # Rounding is monotone, so the share of the width is at most 1, whatever the bounds.
     places -= low
@@ -220,19 +131,6 @@ def to_places(values: NDArray[np.float64], low: Bound, high: Bound) -> NDArray[n
 
 
 def to_value(place: float | Fraction, low: float, high: float) -> float:
-    """Turn a place on the grid into a value between the bounds.
-
-    Parameters
-    ----------
-    place : float or Fraction
-        In steps from the middle; nan stays nan, and what lies outside goes to the nearer bound.
-    low, high : float
-        The bounds.
-
-    Returns
-    -------
-    float
-        The value.
-    """
+    """Turn a place on the grid into a value between the bounds."""
     inside = place if isinstance(place, float) else float(min(max(place, Fraction(-GRID)), Fraction(GRID)))
     return float(np.clip(low + (high - low) * ((inside / GRID + 1) / 2), low, high))

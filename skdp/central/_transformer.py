@@ -21,11 +21,10 @@ Columns = list[NDArray[Any]]
 
 
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
-    """A transformer whose statistics are private, while its output is the rows themselves.
+    """A transformer whose statistics are private, while its output is the rows themselves."""
 
-    After `fit`, `transform` is a plain function of each row: it draws nothing, and it protects nobody. A subclass gives
-    `_transform_columns`.
-    """
+    # After `fit`, `transform` is a plain function of each row: it draws nothing, and it protects nobody. A subclass
+    # gives `_transform_columns`.
 
     def transform(self, X: Any) -> Any:
         """Transform the rows of a table.
@@ -82,20 +81,7 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralEstimato
 
 
 def with_nulls(column: Any, backend: Any) -> Any:
-    """Write nan as polars and pyarrow write what is missing: for them, nan is a number.
-
-    Parameters
-    ----------
-    column : ndarray
-        Values.
-    backend : module
-        The library.
-
-    Returns
-    -------
-    ndarray or series
-        The array itself, if nothing is missing.
-    """
+    """Write nan as polars and pyarrow write what is missing: for them, nan is a number."""
     if column.dtype.kind != "f" or not np.isnan(column).any():
         return column
     frame = nw.new_series("column", column, backend=backend).to_frame()
@@ -103,19 +89,6 @@ def with_nulls(column: Any, backend: Any) -> Any:
 
 
 def keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[Any]:
-    """Write nan to where a column has one; without any, the codes keep their integer dtype.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n,)
-        What was made of the column.
-    column : ndarray of float64, shape (n,)
-        The column, nan where missing.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The codes, or floats.
-    """
+    """Write nan to where a column has one; without any, the codes keep their integer dtype."""
     missing = np.isnan(column)
     return np.where(missing, np.nan, codes) if missing.any() else codes

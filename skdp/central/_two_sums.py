@@ -22,37 +22,11 @@ class Estimate(NamedTuple):
 
     @classmethod
     def around(cls, mean: Fraction, error: Fraction, reach: Fraction) -> Estimate:
-        """Make an estimate with a symmetric interval.
-
-        Parameters
-        ----------
-        mean : Fraction
-            Its middle.
-        error : Fraction
-            The standard error.
-        reach : Fraction
-            Half the width of the interval.
-
-        Returns
-        -------
-        Estimate
-            The estimate.
-        """
+        """Make an estimate with a symmetric interval."""
         return cls(mean, error, mean - reach, mean + reach)
 
     def shifted(self, steps: int) -> Estimate:
-        """Move the mean and its interval.
-
-        Parameters
-        ----------
-        steps : int
-            By how much.
-
-        Returns
-        -------
-        Estimate
-            The moved one.
-        """
+        """Move the mean and its interval."""
         return Estimate(self.mean + steps, self.std_error, self.lower + steps, self.upper + steps)
 
 
@@ -60,37 +34,16 @@ REFUSED = Estimate(math.nan, math.nan, math.nan, math.nan)
 
 
 def two_sums(columns: Sequence[ColumnSums], epsilon: Fraction, level: float, source: ByteSource) -> list[Estimate]:
-    """Estimate means from the sums A of ``x - low`` and B of ``high - x``, as ``low + (high - low) A / (A + B)``.
-
-    One record adds two numbers to (A, B) that are at least 0 and together the width of the column, or nothing. So
-    neighbours lie within the hull of these segments and their negatives, a square on its corner, and the noise has the
-    density e^(-epsilon |z|) for the norm with this unit ball ([1]_): for one column Laplace noise on A and B. Turned by
-    45 degrees the square lies flat: A - B and A + B move by at most the width each. So for d columns the ball is a cube
-    of 2 d dimensions ([2]_), and the noise, which is that of a single epsilon for all of them, is smaller than d
-    separate ones.
-
-    Parameters
-    ----------
-    columns : sequence of ColumnSums
-        The private columns.
-    epsilon : Fraction
-        Privacy loss of all columns together.
-    level : float
-        The coverage of the intervals.
-    source : ByteSource
-        Where the coins come from.
-
-    Returns
-    -------
-    list of Estimate
-        For each column.
-
-    References
-    ----------
-    .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
-    .. [2] T. Steinke, J. Ullman (2016). Between pure and approximate differential privacy. Journal of Privacy and
-       Confidentiality 7(2).
-    """
+    """Estimate means from the sums A of ``x - low`` and B of ``high - x``, as ``low + (high - low) A / (A + B)``."""
+    # One record adds two numbers to (A, B) that are at least 0 and together the width of the column, or nothing. So
+    # neighbours lie within the hull of these segments and their negatives, a square on its corner, and the noise has
+    # the density e^(-epsilon |z|) for the norm with this unit ball ([1]_): for one column Laplace noise on A and B.
+    # Turned by 45 degrees the square lies flat: A - B and A + B move by at most the width each. So for d columns the
+    # ball is a cube of 2 d dimensions ([2]_), and the noise, which is that of a single epsilon for all of them, is
+    # smaller than d separate ones.
+    # .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
+    # .. [2] T. Steinke, J. Ullman (2016). Between pure and approximate differential privacy. Journal of Privacy and
+    #    Confidentiality 7(2).
     scale, dimension = GRID / epsilon, 2 * len(columns)
     noise = cube_noise(source, scale, dimension)[0]
     error = scale * Fraction(cube_std(dimension))
@@ -107,24 +60,7 @@ def two_sums(columns: Sequence[ColumnSums], epsilon: Fraction, level: float, sou
 def noisy_sum_count(
     columns: Sequence[ColumnSums], epsilon: Fraction, level: float, source: ByteSource
 ) -> list[Estimate]:
-    """Estimate means from a noisy sum of the values and a noisy number of them, each with its half of epsilon.
-
-    Parameters
-    ----------
-    columns : sequence of ColumnSums
-        The private columns; each gets the same part of epsilon.
-    epsilon : Fraction
-        Privacy loss of all columns together.
-    level : float
-        The coverage of the intervals.
-    source : ByteSource
-        Where the coins come from.
-
-    Returns
-    -------
-    list of Estimate
-        For each column.
-    """
+    """Estimate means from a noisy sum of the values and a noisy number of them, each with its half of epsilon."""
     half = epsilon / (2 * len(columns))
     deviation, quantile = Fraction(math.sqrt(2)), Fraction(-math.log(1 - level))
     estimates = []
@@ -144,22 +80,7 @@ def noisy_sum_count(
 
 
 def ratio(total: int, count: int, errors: Sequence[Fraction], reaches: Sequence[Fraction]) -> Estimate:
-    """Estimate a mean place from a noisy sum of places and a noisy count times `GRID`.
-
-    Parameters
-    ----------
-    total, count : int
-        The two noisy sums.
-    errors, reaches : sequence of Fraction
-        The standard deviation of the noise of each, and how far it reaches with the wanted probability.
-
-    Returns
-    -------
-    Estimate
-        The ratio, or the middle if the count is not positive. The interval is Fieller's: all r for which
-        ``|total - r count|`` is at most the root of the squares of the first reach and of r times the second; it is
-        everything where the count may be 0.
-    """
+    """Estimate a mean place from a noisy sum of places and a noisy count times `GRID`."""
     if count <= 0:
         return Estimate(Fraction(0), GRID, -math.inf, math.inf)
     mean = Fraction(total, count)

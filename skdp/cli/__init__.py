@@ -15,18 +15,7 @@ from skdp.privacy import BudgetExceeded
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The words after ``skdp``; by default those of the process.
-
-    Returns
-    -------
-    int
-        The exit status.
-    """
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="skdp", description="Differential privacy for scikit-learn work.")
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)

@@ -15,18 +15,7 @@ from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 
 
 def read_epsilon(text: str) -> float:
-    """Read a privacy loss.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-
-    Returns
-    -------
-    float
-        Finite and > 0.
-    """
+    """Read a privacy loss."""
     try:
         value = float(text)
         check_epsilon(value)
@@ -36,18 +25,7 @@ def read_epsilon(text: str) -> float:
 
 
 def read_delta(text: str) -> float:
-    """Read a failure probability.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-
-    Returns
-    -------
-    float
-        In [0, 1).
-    """
+    """Read a failure probability."""
     try:
         value = float(text)
         check_delta(value)
@@ -57,22 +35,9 @@ def read_delta(text: str) -> float:
 
 
 def whole_number(least: int, what: str = "expected") -> Callable[[str], int]:
-    """Make what reads a whole number.
+    """Make what reads a whole number."""
 
-    Parameters
-    ----------
-    least : int
-        The smallest that is accepted.
-    what : str, default="expected"
-        How the error begins.
-
-    Returns
-    -------
-    callable
-        From what was typed to the number.
-    """
-
-    def read(text: str) -> int:  # numpydoc ignore=GL08
+    def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
             raise argparse.ArgumentTypeError(f"{what} a whole number of at least {least}, not {text!r}")
         return int(text)
@@ -85,18 +50,7 @@ read_seed = whole_number(0, "a seed is")
 
 
 def read_share(text: str) -> float:
-    """Read a share.
-
-    Parameters
-    ----------
-    text : str
-        What was typed.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
-    """
+    """Read a share."""
     try:
         value = float(text)
     except ValueError:
@@ -107,23 +61,7 @@ def read_share(text: str) -> float:
 
 
 def read_domain_file(path: Path) -> Domain:
-    """Read a domain file.
-
-    Parameters
-    ----------
-    path : Path
-        What was typed.
-
-    Returns
-    -------
-    Domain
-        What it declares.
-
-    Raises
-    ------
-    OSError, ValueError
-        If there is no such file, or it is no domain file; the error names it.
-    """
+    """Read a domain file."""
     try:
         return Domain.from_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -135,13 +73,7 @@ def read_domain_file(path: Path) -> Domain:
 
 
 def add_ledger(command: Any) -> None:
-    """Add the options of `opened_ledger`.
-
-    Parameters
-    ----------
-    command : ArgumentParser
-        Of the command.
-    """
+    """Add the options of `opened_ledger`."""
     command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or --budget makes it")
     command.add_argument("--budget", type=read_epsilon, help="make the ledger anew, with so much epsilon")
     command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")
@@ -149,18 +81,7 @@ def add_ledger(command: Any) -> None:
 
 @contextmanager
 def opened_ledger(options: argparse.Namespace) -> Iterator[PrivacyLedger | None]:
-    """Open the ledger that is to be charged, or make it; one that was made for nothing is removed again.
-
-    Parameters
-    ----------
-    options : Namespace
-        What was typed.
-
-    Yields
-    ------
-    PrivacyLedger or None
-        None if none was named.
-    """
+    """Open the ledger that is to be charged, or make it; one that was made for nothing is removed again."""
     ledger = _open_ledger(options)
     try:
         yield ledger
@@ -187,13 +108,7 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
 
 
 def add_quiet(command: Any) -> None:
-    """Add the option of `bar_of_steps` and `bar_of_rows`.
-
-    Parameters
-    ----------
-    command : ArgumentParser
-        Of the command, or a group of its options.
-    """
+    """Add the option of `bar_of_steps` and `bar_of_rows`."""
     command.add_argument(
         "--quiet",
         action="store_true",
@@ -203,18 +118,7 @@ def add_quiet(command: Any) -> None:
 
 
 def bar_of_steps(options: argparse.Namespace) -> Callable[[int], Callable[[], Any]]:
-    """Return what shows the progress in steps, on a terminal and unless it is to be quiet.
-
-    Parameters
-    ----------
-    options : Namespace
-        What was typed.
-
-    Returns
-    -------
-    callable
-        Takes the number of steps, and returns what is to be called after each.
-    """
+    """Return what shows the progress in steps, on a terminal and unless it is to be quiet."""
     return (lambda total: lambda: None) if options.quiet else _bar_of_steps
 
 
@@ -225,7 +129,7 @@ def _bar_of_steps(total: int) -> Callable[[], Any]:
         raise ImportError("this command needs further packages: pip install 'skdp[fairness,plot]'") from None
     bar = tqdm(total=total, unit="step", file=sys.stderr, dynamic_ncols=True, disable=None)
 
-    def advance() -> None:  # numpydoc ignore=GL08
+    def advance() -> None:
         bar.update()
         if bar.n == total:
             bar.close()
@@ -234,18 +138,7 @@ def _bar_of_steps(total: int) -> Callable[[], Any]:
 
 
 def bar_of_rows(options: argparse.Namespace) -> Progress:
-    """Return what shows the progress in rows, on a terminal, if there is something to show it with.
-
-    Parameters
-    ----------
-    options : Namespace
-        What was typed.
-
-    Returns
-    -------
-    callable
-        Takes the number of rows, None if it is not known, and returns an object with the methods `update` and `close`.
-    """
+    """Return what shows the progress in rows, on a terminal, if there is something to show it with."""
     return NoBar if options.quiet else _bar_of_rows
 
 

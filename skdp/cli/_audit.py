@@ -19,13 +19,7 @@ from skdp.evaluation._audit_table import audited_transformers, format_audit
 
 
 def add_audit(commands: Any) -> None:
-    """Add ``skdp audit``.
-
-    Parameters
-    ----------
-    commands : object
-        The subparsers.
-    """
+    """Add ``skdp audit``."""
     audit = commands.add_parser(
         "audit",
         help="try to refute what the local transformers promise",

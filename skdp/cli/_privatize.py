@@ -40,13 +40,7 @@ TRANSFORMERS = {
 
 
 def add_privatize(commands: Any) -> None:
-    """Add ``skdp privatize``.
-
-    Parameters
-    ----------
-    commands : object
-        The subparsers.
-    """
+    """Add ``skdp privatize``."""
     privatize = commands.add_parser(
         "privatize",
         help="randomise each row of a table, for whoever is not trusted with it",
@@ -79,13 +73,7 @@ def add_privatize(commands: Any) -> None:
 
 
 def add_estimate(commands: Any) -> None:
-    """Add ``skdp estimate``.
-
-    Parameters
-    ----------
-    commands : object
-        The subparsers.
-    """
+    """Add ``skdp estimate``."""
     estimate = commands.add_parser(
         "estimate",
         help="estimate counts from privatised rows",

@@ -29,13 +29,7 @@ MAX_CELLS = 1_000
 
 
 def add_report(commands: Any) -> None:
-    """Add ``skdp report``.
-
-    Parameters
-    ----------
-    commands : object
-        The subparsers.
-    """
+    """Add ``skdp report``."""
     report = commands.add_parser(
         "report",
         help="show what differential privacy costs, on Adult or on your own table",

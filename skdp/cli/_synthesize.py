@@ -27,13 +27,7 @@ from skdp.synthesis._methods import METHODS
 
 
 def add_draft_domain(commands: Any) -> None:
-    """Add ``skdp draft-domain``.
-
-    Parameters
-    ----------
-    commands : object
-        The subparsers.
-    """
+    """Add ``skdp draft-domain``."""
     draft = commands.add_parser(
         "draft-domain",
         help="write a first draft of a domain file, to be edited",
@@ -52,13 +46,7 @@ def add_draft_domain(commands: Any) -> None:
 
 
 def add_synthesize(commands: Any) -> None:
-    """Add ``skdp synthesize``.
-
-    Parameters
-    ----------
-    commands : object
-        The subparsers.
-    """
+    """Add ``skdp synthesize``."""
     synthesize = commands.add_parser(
         "synthesize",
         help="write a synthetic table that may be shared",

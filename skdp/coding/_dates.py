@@ -22,30 +22,7 @@ _NANOSECOND_YEARS = np.array(["1677-09-22", "2262-04-11"], "datetime64[D]")
 
 
 def to_dates(column: Any, dtype: Any) -> Times:
-    """Return a column of dates or datetimes as days or microseconds: integers, so that comparisons are exact.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        The dates, or datetimes without a time zone, in any unit.
-    dtype : dtype
-        ``datetime64[D]`` or ``datetime64[us]``. Times are rounded down to that unit: to the day that they are in.
-
-    Returns
-    -------
-    ndarray of dtype
-        The dates, NaT where one is missing or, among Python objects, where there is none.
-
-    Raises
-    ------
-    ColumnError
-        If the dtype of the column is not one of dates.
-
-    Examples
-    --------
-    >>> to_dates(pd.Series(pd.to_datetime(["2020-02-29 18:30", None])), "datetime64[D]")
-    array(['2020-02-29',        'NaT'], dtype='datetime64[D]')
-    """
+    """Return a column of dates or datetimes as days or microseconds: integers, so that comparisons are exact."""
     if isinstance(column, np.ndarray):
         return shielded(_from_array, column, dtype)
     read = {"pandas": _from_pandas, "polars": _from_polars, "pyarrow": _from_arrow}
@@ -53,24 +30,7 @@ def to_dates(column: Any, dtype: Any) -> Times:
 
 
 def time_type(like: Any) -> np.dtype[Any] | None:
-    """Return the dtype of NumPy that has the unit of a column of dates or datetimes.
-
-    Parameters
-    ----------
-    like : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        The column.
-
-    Returns
-    -------
-    dtype or None
-        ``datetime64`` in the unit, in days for dates; None for a column whose dtype says nothing, such as objects.
-
-    Examples
-    --------
-    >>> time_type(pd.Series(pd.to_datetime(["2020-02-29"])).astype("datetime64[ms]"))
-    dtype('<M8[ms]')
-    >>> time_type(pd.Series([date(2020, 2, 29)]))
-    """
+    """Return the dtype of NumPy that has the unit of a column of dates or datetimes."""
     dtype = like.type if type(like).__module__.startswith("pyarrow") else like.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
@@ -86,51 +46,14 @@ def time_type(like: Any) -> np.dtype[Any] | None:
 
 
 def held_dates(times: Times, dtype: np.dtype[Any] | None) -> Times:
-    """Move times that a dtype cannot hold to the nearest day that it can.
-
-    Parameters
-    ----------
-    times : ndarray of datetime64
-        In days or microseconds, of the years that Python knows.
-    dtype : dtype or None
-        What is to hold them; only nanoseconds have narrow limits.
-
-    Returns
-    -------
-    ndarray of datetime64
-        In the unit that they had.
-
-    Examples
-    --------
-    >>> held_dates(np.array(["1500-01-01"], "datetime64[D]"), np.dtype("datetime64[ns]"))
-    array(['1677-09-22'], dtype='datetime64[D]')
-    """
+    """Move times that a dtype cannot hold to the nearest day that it can."""
     if dtype is None or np.datetime_data(dtype)[0] != "ns":
         return times
     return np.clip(times, *_NANOSECOND_YEARS.astype(times.dtype))
 
 
 def dates_like(times: Times, like: Any) -> Any:
-    """Make a column of dates or datetimes of the library and dtype of another one.
-
-    Parameters
-    ----------
-    times : ndarray of datetime64
-        In days or microseconds; NaT is missing.
-    like : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        The other column. Where its dtype says nothing, days become dates and microseconds become datetimes; categories
-        become plain dates.
-
-    Returns
-    -------
-    array or series
-        The column; times are rounded down to its unit.
-
-    Examples
-    --------
-    >>> dates_like(np.array(["2020-02-29", "NaT"], "datetime64[D]"), np.array([], object))
-    array([datetime.date(2020, 2, 29), None], dtype=object)
-    """
+    """Make a column of dates or datetimes of the library and dtype of another one."""
     dtype = time_type(like)
     if dtype is not None:
         times = held_dates(times, dtype).astype(dtype)

@@ -16,36 +16,11 @@ Decode = Callable[[NDArray[np.integer]], Any]
 
 
 def decoder(values: Sequence[Any], like: Any) -> Decode:
-    """Prepare to turn codes into a column that looks like another one.
-
-    The dtype depends on the other column's dtype and on the declared values, never on the data. A dtype that cannot
-    hold every declared value as what it is (an integer dtype where missing is declared, or one of another kind) gives
-    way to one that can, and a categorical dtype takes the declared values as its categories. A Categorical of polars
-    becomes an Enum, as its categories belong to the whole process.
-
-    Parameters
-    ----------
-    values : sequence
-        Plain values, None for missing.
-    like : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        The column whose library and dtype to use.
-
-    Returns
-    -------
-    callable
-        Takes codes, positions in the values, and returns a column of the same library.
-
-    Raises
-    ------
-    ColumnError
-        If the column is of another library, or no dtype of it can hold the values.
-
-    Examples
-    --------
-    >>> import numpy as np, pandas as pd
-    >>> decoder(["a", "b"], pd.Series(["b"], dtype="category"))(np.array([1, 0])).tolist()
-    ['b', 'a']
-    """
+    """Prepare to turn codes into a column that looks like another one."""
+    # The dtype depends on the other column's dtype and on the declared values, never on the data. A dtype that cannot
+    # hold every declared value as what it is (an integer dtype where missing is declared, or one of another kind) gives
+    # way to one that can, and a categorical dtype takes the declared values as its categories. A Categorical of polars
+    # becomes an Enum, as its categories belong to the whole process.
     make, dtype = _MAKERS["numpy" if isinstance(like, np.ndarray) else library_of(like)]
     coder, every = ValueCoder(values), np.arange(len(values))
     for wanted in (dtype(like), None):

@@ -25,19 +25,7 @@ _COMMON_TYPES: dict[type, str] = {
 
 
 class ValueCoder:
-    """The values of one column, ready to code columns of any library.
-
-    Parameters
-    ----------
-    values : sequence
-        Distinct plain values of one kind; None among them stands for missing. The code of a value is its position.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> ValueCoder(["a", "b", None]).encode(np.array(["b", None, "c"], dtype=object)).tolist()
-    [1, 2, 3]
-    """
+    """The values of one column, ready to code columns of any library."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = tuple(values)
@@ -48,23 +36,7 @@ class ValueCoder:
         self.kind = next((kind_of(value) for value in self.codes), None)
 
     def encode(self, column: Any) -> Codes:
-        """Code a column.
-
-        Parameters
-        ----------
-        column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-            The values.
-
-        Returns
-        -------
-        ndarray of unsigned integers
-            A code a value; ``outside`` for whatever is not among the values.
-
-        Raises
-        ------
-        ColumnError
-            If the column is of another library, or its dtype cannot tell two of the values apart.
-        """
+        """Code a column."""
         if isinstance(column, np.ndarray):
             return self._encode_array(column, None)
         encode = {"pandas": self._encode_pandas, "polars": self._encode_polars, "pyarrow": self._encode_arrow}
@@ -231,20 +203,7 @@ class ValueCoder:
 
 
 def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
-    """Look positions up in a small table, block by block so that no wide copy of them is made.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_levels,)
-        What stands at each position.
-    positions : ndarray of integers
-        From ``-n_levels`` to ``n_levels - 1``.
-
-    Returns
-    -------
-    ndarray
-        One entry of the table a position.
-    """
+    """Look positions up in a small table, block by block so that no wide copy of them is made."""
     out = np.empty(len(positions), table.dtype)
     for start in range(0, len(positions), _BLOCK):
         out[start : start + _BLOCK] = table[positions[start : start + _BLOCK]]

@@ -17,34 +17,9 @@ class ColumnError(ValueError):
 
 
 def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that reads values, without letting the error of another library or object escape.
-
-    Its text may hold a value, and so may its attributes and the context of an error that is raised while it is handled.
-
-    Parameters
-    ----------
-    function : callable
-        What reads values.
-    *arguments : object
-        What it takes.
-
-    Returns
-    -------
-    object
-        What it returns.
-
-    Raises
-    ------
-    ColumnError
-        If it fails. An error of another kind is named by its type only, and is not the context of this one.
-
-    Examples
-    --------
-    >>> shielded(int, "a secret")
-    Traceback (most recent call last):
-        ...
-    skdp.coding._kinds.ColumnError: cannot be read (ValueError)
-    """
+    """Call a function that reads values, without letting the error of another library or object escape."""
+    # Its text may hold a value, and so may its attributes and the context of an error that is raised while it is
+    # handled.
     try:
         return function(*arguments)
     except ColumnError as error:
@@ -55,28 +30,7 @@ def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def library_of(column: Any) -> str:
-    """Name the library of a series.
-
-    Parameters
-    ----------
-    column : pandas Series, polars Series or pyarrow ChunkedArray
-        The series.
-
-    Returns
-    -------
-    {"pandas", "polars", "pyarrow"}
-        Its library.
-
-    Raises
-    ------
-    ColumnError
-        If it is of another library.
-
-    Examples
-    --------
-    >>> library_of(pd.Series([1]))
-    'pandas'
-    """
+    """Name the library of a series."""
     series = nw.from_native(column, series_only=True, pass_through=True)
     name = series.implementation.name.lower() if isinstance(series, nw.Series) else type(column).__name__
     if name not in ("pandas", "polars", "pyarrow"):
@@ -85,23 +39,7 @@ def library_of(column: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Say whether a value stands for "missing": None, nan, ``pd.NA`` and NaT are the same thing.
-
-    Parameters
-    ----------
-    value : object
-        Any scalar.
-
-    Returns
-    -------
-    bool
-        True for a missing value.
-
-    Examples
-    --------
-    >>> is_missing(float("nan")), is_missing(None), is_missing("")
-    (True, True, False)
-    """
+    """Say whether a value stands for "missing": None, nan, ``pd.NA`` and NaT are the same thing."""
     try:
         return value is None or (bool(np.isscalar(value) or value is pd.NA or value is pd.NaT) and bool(pd.isna(value)))
     except Exception:  # what cannot even be compared with itself, such as Decimal("sNaN"), is another value
@@ -109,23 +47,7 @@ def is_missing(value: Any) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """Name the kind of a value; only values of one kind are ever compared.
-
-    Parameters
-    ----------
-    value : object
-        A value that is not missing.
-
-    Returns
-    -------
-    str
-        ``"boolean"``, ``"number"``, ``"string"``, or the name of the type of anything else.
-
-    Examples
-    --------
-    >>> [kind_of(value) for value in (1, 1.0, True, "1")]
-    ['number', 'number', 'boolean', 'string']
-    """
+    """Name the kind of a value; only values of one kind are ever compared."""
     try:
         if isinstance(value, bool | np.bool_):
             return "boolean"
@@ -141,25 +63,7 @@ def kind_of(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Turn a NumPy scalar into the Python object that it stands for; missing becomes None.
-
-    Parameters
-    ----------
-    value : object
-        Any scalar.
-
-    Returns
-    -------
-    object
-        A bool, int, float, str, ``pd.Timestamp`` or None where there is one that stands for the value, otherwise the
-        value itself.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> plain(np.int8(3)), plain(np.str_("a")), plain(float("nan"))
-    (3, 'a', None)
-    """
+    """Turn a NumPy scalar into the Python object that it stands for; missing becomes None."""
     if is_missing(value):
         return None
     kind = kind_of(value)

@@ -14,29 +14,7 @@ from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, pla
 
 
 def to_numbers(column: Any) -> NDArray[np.floating]:
-    """Return a numeric column as floats, nan where it is missing or, among Python objects, where it is no number.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        The numbers.
-
-    Returns
-    -------
-    ndarray of floats
-        The numbers, in a narrow float dtype if the column has one.
-
-    Raises
-    ------
-    ColumnError
-        If the dtype of the column is not numeric, or its library cannot read it.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> to_numbers(pd.Series([1, None], dtype="Int64"))
-    array([ 1., nan])
-    """
+    """Return a numeric column as floats, nan where it is missing or, among Python objects, where it is no number."""
     if isinstance(column, np.ndarray):
         return shielded(_from_array, column)
     read = {"pandas": _from_pandas, "polars": _from_polars, "pyarrow": _from_arrow}
@@ -118,29 +96,7 @@ def _from_arrow(column: Any) -> NDArray[np.floating]:
 
 
 def distinct_values(column: Any) -> tuple[list[Any], bool]:
-    """Read the distinct values of a column from the data, sorted, and whether any is missing.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        The values.
-
-    Returns
-    -------
-    tuple
-        The distinct plain values without the missing ones, and True if some are missing.
-
-    Raises
-    ------
-    ColumnError
-        If the column mixes values of several kinds, such as numbers and strings, or they cannot be sorted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> distinct_values(np.array(["b", "a", None, "a"], dtype=object))
-    (['a', 'b'], True)
-    """
+    """Read the distinct values of a column from the data, sorted, and whether any is missing."""
     try:
         return _distinct(column)
     except ColumnError:

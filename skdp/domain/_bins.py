@@ -12,27 +12,7 @@ _BLOCK = 1 << 15
 
 
 def find_bins(values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int) -> NDArray[np.unsignedinteger]:
-    """Find the bin of each value.
-
-    Parameters
-    ----------
-    values : ndarray of float or datetime64
-        The values, nan or NaT where missing.
-    edges : ndarray of the same dtype
-        The edges of the bins, increasing. Bins hold their left edge, the last one its right edge too.
-    outside, missing : int
-        What stands for values in no bin, and for missing ones.
-
-    Returns
-    -------
-    ndarray of unsigned integers
-        A bin a value: exactly what comparing the value with all edges says.
-
-    Examples
-    --------
-    >>> find_bins(np.array([0.0, 0.1, 0.3, 1.0, 1.1, np.nan]), np.array([0, 0.1, 0.3, 1.0]), 3, 4).tolist()
-    [0, 1, 2, 2, 3, 4]
-    """
+    """Find the bin of each value."""
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
     guess = _Guess.of(edges)
     for start in range(0, values.size, _BLOCK):

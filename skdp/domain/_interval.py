@@ -214,26 +214,7 @@ class Interval:
 
 
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
-    """Cut a range evenly.
-
-    Parameters
-    ----------
-    low, high : float, date or datetime
-        The ends, of one kind.
-    bins : int
-        The number of bins.
-
-    Returns
-    -------
-    list of float, date or datetime
-        The edges, ``bins + 1`` of them.
-
-    Examples
-    --------
-    >>> from datetime import date
-    >>> even_edges(date(2020, 1, 1), date(2020, 5, 1), 2)
-    [datetime.date(2020, 1, 1), datetime.date(2020, 3, 1), datetime.date(2020, 5, 1)]
-    """
+    """Cut a range evenly."""
     if isinstance(low, float):
         with np.errstate(over="ignore", invalid="ignore"):  # such edges are not finite, which is refused
             return np.linspace(low, high, bins + 1).tolist()

@@ -27,46 +27,12 @@ _WIDTH = 100
 
 
 def write_toml(attributes: Mapping[Any, Categories | Interval], comments: Mapping[Any, str]) -> str:
-    """Write the values of all columns as TOML.
-
-    Parameters
-    ----------
-    attributes : mapping of column name to Categories or Interval
-        The columns, in order.
-    comments : mapping of column name to text
-        What to write above some of the columns; every line becomes a comment.
-
-    Returns
-    -------
-    str
-        The text of the file.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If TOML cannot hold a column's name or a value.
-    """
+    """Write the values of all columns as TOML."""
     return "\n".join(_block(name, attribute, comments.get(name, "")) for name, attribute in attributes.items())
 
 
 def read_toml(text: str) -> dict[str, Categories | Interval]:
-    """Read what `write_toml` wrote, or a person.
-
-    Parameters
-    ----------
-    text : str
-        The text of the file.
-
-    Returns
-    -------
-    dict of column name to Categories or Interval
-        The columns, in the order of the file.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no such file; the error names the column and the key.
-    """
+    """Read what `write_toml` wrote, or a person."""
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"a domain file has at most {LONGEST_TEXT:,} characters, got {len(text):,}")
     try:
@@ -95,23 +61,7 @@ def _asked_bins(table: Any) -> int:
 
 
 def comment(text: str) -> str:
-    r"""Turn text into TOML comments, a line a line.
-
-    Parameters
-    ----------
-    text : str
-        Any text.
-
-    Returns
-    -------
-    str
-        Lines that begin with ``#``; nothing for no text.
-
-    Examples
-    --------
-    >>> comment("Edit this.")
-    '# Edit this.\n'
-    """
+    """Turn text into TOML comments, a line a line."""
     # TOML forbids control characters in comments too.
     lines = ("".join(mark if mark.isprintable() else "?" for mark in line) for line in text.splitlines())
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)

@@ -25,47 +25,17 @@ _READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}  # batches in memo
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a table, a dataset or a reader.
-
-    Parameters
-    ----------
-    frame : object
-        Of pyarrow.
-
-    Returns
-    -------
-    bool
-        True if it is.
-    """
+    """Say whether it is a table, a dataset or a reader."""
     return isinstance(frame, pyarrow.Table | dataset.Dataset | pyarrow.RecordBatchReader)
 
 
 def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a dataset, a reader, or a table.
-
-    Parameters
-    ----------
-    frame : pyarrow Dataset, RecordBatchReader or Table
-        True rows.
-    plan : Plan
-        Checks, charges, and says what privatises.
-    persist : bool
-        Whether to store the reports before they are handed out; else a reader is returned, which reads once.
-    path : path-like or None
-        Where to write the reports.
-    check : bool
-        Whether the rows are read once more, before the charge.
-
-    Returns
-    -------
-    same kind as the frame
-        The reports.
-    """
+    """Privatise a dataset, a reader, or a table."""
     if isinstance(frame, pyarrow.Table):
         return _memory.privatize(frame, plan, persist=persist, path=path, check=check)
     place = check_path(path)
 
-    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:  # numpydoc ignore=GL08
+    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:
         checked = check_arrow(read_batches(frame, check.columns), check, trial.num_columns)
         return read_again(read_batches(frame, check.columns), checked)
 
@@ -92,20 +62,7 @@ def _record_batches(tables: Iterator[Any]) -> Iterator[Any]:
 
 
 def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
-    """Read some columns of a dataset or a reader, in order.
-
-    Parameters
-    ----------
-    frame : pyarrow Dataset or RecordBatchReader
-        What to read.
-    columns : list of str
-        Which columns.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Rows.
-    """
+    """Read some columns of a dataset or a reader, in order."""
     is_dataset = isinstance(frame, dataset.Dataset)
     unknown = is_ipc(frame) or not is_dataset  # where a reader has its batches from is not known
     for batch in read_quietly(_scan(frame, columns) if is_dataset else frame):
@@ -119,68 +76,22 @@ def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
 
 
 def is_ipc(frame: Any) -> bool:
-    """Tell Arrow files, whose offsets and codes are believed where they are read, from other formats.
-
-    Parameters
-    ----------
-    frame : pyarrow Dataset or RecordBatchReader
-        The table.
-
-    Returns
-    -------
-    bool
-        True for a dataset of Arrow files.
-    """
+    """Tell Arrow files, whose offsets and codes are believed where they are read, from other formats."""
     return isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
 
 
 def validate(batch: Any) -> None:
-    """Find offsets and codes that lead out of the memory of a batch: they would be followed.
-
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch
-        What was read.
-
-    Raises
-    ------
-    UnreadableTable
-        If there are such.
-    """
+    """Find offsets and codes that lead out of the memory of a batch: they would be followed."""
     quietly(lambda: batch.validate(full=True))
 
 
 def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row.
-
-    Parameters
-    ----------
-    frame : pyarrow Dataset, RecordBatchReader or Table
-        The table.
-
-    Returns
-    -------
-    list of str
-        The names.
-    """
+    """Name the columns, without reading a row."""
     return list(frame.schema.names)
 
 
 def tally(frame: Any, transformer: Any) -> Any:
-    """Sum up the reports of a dataset, a reader, or a table.
-
-    Parameters
-    ----------
-    frame : pyarrow Dataset, RecordBatchReader or Table
-        Reports.
-    transformer : local transformer
-        Fitted.
-
-    Returns
-    -------
-    same kind as what the transformer's `tally` returns
-        The sums.
-    """
+    """Sum up the reports of a dataset, a reader, or a table."""
     counter = Counter(transformer)
     by_column = bool(group_columns(transformer)) and transformer._strategy == "split"
     for batch in report_batches(frame, transformer._own_names()):
@@ -207,20 +118,7 @@ def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
 
 
 def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
-    """Read reports, text of Parquet files as codes, in any order.
-
-    Parameters
-    ----------
-    frame : pyarrow Dataset, RecordBatchReader or Table
-        What to read.
-    columns : list of str
-        Which columns.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Reports.
-    """
+    """Read reports, text of Parquet files as codes, in any order."""
     if isinstance(frame, pyarrow.Table):
         yield from frame.to_batches()
         return
@@ -233,22 +131,7 @@ def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
 
 
 def parquet_batches(fragment: Any, columns: list[str], rows: int) -> Iterator[Any]:
-    """Read some columns of a Parquet file with its own reader: Arrow's scanner reads ahead of what is slower.
-
-    Parameters
-    ----------
-    fragment : pyarrow.dataset.ParquetFileFragment
-        The file, and what of it is read as codes.
-    columns : list of str
-        Which columns.
-    rows : int
-        The most rows of a batch.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Rows, in order.
-    """
+    """Read some columns of a Parquet file with its own reader: Arrow's scanner reads ahead of what is slower."""
     parquet = import_extra("pyarrow.parquet", "duckdb")
     text = fragment.format.read_options.dictionary_columns
     with fragment.open() as opened:
@@ -258,20 +141,7 @@ def parquet_batches(fragment: Any, columns: list[str], rows: int) -> Iterator[An
 
 
 def coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
-    """Return the files of a Parquet dataset, their text to be read as the codes that they hold.
-
-    Parameters
-    ----------
-    frame : pyarrow Dataset or RecordBatchReader
-        What to read.
-    columns : list of str
-        Which columns.
-
-    Returns
-    -------
-    list of pyarrow.dataset.ParquetFileFragment, or None
-        None where that is not known: other formats, some of the rows, columns that are in the paths.
-    """
+    """Return the files of a Parquet dataset, their text to be read as the codes that they hold."""
     if not isinstance(frame, dataset.FileSystemDataset) or not isinstance(frame.format, dataset.ParquetFileFormat):
         return None
     try:

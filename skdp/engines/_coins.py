@@ -22,54 +22,24 @@ BLOCK_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
-class Place:  # numpydoc ignore=PR02
-    """Where a batch stands in its table.
-
-    Parameters
-    ----------
-    partition : int or None
-        The number of its partition, where rows are numbered within partitions only.
-    first : int
-        The number of its first row.
-    """
+class Place:
+    """Where a batch stands in its table."""
 
     partition: int | None = None
     first: int = 0
 
 
 class KeyedSource:
-    """Bytes that nobody can tell from random ones without the key, and that the key repeats: SHAKE-128 of it.
+    """Bytes that nobody can tell from random ones without the key, and that the key repeats: SHAKE-128 of it."""
 
-    Each request is answered by a stream of its own: that of the key and the number of the request.
-
-    Parameters
-    ----------
-    key : bytes
-        32 bytes, secret, for this source only.
-
-    Examples
-    --------
-    >>> KeyedSource(bytes(32)).bytes(4).tolist() == KeyedSource(bytes(32)).bytes(4).tolist()
-    True
-    """
+    # Each request is answered by a stream of its own: that of the key and the number of the request.
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._requests = 0
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
-        """Return the next bytes.
-
-        Parameters
-        ----------
-        size : int
-            How many.
-
-        Returns
-        -------
-        ndarray of shape (size,), dtype uint8
-            The bytes.
-        """
+        """Return the next bytes."""
         stream = hashlib.shake_128(self._key + self._requests.to_bytes(8, "big"))
         self._requests += 1
         return np.frombuffer(stream.digest(size), np.uint8)
@@ -79,70 +49,29 @@ class BatchCoins(Protocol):
     """What draws the reports of a batch."""
 
     def draw(self, transformer: RowReports, codes: list[NDArray[Any]], place: Place, records: list[bytes]) -> Drawn:
-        """Draw the reports of a batch of codes.
-
-        Parameters
-        ----------
-        transformer : RowReports
-            Fitted.
-        codes : list of ndarray
-            The true codes of each column.
-        place : Place
-            Where the batch stands.
-        records : list of bytes
-            The record ids, if reports are permanent.
-
-        Returns
-        -------
-        tuple of a list of ndarray and an ndarray or None
-            The reports of each attribute, and which attribute each row reports.
-        """
+        """Draw the reports of a batch of codes."""
         ...
 
 
 class KeyedCoins:
-    """Secure coins: a keyed function of where a batch stands and of what it holds, under a fresh secret key.
+    """Secure coins: a keyed function of where a batch stands and of what it holds, under a fresh secret key."""
 
-    A batch that is computed again, since a worker died or a task was tried twice, draws the same reports, so it is not
-    released again. If the same place holds other rows then, all its coins are others, and independent: what the rows
-    differ in does not show in coins that they have in common. But that they differ does show, to whoever sees both
-    reports, since those of the same rows are equal. The guarantee is for tables that stay as they are.
-
-    The key is drawn once, where the release is asked for. It travels to the workers together with what they are to
-    privatise, does not show when it is printed, and is not kept with the release.
-
-    Parameters
-    ----------
-    key : SecretKey, optional
-        The key of a release that is taken up again; by default a fresh one.
-    """
+    # A batch that is computed again, since a worker died or a task was tried twice, draws the same reports, so it is
+    # not released again. If the same place holds other rows then, all its coins are others, and independent: what the
+    # rows differ in does not show in coins that they have in common. But that they differ does show, to whoever sees
+    # both reports, since those of the same rows are equal. The guarantee is for tables that stay as they are.
+    # The key is drawn once, where the release is asked for. It travels to the workers together with what they are to
+    # privatise, does not show when it is printed, and is not kept with the release.
 
     def __init__(self, key: SecretKey | None = None) -> None:
         self._key = SecretKey.generate() if key is None else key
 
     def draw(self, transformer: RowReports, codes: list[NDArray[Any]], place: Place, records: list[bytes]) -> Drawn:
-        """Draw the reports of a batch of codes.
-
-        Parameters
-        ----------
-        transformer : RowReports
-            Fitted.
-        codes : list of ndarray
-            The true codes of each column.
-        place : Place
-            Where the batch stands.
-        records : list of bytes
-            The record ids, if reports are permanent.
-
-        Returns
-        -------
-        tuple of a list of ndarray and an ndarray or None
-            The reports of each attribute, and which attribute each row reports.
-        """
+        """Draw the reports of a batch of codes."""
         where = repr((place.partition, place.first)).encode()
         key = _derive(self._key, b"batch", where, *map(digest, codes), _digest_bytes(records))
 
-        def source(purpose: str, *columns: Any) -> ByteSource:  # numpydoc ignore=GL08
+        def source(purpose: str, *columns: Any) -> ByteSource:
             return KeyedSource(_derive(key, b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
 
         return transformer._draw(codes, records, source)
@@ -153,18 +82,7 @@ def _derive(key: bytes, *parts: bytes) -> bytes:
 
 
 def digest(codes: NDArray[Any]) -> bytes:
-    """Digest a column of codes.
-
-    Parameters
-    ----------
-    codes : ndarray
-        Of numbers, or of bytes (as objects).
-
-    Returns
-    -------
-    bytes
-        32 bytes; not keyed.
-    """
+    """Digest a column of codes."""
     if codes.dtype == object:
         return _digest_bytes(codes.tolist())
     return hashlib.sha256(np.ascontiguousarray(codes).data).digest()
@@ -175,39 +93,14 @@ def _digest_bytes(values: list[bytes]) -> bytes:
 
 
 class SeededCoins:
-    """Reproducible coins, for experiments: the same for a row of the same number, however the table is cut.
-
-    Parameters
-    ----------
-    seed : int
-        The ``random_state``.
-    call : int
-        The number of this call since `fit`.
-    """
+    """Reproducible coins, for experiments: the same for a row of the same number, however the table is cut."""
 
     def __init__(self, seed: int, call: int) -> None:
         self._seed = seed
         self._call = call
 
     def draw(self, transformer: RowReports, codes: list[NDArray[Any]], place: Place, records: list[bytes]) -> Drawn:
-        """Draw the reports of a batch of codes.
-
-        Parameters
-        ----------
-        transformer : RowReports
-            Fitted.
-        codes : list of ndarray
-            The true codes of each column.
-        place : Place
-            Where the batch stands.
-        records : list of bytes
-            The record ids, if reports are permanent.
-
-        Returns
-        -------
-        tuple of a list of ndarray and an ndarray or None
-            The reports of each attribute, and which attribute each row reports.
-        """
+        """Draw the reports of a batch of codes."""
         rows, skipped = len(codes[0]), place.first % BLOCK_ROWS
         permanent = transformer._permanent_key is not None
         whose, drawn = np.array(records, object), []
@@ -224,7 +117,7 @@ class SeededCoins:
         partition = "all" if place.partition is None else place.partition
         name = type(transformer).__name__
 
-        def source(purpose: str, *columns: Any) -> ByteSource:  # numpydoc ignore=GL08
+        def source(purpose: str, *columns: Any) -> ByteSource:
             return coins(self._seed, name, self._call, "rows", partition, row, purpose, *columns)
 
         return source
@@ -239,17 +132,6 @@ def _cut(codes: NDArray[Any], start: int) -> NDArray[Any]:
 
 
 def batch_coins(transformer: RowReports) -> BatchCoins:
-    """Start the coins of one release.
-
-    Parameters
-    ----------
-    transformer : RowReports
-        Fitted; its `random_state` at `fit` decides.
-
-    Returns
-    -------
-    BatchCoins
-        Secure or seeded.
-    """
+    """Start the coins of one release."""
     call = transformer._calls.advance()
     return KeyedCoins() if transformer._seed is None else SeededCoins(int(transformer._seed), call)

@@ -19,18 +19,7 @@ _GROUPS = 1 << 16
 
 
 def group_columns(transformer: RowReports) -> list[list[str]]:
-    """Say by which columns an engine may count reports: those that are values, as many counts as there are values.
-
-    Parameters
-    ----------
-    transformer : RowReports
-        Fitted.
-
-    Returns
-    -------
-    list of list of str
-        Columns to be counted together; nothing if the reports are no values.
-    """
+    """Say by which columns an engine may count reports: those that are values, as many counts as there are values."""
     values = isinstance(transformer, RandomizedResponseEncoder) and transformer._strategy != "sample"
     if not values or not all(type(oracle) is RandomizedResponse for oracle in transformer.oracles_):
         return []
@@ -41,31 +30,14 @@ def group_columns(transformer: RowReports) -> list[list[str]]:
 
 
 def number_columns(transformer: RowReports) -> list[list[str]]:
-    """Return the columns of numeric reports, each to be counted by itself, where few numbers are possible.
-
-    Parameters
-    ----------
-    transformer : RowReports
-        Fitted.
-
-    Returns
-    -------
-    list of list of str
-        A list a column; nothing if the reports are no numbers, or too many are possible.
-    """
+    """Return the columns of numeric reports, each to be counted by itself, where few numbers are possible."""
     if not isinstance(transformer, NumericPerturber) or max(map(len, transformer.report_values_)) > _GROUPS:
         return []
     return [[name] for name in transformer._own_names()]
 
 
 class Counter:
-    """The tally of a stream of reports.
-
-    Parameters
-    ----------
-    transformer : RowReports
-        Fitted.
-    """
+    """The tally of a stream of reports."""
 
     def __init__(self, transformer: RowReports) -> None:
         self._transformer = transformer
@@ -73,45 +45,18 @@ class Counter:
         self._sums = transformer._empty_tally()._numbers()
 
     def add(self, reports: Any) -> None:
-        """Add the reports of a batch.
-
-        Parameters
-        ----------
-        reports : pandas, polars or pyarrow table
-            Reports; none is fine, and so are further columns.
-        """
+        """Add the reports of a batch."""
         if len(reports):
             frame = nw.from_native(reports, eager_only=True).select(*self.names)
             self.add_tally(self._transformer.tally(frame.to_native()))
 
     def add_tally(self, tally: StoredTally) -> None:
-        """Add a tally of the same transformer.
-
-        Parameters
-        ----------
-        tally : StoredTally
-            Sums.
-        """
+        """Add a tally of the same transformer."""
         for total, part in zip(self._sums, tally._numbers(), strict=True):
             total += part
 
     def add_groups(self, values: Any, counts: NDArray[np.int64], *, n_rows: int | None = None) -> None:
-        """Add reports of randomised response, or numeric ones, that were counted by value.
-
-        Parameters
-        ----------
-        values : pandas, polars or pyarrow table
-            Distinct reports of the columns that `group_columns` or `number_columns` gave.
-        counts : ndarray of int64
-            How often each occurs.
-        n_rows : int, optional
-            How many rows there are, where values that are not asked for may occur.
-
-        Raises
-        ------
-        ValueError
-            If there are other values than reports have.
-        """
+        """Add reports of randomised response, or numeric ones, that were counted by value."""
         table, transformer = read_table(values), self._transformer
         if isinstance(transformer, NumericPerturber):
             for name, numbers in zip(table.names, read_numbers(table), strict=True):
@@ -143,25 +88,13 @@ class Counter:
         return both
 
     def sums(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the sums as one column of numbers, which add up over partitions.
-
-        Returns
-        -------
-        tuple of two ndarray of int64
-            The places of the sums that are not 0, and the sums.
-        """
+        """Return the sums as one column of numbers, which add up over partitions."""
         flat = self._flat()
         places = np.flatnonzero(flat)
         return places, flat[places]
 
     def add_sums(self, places: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
-        """Add what `sums` gave, added up over partitions.
-
-        Parameters
-        ----------
-        places, sums : ndarray of int64
-            Places, each once, and sums.
-        """
+        """Add what `sums` gave, added up over partitions."""
         flat = self._flat()
         flat[places] += sums
         parts = np.split(flat, np.cumsum([part.size for part in self._sums])[:-1])
@@ -171,18 +104,7 @@ class Counter:
         return np.concatenate([part.ravel() for part in self._sums])
 
     def total(self) -> Any:
-        """Return the tally of all that was added.
-
-        Returns
-        -------
-        same kind as what the transformer's `tally` returns
-            The sums.
-
-        Raises
-        ------
-        ValueError
-            If there was no report.
-        """
+        """Return the tally of all that was added."""
         if not any(part.any() for part in self._sums):
             raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
         return self._transformer._empty_tally()._of_numbers(self._sums)

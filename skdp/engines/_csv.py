@@ -29,23 +29,7 @@ _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": Fal
 
 
 def column_names(path: Path) -> list[str]:
-    """Read the header.
-
-    Parameters
-    ----------
-    path : Path
-        A CSV file.
-
-    Returns
-    -------
-    list of str
-        The names.
-
-    Raises
-    ------
-    ValueError
-        If there is no header of UTF-8 text, or a name comes twice.
-    """
+    """Read the header."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         try:
             names = next(csv.reader(file, strict=True), [])
@@ -59,25 +43,7 @@ def column_names(path: Path) -> list[str]:
 
 
 def text_batches(path: Path, columns: list[str]) -> Iterator[Any]:
-    """Read some columns as text.
-
-    Parameters
-    ----------
-    path : Path
-        A CSV file.
-    columns : list of str
-        Which columns.
-
-    Yields
-    ------
-    pyarrow.Table
-        Text; what is empty and not quoted is null.
-
-    Raises
-    ------
-    ValueError
-        If it is no CSV file. No row is shown.
-    """
+    """Read some columns as text."""
     pyarrow, pyarrow_csv = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.csv", "duckdb")
     read, parse, convert = _options()
     convert.column_types = dict.fromkeys(columns, pyarrow.string())
@@ -91,21 +57,7 @@ def text_batches(path: Path, columns: list[str]) -> Iterator[Any]:
 
 
 def text_dataset(path: Path, columns: list[str]) -> Any:
-    """Open some columns as text, to be read as often as need be.
-
-    Parameters
-    ----------
-    path : Path
-        A CSV file.
-    columns : list of str
-        Which columns.
-
-    Returns
-    -------
-    pyarrow.dataset.Dataset
-        Text; what is empty and not quoted is null. If it is no CSV file, whoever reads it raises an error of Arrow or
-        of an engine, which shows a row: see `unreadable_error`.
-    """
+    """Open some columns as text, to be read as often as need be."""
     pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
     read, parse, convert = _options()
     scan = dataset.CsvFragmentScanOptions(convert_options=convert, read_options=read)
@@ -114,18 +66,7 @@ def text_dataset(path: Path, columns: list[str]) -> Any:
 
 
 def unreadable_error(path: Path) -> UnreadableError:
-    """Make the error of a file that is no CSV file; it shows no row.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    UnreadableError
-        The error.
-    """
+    """Make the error of a file that is no CSV file; it shows no row."""
     encoding = encoding_error(path)
     if encoding is not None:
         return UnreadableError(str(encoding))
@@ -143,26 +84,7 @@ def _options() -> tuple[Any, Any, Any]:
 
 
 def readers(domain: Domain, *, strict: bool = False) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
-    """Say how to read the text of declared columns, value by value, so that no row changes how another one is read.
-
-    Parameters
-    ----------
-    domain : Domain
-        The declared values.
-    strict : bool, default=False
-        Whether text that is no number is an error too, where numbers are declared: it must not be clipped to a bin.
-
-    Returns
-    -------
-    dict
-        For each column the Arrow type, and what makes a column of it of a column of text: what is no value of that
-        type becomes one that is not declared, or, where there is none, an error that does not show it.
-
-    Raises
-    ------
-    ValueError
-        If a declared number is too large to be read exactly.
-    """
+    """Say how to read the text of declared columns, value by value, so that no row changes how another one is read."""
     return {name: _reader(name, domain[name], strict) for name in domain.columns}
 
 
@@ -172,7 +94,7 @@ def _reader(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[Any], 
     missing = {text for text in MISSING_TEXTS if text not in labels}
     unit, parse = _parser(name, values, strict)
 
-    def read(column: Any) -> Any:  # numpydoc ignore=GL08
+    def read(column: Any) -> Any:
         if "" in labels and None not in labels:
             column = column.fill_null("")
         coded = column.combine_chunks().dictionary_encode()
@@ -240,17 +162,7 @@ def _truth(text: str | None, name: str) -> bool | None:
 
 
 def write_csv(tables: Iterable[Any], schema: Any, path: Path) -> None:
-    """Write a stream of tables; dates and datetimes as ISO 8601.
-
-    Parameters
-    ----------
-    tables : iterable of pyarrow.Table
-        Of one schema.
-    schema : pyarrow.Schema
-        The schema.
-    path : Path
-        The file.
-    """
+    """Write a stream of tables; dates and datetimes as ISO 8601."""
     pyarrow, pyarrow_csv = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.csv", "duckdb")
     options = pyarrow_csv.WriteOptions(include_header=False)
     with path.open("wb") as file:

@@ -22,49 +22,19 @@ _BRANCHES = 8  # of the tree that adds up tallies
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a Dask DataFrame.
-
-    Parameters
-    ----------
-    frame : object
-        Of Dask.
-
-    Returns
-    -------
-    bool
-        True if it is.
-    """
+    """Say whether it is a Dask DataFrame."""
     return isinstance(frame, dataframe.DataFrame)
 
 
 def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a Dask DataFrame.
-
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-        True rows.
-    plan : Plan
-        Checks, charges, and says what privatises.
-    persist : bool
-        Whether to compute the reports, and keep them with the workers, before they are handed out.
-    path : path-like or None
-        Where to write the reports: a directory.
-    check : bool
-        Whether the rows are read once more, before the charge.
-
-    Returns
-    -------
-    dask.dataframe.DataFrame
-        The reports, in the partitions of the frame.
-    """
+    """Privatise a Dask DataFrame."""
     place = check_path(path)
     # What may be computed again, by whom it is asked for or since a worker died, is compared with what was checked.
     repeats = not persist or (place is None and _has_workers(frame))
     if repeats and not check:
         raise ValueError("reports that Dask may compute again need check=True, or a path to be written to")
 
-    def look(check: BatchCheck, _: Any) -> list[bytes | None]:  # numpydoc ignore=GL08
+    def look(check: BatchCheck, _: Any) -> list[bytes | None]:
         return _check(frame[check.columns], check, digests=repeats)
 
     release, trial, digests = plan(sample_of(frame), look=look if check else None)
@@ -100,18 +70,7 @@ def _check_partition(check: BatchCheck, partition: pd.DataFrame, digests: bool) 
 
 
 def sample_of(frame: Any) -> pd.DataFrame:
-    """Return no rows; of categories that are not known, none either, where Dask puts a marker.
-
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-        The table.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The names and dtypes.
-    """
+    """Return no rows; of categories that are not known, none either, where Dask puts a marker."""
     sample = frame._meta
     for name in sample.columns[sample.dtypes == "category"]:
         if not frame[name].cat.known:
@@ -152,36 +111,12 @@ def _wait(persisted: Any) -> Any:
 
 
 def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row.
-
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-        The table.
-
-    Returns
-    -------
-    list of str
-        The names.
-    """
+    """Name the columns, without reading a row."""
     return list(frame.columns)
 
 
 def tally(frame: Any, transformer: Any) -> Any:
-    """Sum up the reports of a Dask DataFrame: each partition by itself, then as a tree.
-
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-        Reports.
-    transformer : local transformer
-        Fitted.
-
-    Returns
-    -------
-    same kind as what the transformer's `tally` returns
-        The sums.
-    """
+    """Sum up the reports of a Dask DataFrame: each partition by itself, then as a tree."""
     shared = dask.delayed(transformer, pure=False, traverse=False)
     count, add = dask.delayed(_tally_partition, pure=False), dask.delayed(_add, pure=False)
     counters = [count(shared, partition) for partition in frame[transformer._own_names()].to_delayed()]

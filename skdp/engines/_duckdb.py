@@ -27,13 +27,7 @@ duckdb = import_extra("duckdb", "duckdb", least="1.5")
 
 
 def connect() -> Any:
-    """Open a database of our own; what does not fit into memory goes to a folder for its owner only.
-
-    Returns
-    -------
-    duckdb.DuckDBPyConnection
-        In memory. The folder is removed with it.
-    """
+    """Open a database of our own; what does not fit into memory goes to a folder for its owner only."""
     folder = tempfile.mkdtemp(prefix="skdp-")
     connection = duckdb.connect(config={"temp_directory": folder})
     weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
@@ -41,52 +35,17 @@ def connect() -> Any:
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a relation.
-
-    Parameters
-    ----------
-    frame : object
-        Of DuckDB.
-
-    Returns
-    -------
-    bool
-        True if it is.
-    """
+    """Say whether it is a relation."""
     return isinstance(frame, duckdb.DuckDBPyRelation)
 
 
 def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a relation.
-
-    Parameters
-    ----------
-    frame : DuckDBPyRelation
-        True rows.
-    plan : Plan
-        Checks, charges, and says what privatises.
-    persist : bool
-        Must be True.
-    path : path-like or None
-        Where to write the reports.
-    check : bool
-        Whether the rows are read once more, before the charge.
-
-    Returns
-    -------
-    DuckDBPyRelation
-        The reports, on the same connection.
-
-    Raises
-    ------
-    ValueError
-        If it shall not be persisted.
-    """
+    """Privatise a relation."""
     if not persist:
         raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
     place = check_path(path)
 
-    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:  # numpydoc ignore=GL08
+    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:
         rows = batch_rows(trial.num_columns)
         checked = check_arrow(_read(frame, check.columns, rows), check, trial.num_columns)
         return read_again(_read(frame, check.columns, rows), checked)
@@ -104,18 +63,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
 
 
 def sample_of(frame: Any) -> Any:
-    """Return no rows; the values of an ENUM are declared beside its column, whose type does not have them.
-
-    Parameters
-    ----------
-    frame : DuckDBPyRelation
-        The table.
-
-    Returns
-    -------
-    pyarrow.Table
-        The names and types.
-    """
+    """Return no rows; the values of an ENUM are declared beside its column, whose type does not have them."""
     schema = quietly(frame.limit(0).to_arrow_table).schema
     for place, kind in enumerate(frame.types):
         if kind.id == "enum":
@@ -137,41 +85,13 @@ def _name(column: str) -> str:
 
 
 def bytewise(frame: Any, column: str) -> str:
-    """Write a column so that its text is compared byte by byte, whatever its collation or that of the connection.
-
-    Parameters
-    ----------
-    frame : DuckDBPyRelation
-        The table.
-    column : str
-        The name of the column.
-
-    Returns
-    -------
-    str
-        An expression in SQL.
-    """
+    """Write a column so that its text is compared byte by byte, whatever its collation or that of the connection."""
     kind = dict(zip(frame.columns, frame.types, strict=True))[column]
     return f'{_name(column)} COLLATE "C"' if kind.id == "varchar" else _name(column)
 
 
 def count_rows(frame: Any, columns: Sequence[str], rows: int = 1 << 17) -> Iterator[tuple[Any, NDArray[np.int64]]]:
-    """Count the distinct rows of some columns, in the database.
-
-    Parameters
-    ----------
-    frame : DuckDBPyRelation
-        The table.
-    columns : sequence of str
-        Its columns.
-    rows : int, default=2**17
-        How many distinct rows are handed over at once.
-
-    Yields
-    ------
-    tuple of (pyarrow.Table, ndarray of int64)
-        Each row once, and how often it occurs.
-    """
+    """Count the distinct rows of some columns, in the database."""
     keys = ", ".join(bytewise(frame, name) for name in columns)
     grouped = quietly(lambda: frame.aggregate(f"{keys}, count(*)", keys).to_arrow_reader(rows))
     for table in arrow_tables(grouped):
@@ -184,36 +104,12 @@ def _text(path: Path) -> str:
 
 
 def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row.
-
-    Parameters
-    ----------
-    frame : DuckDBPyRelation
-        The table.
-
-    Returns
-    -------
-    list of str
-        The names.
-    """
+    """Name the columns, without reading a row."""
     return list(frame.columns)
 
 
 def tally(frame: Any, transformer: Any) -> Any:
-    """Sum up the reports of a relation.
-
-    Parameters
-    ----------
-    frame : DuckDBPyRelation
-        Reports.
-    transformer : local transformer
-        Fitted.
-
-    Returns
-    -------
-    same kind as what the transformer's `tally` returns
-        The sums.
-    """
+    """Sum up the reports of a relation."""
     counter = Counter(transformer)
     groups = group_columns(transformer) or number_columns(transformer)
     for columns in groups:

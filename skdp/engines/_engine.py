@@ -25,25 +25,7 @@ _KINDS = (
 
 
 def engine_of(frame: Any) -> Any:
-    """Find the module that works with a frame.
-
-    Parameters
-    ----------
-    frame : object
-        What the user gave.
-
-    Returns
-    -------
-    module
-        With `privatize` and `tally`.
-
-    Raises
-    ------
-    TypeError
-        If it is no frame of a supported library.
-    ImportError
-        If what the module needs is missing; the error names the extra.
-    """
+    """Find the module that works with a frame."""
     for kind in type(frame).__mro__:
         name = _MODULES.get(kind.__module__.partition(".")[0])
         if name is not None:
@@ -55,34 +37,7 @@ def engine_of(frame: Any) -> Any:
 
 
 def import_extra(module: str, extra: str, *, least: str | None = None) -> Any:
-    """Import a module that an engine needs.
-
-    Parameters
-    ----------
-    module : str
-        Its name.
-    extra : str
-        The extra of skdp that installs it.
-    least : str, optional
-        The earliest version that works: major and minor.
-
-    Returns
-    -------
-    module
-        The module.
-
-    Raises
-    ------
-    ImportError
-        If it is missing or too old.
-
-    Examples
-    --------
-    >>> import_extra("no_such_module", "spark")
-    Traceback (most recent call last):
-        ...
-    ImportError: no_such_module is needed here: pip install skdp[spark]
-    """
+    """Import a module that an engine needs."""
     try:
         found = importlib.import_module(module)
     except ImportError as error:
@@ -117,19 +72,7 @@ _LIBRARIES = ("pyarrow", "duckdb", "_duckdb", "polars")
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return whether a library could not make sense of what it read; its text may hold a row.
-
-    Parameters
-    ----------
-    error : BaseException
-        What was raised while a table was read.
-
-    Returns
-    -------
-    bool
-        False for what the system says of a file or a disk (an OSError with a number, such as EIO), for a lack of
-        memory, and for errors of others.
-    """
+    """Return whether a library could not make sense of what it read; its text may hold a row."""
     if isinstance(error, OSError):
         return type(error) is OSError and error.errno is None
     theirs = type(error).__module__.partition(".")[0] in _LIBRARIES

@@ -24,15 +24,7 @@ class RefusedType(RefusedBatch, TypeError):
 
 
 class UnreadableTable(UnreadableError):
-    """A table that its engine cannot read.
-
-    Parameters
-    ----------
-    kind : str
-        The type of the error of the engine.
-    is_csv : bool
-        Whether its text spoke of CSV.
-    """
+    """A table that its engine cannot read."""
 
     def __init__(self, kind: str, is_csv: bool) -> None:
         super().__init__(kind, is_csv)
@@ -43,19 +35,7 @@ class UnreadableTable(UnreadableError):
 
 
 def without_values(error: BaseException) -> BaseException:
-    """Make the error that may be shown in place of one that was raised where rows are read.
-
-    Parameters
-    ----------
-    error : BaseException
-        Of skdp, of an engine, or of what the user built into the table.
-
-    Returns
-    -------
-    BaseException
-        An error of skdp with the same text; a missing module; what the system says of a file, without its name;
-        ``KeyboardInterrupt`` and the like as they are; of all else the type only.
-    """
+    """Make the error that may be shown in place of one that was raised where rows are read."""
     if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
         return error
     if isinstance(error, RefusedBatch):
@@ -73,23 +53,7 @@ def without_values(error: BaseException) -> BaseException:
 
 
 def quietly(work: Callable[[], T]) -> T:
-    """Call what reads rows.
-
-    Parameters
-    ----------
-    work : callable
-        What reads.
-
-    Returns
-    -------
-    object
-        What it returns.
-
-    Raises
-    ------
-    Exception
-        What `without_values` makes of an error, with neither cause nor context.
-    """
+    """Call what reads rows."""
     try:
         return work()
     except BaseException as error:
@@ -98,41 +62,14 @@ def quietly(work: Callable[[], T]) -> T:
 
 
 def read_quietly(batches: Iterable[T]) -> Iterator[T]:
-    """Read a stream of an engine.
-
-    Parameters
-    ----------
-    batches : iterable
-        What the engine reads.
-
-    Yields
-    ------
-    object
-        The batches. Errors of reading are as for `quietly`; those of who takes the batches stay as they are.
-    """
+    """Read a stream of an engine."""
     iterator, end = iter(batches), object()
     while (batch := quietly(lambda: next(iterator, end))) is not end:
         yield batch  # type: ignore[misc]
 
 
 def refusing(work: Callable[[], T]) -> T:
-    """Call what checks a batch, so that its refusals are known for such wherever they arrive.
-
-    Parameters
-    ----------
-    work : callable
-        Of skdp: its errors show no value.
-
-    Returns
-    -------
-    object
-        What it returns.
-
-    Raises
-    ------
-    RefusedBatch
-        If the batch is refused.
-    """
+    """Call what checks a batch, so that its refusals are known for such wherever they arrive."""
     try:
         return work()
     except (TypeError, ValueError) as error:

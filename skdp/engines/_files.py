@@ -14,27 +14,7 @@ from typing import Any
 
 
 def check_path(path: Any) -> Path | None:
-    """Check where a release is to be written.
-
-    Parameters
-    ----------
-    path : None, str or os.PathLike
-        A file or directory that does not exist yet.
-
-    Returns
-    -------
-    None or Path
-        The path.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no path of this machine.
-    FileExistsError
-        If something is there: a release is never overwritten.
-    FileNotFoundError
-        If there is no directory to write into.
-    """
+    """Check where a release is to be written."""
     if path is None:
         return None
     if not isinstance(path, str | os.PathLike):
@@ -51,23 +31,7 @@ def check_path(path: Any) -> Path | None:
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
-    """Write a file or a directory beside its place, and move it there when it is whole.
-
-    Parameters
-    ----------
-    path : Path
-        Where it shall be.
-
-    Yields
-    ------
-    Path
-        Where to write. It is removed if the writing fails.
-
-    Raises
-    ------
-    FileExistsError
-        If something is there by now.
-    """
+    """Write a file or a directory beside its place, and move it there when it is whole."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
         yield beside
@@ -83,26 +47,14 @@ def written_beside(path: Path) -> Iterator[Path]:
 
 
 def temporary_place() -> Path:
-    """Name a file or directory that lives as long as Python does.
-
-    Returns
-    -------
-    Path
-        In a directory of its own; nothing is there yet.
-    """
+    """Name a file or directory that lives as long as Python does."""
     folder = tempfile.mkdtemp(prefix="skdp-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder) / "reports"
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk.
-
-    Parameters
-    ----------
-    path : Path
-        The file or folder.
-    """
+    """Wait until a file, or the names in a folder, are on the disk."""
     if os.name == "nt" and path.is_dir():
         return  # folders cannot be opened there
     handle = os.open(path, os.O_RDONLY)

@@ -18,31 +18,10 @@ _ROWS_AT_ONCE = 1 << 17
 
 
 def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
-    """Draft a domain of the table in a file, in memory of a few batches.
-
-    Parameters
-    ----------
-    table : TableFile
-        The file.
-    bins, max_values : int
-        As for `skdp.base.draft_domain_toml`.
-
-    Returns
-    -------
-    str
-        The draft of `draft_domain_toml` of the whole table.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read, or no column can be drafted.
-
-    Notes
-    -----
-    The draft depends on whether there are more than so many distinct values, on the least and the largest, on whether
-    something is missing, whether all numbers are whole and all times midnights, and, in a CSV file, on whether all
-    texts are numbers, truth values, dates or times. So one value that shows each of these stands for all others.
-    """
+    """Draft a domain of the table in a file, in memory of a few batches."""
+    # The draft depends on whether there are more than so many distinct values, on the least and the largest, on whether
+    # something is missing, whether all numbers are whole and all times midnights, and, in a CSV file, on whether all
+    # texts are numbers, truth values, dates or times. So one value that shows each of these stands for all others.
     most = max(bins, max_values) + 1
     condense = _condense_texts if table.format == "csv" else _condense
     kept: dict[str, Any] = {}

@@ -12,24 +12,10 @@ from skdp.frames import without_unused_levels
 
 
 def kept_columns(batch: Any, names: Sequence[str]) -> Any:
-    """Copy the kept columns of a batch, with their own rows only.
-
-    A slice of a table may hold the memory of the whole one; an Arrow dictionary, values that no row has; and a
-    Categorical of polars belongs to a table of the whole process: it becomes text. Other dtypes stay, with the
-    categories that they have.
-
-    Parameters
-    ----------
-    batch : pandas, polars or pyarrow table
-        True rows.
-    names : sequence of str
-        The columns.
-
-    Returns
-    -------
-    same kind as the batch
-        The columns.
-    """
+    """Copy the kept columns of a batch, with their own rows only."""
+    # A slice of a table may hold the memory of the whole one; an Arrow dictionary, values that no row has; and a
+    # Categorical of polars belongs to a table of the whole process: it becomes text. Other dtypes stay, with the
+    # categories that they have.
     frame = nw.from_native(batch, eager_only=True).select(*names)
     native = frame.to_native()
     if frame.implementation.is_polars():

@@ -22,23 +22,7 @@ _KINDS = {
 
 
 def open_table(frame: Any) -> LargeTable | None:
-    """Open a table of an engine, found by its own library: none is imported that is not there already.
-
-    Parameters
-    ----------
-    frame : object
-        What the user gave to `fit`.
-
-    Returns
-    -------
-    LargeTable or None
-        None for what is no Polars LazyFrame, DuckDB relation, pyarrow Dataset, or Dask or Spark DataFrame.
-
-    Raises
-    ------
-    TypeError
-        If it is a RecordBatchReader.
-    """
+    """Open a table of an engine, found by its own library: none is imported that is not there already."""
     for kind in type(frame).__mro__:
         name = (kind.__module__.partition(".")[0], kind.__name__)
         if name == ("pyarrow", "RecordBatchReader"):
@@ -53,20 +37,7 @@ def open_table(frame: Any) -> LargeTable | None:
 
 
 def add_up_batches(batches: Iterable[Any], summary: Summary) -> list[NDArray[np.int64]]:
-    """Sum over a stream of batches.
-
-    Parameters
-    ----------
-    batches : iterable of table
-        The rows.
-    summary : Summary
-        What is summed up.
-
-    Returns
-    -------
-    list of ndarray of int64
-        The sums.
-    """
+    """Sum over a stream of batches."""
     sums = summary.zeros()
     for batch in batches:
         summary.add(sums, batch)

@@ -22,21 +22,13 @@ _ROWS = 1 << 17
 
 
 class ArrowTable(LargeTable):
-    """A dataset.
-
-    Parameters
-    ----------
-    frame : pyarrow.dataset.Dataset
-        The table.
-    kept : LargeTable, optional
-        Those of its rows that are summed up, in an engine; by default all.
-    """
+    """A dataset."""
 
     def __init__(self, frame: Any, kept: LargeTable | None = None) -> None:
         self._frame, self._kept = frame, kept
         self.sample = frame.schema.empty_table()
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         if self._kept is not None:
             return self._kept.add_up(names, summary)
         return add_up_batches(self._tables(list(names)), summary)
@@ -46,7 +38,7 @@ class ArrowTable(LargeTable):
         for batch in read_quietly(_batches(self._frame, names)):
             yield pyarrow.Table.from_batches([batch]).select(names)
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         return type(self)(self._frame, _in_an_engine(self._frame).limit_persons(person, most, seed))
 
 
@@ -59,18 +51,7 @@ class StreamedTable(ArrowTable):
 
 
 def open_table(frame: Any) -> ArrowTable:
-    """Open a dataset.
-
-    Parameters
-    ----------
-    frame : pyarrow.dataset.Dataset
-        The table.
-
-    Returns
-    -------
-    ArrowTable
-        For sums over its rows.
-    """
+    """Open a dataset."""
     return ArrowTable(frame)
 
 

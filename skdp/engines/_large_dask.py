@@ -22,19 +22,13 @@ _ROWS = 1 << 17
 
 
 class DaskTable(LargeTable):
-    """A Dask DataFrame.
-
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-        The table.
-    """
+    """A Dask DataFrame."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self.sample = sample_of(frame)
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         shared = dask.delayed(summary, pure=False, traverse=False)
         count, add = dask.delayed(_add_up_partition, pure=False), dask.delayed(_add, pure=False)
         sums = [count(shared, partition) for partition in self._frame[list(names)].to_delayed()]
@@ -42,7 +36,7 @@ class DaskTable(LargeTable):
             sums = [add(sums[start : start + _BRANCHES]) for start in range(0, len(sums), _BRANCHES)]
         return quietly(sums[0].compute)
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         meta = self._frame._meta
         if meta[person].dtype == object:
             raise ValueError(f"column {person!r} has objects; give persons a dtype, such as string or int64")
@@ -53,18 +47,7 @@ class DaskTable(LargeTable):
 
 
 def open_table(frame: Any) -> DaskTable:
-    """Open a Dask DataFrame.
-
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-        The table.
-
-    Returns
-    -------
-    DaskTable
-        For sums over its rows.
-    """
+    """Open a Dask DataFrame."""
     return DaskTable(frame)
 
 

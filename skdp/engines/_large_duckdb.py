@@ -20,26 +20,18 @@ _MOST_DISTINCT = 1 << 16
 
 
 class DuckDBTable(LargeTable):
-    """A relation.
+    """A relation."""
 
-    Parameters
-    ----------
-    frame : DuckDBPyRelation
-        The table.
-
-    Notes
-    -----
-    **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
-    depends on the rows in both cases: on how many there are, and how many of them differ.
-    What the database counts it holds in its memory, each distinct row once (some 80 bytes); where there are more than
-    declared, which is refused, or whole numbers beyond the bounds of a mean or quantile, that is a row for each.
-    """
+    # **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
+    # depends on the rows in both cases: on how many there are, and how many of them differ. What the database counts it
+    # holds in its memory, each distinct row once (some 80 bytes); where there are more than declared, which is refused,
+    # or whole numbers beyond the bounds of a mean or quantile, that is a row for each.
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self.sample = sample_of(frame)
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         if summary.n_distinct(self.sample.select(list(names))) <= _MOST_DISTINCT:
             sums = summary.zeros()
             for rows, counts in count_rows(self._frame, names, _ROWS):
@@ -47,7 +39,7 @@ class DuckDBTable(LargeTable):
             return sums
         return add_up_batches(arrow_tables(_read(self._frame, names, _ROWS)), summary)
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         values = ", ".join(map(_name, self._frame.columns))
         view = f"skdp_{token_hex(8)}"
         ranks = f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY hash({values}, {seed}))"
@@ -55,16 +47,5 @@ class DuckDBTable(LargeTable):
 
 
 def open_table(frame: Any) -> DuckDBTable:
-    """Open a relation.
-
-    Parameters
-    ----------
-    frame : DuckDBPyRelation
-        The table.
-
-    Returns
-    -------
-    DuckDBTable
-        For sums over its rows.
-    """
+    """Open a relation."""
     return DuckDBTable(frame)

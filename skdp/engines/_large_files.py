@@ -24,21 +24,7 @@ from skdp.frames import LargeTable, Summary, register_large_tables
 
 
 class FileTable(LargeTable):
-    """The rows of a file that a synthesizer is to be fitted to; it takes them as it takes a table of an engine.
-
-    Parameters
-    ----------
-    rows : LargeTable
-        The rows; those of a CSV file as text.
-    sample : pyarrow.Table
-        No row, of the types that the synthetic rows shall have.
-    read : callable
-        Takes a batch of the rows, and returns it typed.
-    shown : callable
-        Opens a bar, each time that the table is read.
-    file : Path
-        The file, to be named in errors.
-    """
+    """The rows of a file that a synthesizer is to be fitted to; it takes them as it takes a table of an engine."""
 
     def __init__(
         self,
@@ -51,7 +37,7 @@ class FileTable(LargeTable):
         self._rows, self._read, self._shown, self._file = rows, read, shown, file
         self.sample = sample
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         try:
             with self._shown() as bar:
                 return self._rows.add_up(names, _ShownSummary(summary, self._read, bar))
@@ -66,7 +52,7 @@ class FileTable(LargeTable):
                 failed = unreadable_error(self._file)
         raise failed
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         return type(self)(
             self._rows.limit_persons(person, most, seed), self.sample, self._read, self._shown, self._file
         )
@@ -90,29 +76,7 @@ class _ShownSummary:
 
 
 def open_file(table: TableFile, domain: Domain, person: str | None, progress: Progress) -> FileTable:
-    """Open the columns of a domain in a file, in the order of the file, and that of the persons.
-
-    Parameters
-    ----------
-    table : TableFile
-        The file.
-    domain : Domain
-        The columns, and what a CSV file says in them.
-    person : str or None
-        The column of the persons.
-    progress : callable
-        Opens what shows the progress, each time that the table is read.
-
-    Returns
-    -------
-    FileTable
-        For sums over its rows.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, not declared, or declared and that of the persons.
-    """
+    """Open the columns of a domain in a file, in the order of the file, and that of the persons."""
     from skdp.engines._large_arrow import ArrowTable, StreamedTable
 
     table.check_columns([*domain.columns, *([] if person is None else [person])])
@@ -137,7 +101,7 @@ def _text_reader(domain: Domain) -> Callable[[Any], Any]:
     pyarrow, compute = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.compute", "duckdb")
     known, missing = readers(domain, strict=True), pyarrow.array(MISSING_TEXTS)
 
-    def read(batch: Any) -> Any:  # numpydoc ignore=GL08
+    def read(batch: Any) -> Any:
         texts = nw.from_native(batch, eager_only=True).to_arrow()
         made = {}
         for name in texts.column_names:

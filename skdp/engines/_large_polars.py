@@ -20,38 +20,21 @@ _ROWS = 1 << 17
 
 
 class PolarsTable(LargeTable):
-    """A lazy frame.
-
-    Parameters
-    ----------
-    frame : polars.LazyFrame
-        The table.
-    """
+    """A lazy frame."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self.sample = polars.DataFrame(schema=frame.collect_schema())
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         batches = self._frame.select(names).collect_batches(chunk_size=_ROWS, maintain_order=False)
         return add_up_batches(read_quietly(batches), summary)
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         rank = polars.struct(polars.all()).hash(seed).rank("ordinal").over(person)
         return type(self)(self._frame.filter(rank <= most))
 
 
 def open_table(frame: Any) -> PolarsTable:
-    """Open a lazy frame.
-
-    Parameters
-    ----------
-    frame : polars.LazyFrame
-        The table.
-
-    Returns
-    -------
-    PolarsTable
-        For sums over its rows.
-    """
+    """Open a lazy frame."""
     return PolarsTable(frame)

@@ -22,19 +22,13 @@ window = import_extra("pyspark.sql.window", "spark")
 
 
 class SparkTable(LargeTable):
-    """A Spark DataFrame.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        The table.
-    """
+    """A Spark DataFrame."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self.sample = frame.limit(0).toArrow()
 
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:  # numpydoc ignore=GL08
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         partial = self._frame.select(*map(_name, names)).mapInArrow(_adder(summary), "place long, value long")
         table = _ask(partial.groupBy("place").sum("value").toArrow)
         zeros = summary.zeros()
@@ -42,7 +36,7 @@ class SparkTable(LargeTable):
         flat[table.column(0).to_numpy()] = table.column(1).to_numpy()
         return np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:  # numpydoc ignore=GL08
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         names = list(map(_name, self._frame.columns))
         missing = [functions.col(name).isNull() for name in names]  # the hash leaves out what is missing
         order = functions.xxhash64(functions.lit(seed), *names, *missing)
@@ -53,18 +47,7 @@ class SparkTable(LargeTable):
 
 
 def open_table(frame: Any) -> SparkTable:
-    """Open a Spark DataFrame.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        The table.
-
-    Returns
-    -------
-    SparkTable
-        For sums over its rows.
-    """
+    """Open a Spark DataFrame."""
     return SparkTable(frame)
 
 

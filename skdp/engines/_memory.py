@@ -15,47 +15,12 @@ from skdp.frames import is_frame
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a pandas table.
-
-    Parameters
-    ----------
-    frame : object
-        Of pandas.
-
-    Returns
-    -------
-    bool
-        True for a DataFrame.
-    """
+    """Say whether it is a pandas table."""
     return isinstance(frame, pd.DataFrame)
 
 
 def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a pandas, polars or pyarrow table.
-
-    Parameters
-    ----------
-    frame : table
-        True rows.
-    plan : Plan
-        Checks, charges, and says what privatises.
-    persist : bool
-        Must be True.
-    path : path-like or None
-        Where to write the reports too.
-    check : bool
-        Whether the rows are read once more, before the charge.
-
-    Returns
-    -------
-    same kind as the frame
-        The reports.
-
-    Raises
-    ------
-    ValueError
-        If it shall not be persisted.
-    """
+    """Privatise a pandas, polars or pyarrow table."""
     if not persist:
         raise ValueError("a table in memory gives a table in memory: persist=False is for lazy frames")
     place = check_path(path)
@@ -70,35 +35,11 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
 
 
 def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row.
-
-    Parameters
-    ----------
-    frame : pandas or polars table
-        The table.
-
-    Returns
-    -------
-    list of str
-        The names.
-    """
+    """Name the columns, without reading a row."""
     return list(frame.columns)
 
 
 def tally(frame: Any, transformer: Any) -> Any:
-    """Sum up the reports of a table.
-
-    Parameters
-    ----------
-    frame : table
-        Reports.
-    transformer : local transformer
-        Fitted.
-
-    Returns
-    -------
-    same kind as what the transformer's `tally` returns
-        The sums.
-    """
+    """Sum up the reports of a table."""
     is_frame(frame)  # refuses two columns of one name
     return transformer.tally(nw.from_native(frame, eager_only=True).select(*transformer._own_names()).to_native())

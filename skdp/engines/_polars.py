@@ -28,49 +28,19 @@ _MOST_ROWS = (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 <
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a lazy frame or a frame.
-
-    Parameters
-    ----------
-    frame : object
-        Of Polars.
-
-    Returns
-    -------
-    bool
-        True if it is.
-    """
+    """Say whether it is a lazy frame or a frame."""
     return isinstance(frame, polars.LazyFrame | polars.DataFrame)
 
 
 def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a lazy frame, or a frame.
-
-    Parameters
-    ----------
-    frame : polars.LazyFrame or DataFrame
-        True rows.
-    plan : Plan
-        Checks, charges, and says what privatises.
-    persist : bool
-        Whether to store the reports before they are handed out; else each evaluation computes the same ones anew.
-    path : path-like or None
-        Where to write the reports.
-    check : bool
-        Whether the rows are read once more, before the charge.
-
-    Returns
-    -------
-    same kind as the frame
-        The reports.
-    """
+    """Privatise a lazy frame, or a frame."""
     if isinstance(frame, polars.DataFrame):
         return _memory.privatize(frame, plan, persist=persist, path=path, check=check)
     if not (persist or check):
         raise ValueError("persist=False needs check=True: what is evaluated again is compared with what was checked")
     place = check_path(path)
 
-    def look(check: BatchCheck, trial: Any) -> tuple[dict[int, bytes] | None, Any]:  # numpydoc ignore=GL08
+    def look(check: BatchCheck, trial: Any) -> tuple[dict[int, bytes] | None, Any]:
         size = batch_rows(trial.width)
         rows = frame.select(check.columns)
         found = check_batches(read_quietly(_read(rows, size)), check, size, polars.concat, digests=not persist)
@@ -153,36 +123,12 @@ class _Batches:
 
 
 def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row.
-
-    Parameters
-    ----------
-    frame : polars.LazyFrame or DataFrame
-        The table.
-
-    Returns
-    -------
-    list of str
-        The names.
-    """
+    """Name the columns, without reading a row."""
     return quietly(frame.collect_schema).names()
 
 
 def tally(frame: Any, transformer: Any) -> Any:
-    """Sum up the reports of a lazy frame, or a frame.
-
-    Parameters
-    ----------
-    frame : polars.LazyFrame or DataFrame
-        Reports.
-    transformer : local transformer
-        Fitted.
-
-    Returns
-    -------
-    same kind as what the transformer's `tally` returns
-        The sums.
-    """
+    """Sum up the reports of a lazy frame, or a frame."""
     counter = Counter(transformer)
     lazy = frame.lazy()
     groups = group_columns(transformer)
@@ -199,20 +145,7 @@ def tally(frame: Any, transformer: Any) -> Any:
 
 
 def count_groups(frame: Any, columns: list[str]) -> Any:
-    """Count rows by value, in 64 bits: `polars.len` stops at 2**32, and sums of booleans start again from 0 there.
-
-    Parameters
-    ----------
-    frame : polars.LazyFrame
-        Reports.
-    columns : list of str
-        What to count by.
-
-    Returns
-    -------
-    polars.LazyFrame
-        The distinct rows, and a last column of how often each occurs.
-    """
+    """Count rows by value, in 64 bits: `polars.len` stops at 2**32, and sums of booleans start again from 0 there."""
     rows = frame.select(columns).with_columns(_ONE.alias(""))
     return rows.group_by(columns).agg(polars.col("").sum())
 
@@ -237,20 +170,7 @@ def _count_text(frame: Any, transformer: Any, counter: Counter) -> None:
 
 
 def count_matches(frame: Any, asked: list[tuple[str, str | None]]) -> Any:
-    """Count the rows that have each of a few values, and all rows; in 64 bits, as `count_groups` does.
-
-    Parameters
-    ----------
-    frame : polars.LazyFrame
-        Reports.
-    asked : list of tuple of a str and a str or None
-        Columns and values.
-
-    Returns
-    -------
-    polars.LazyFrame
-        One row of counts, the number of all rows as the last one.
-    """
+    """Count the rows that have each of a few values, and all rows; in 64 bits, as `count_groups` does."""
     matches = [polars.col(name).eq_missing(polars.lit(value, polars.String)) for name, value in asked]
     every = polars.col(asked[0][0]).is_null().or_(polars.lit(True))
     return frame.select(

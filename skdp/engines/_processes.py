@@ -22,21 +22,9 @@ Draw = Callable[..., Any]
 
 
 def in_processes(release: Release) -> tuple[Draw, int]:
-    """Return what privatises batches for a few threads at a time, and the number of threads to ask it.
-
-    Fresh reports are drawn by NumPy and OpenSSL, which let other threads go on: these are drawn where they are asked
-    for. Permanent reports of a large table are drawn in processes. Which batch is drawn where makes no difference.
-
-    Parameters
-    ----------
-    release : Release
-        What privatises a batch; with its key it goes to the processes, which are of the same user and end soon.
-
-    Returns
-    -------
-    tuple of callable and int
-        From what `release` takes of a batch to its reports, and a number of threads.
-    """
+    """Return what privatises batches for a few threads at a time, and the number of threads to ask it."""
+    # Fresh reports are drawn by NumPy and OpenSSL, which let other threads go on: these are drawn where they are asked
+    # for. Permanent reports of a large table are drawn in processes. Which batch is drawn where makes no difference.
     cores = min(_MOST, joblib.cpu_count())
     # Not in a process that a pool has started: it may have no children, and its siblings use the cores.
     if not release.permanent or cores == 1 or multiprocessing.parent_process() is not None:
@@ -47,7 +35,7 @@ def in_processes(release: Release) -> tuple[Draw, int]:
     # Not joblib's own pool: it would end for ours, and ours for it, at each batch. This one ends with `draw`.
     pool = functools.cache(lambda: ProcessPoolExecutor(cores, timeout=_IDLE_SECONDS))
 
-    def draw(*batch: Any) -> Any:  # numpydoc ignore=GL08
+    def draw(*batch: Any) -> Any:
         if next(asked) < FEW:
             return release(*batch)
         try:

@@ -11,13 +11,7 @@ class Bar(Protocol):
     """Shows how far a run is; a bar of tqdm is one."""
 
     def update(self, rows: int) -> Any:
-        """Say that so many more rows are done.
-
-        Parameters
-        ----------
-        rows : int
-            How many.
-        """
+        """Say that so many more rows are done."""
         ...
 
     def close(self) -> Any:
@@ -26,24 +20,12 @@ class Bar(Protocol):
 
 
 class NoBar:
-    """Shows nothing.
-
-    Parameters
-    ----------
-    total : int or None
-        The number of rows.
-    """
+    """Shows nothing."""
 
     def __init__(self, total: int | None) -> None: ...
 
     def update(self, rows: int) -> None:
-        """Show nothing.
-
-        Parameters
-        ----------
-        rows : int
-            How many are done.
-        """
+        """Show nothing."""
 
     def close(self) -> None:
         """Show nothing."""
@@ -54,22 +36,7 @@ Progress = Callable[[int | None], Bar]
 
 
 def shown(progress: Progress, total: int | None, task: str) -> AbstractContextManager[Bar]:
-    """Open a bar, and let it say what is done, if it can.
-
-    Parameters
-    ----------
-    progress : callable
-        Takes the number of rows, and returns a bar.
-    total : int or None
-        The number of rows, if it is known.
-    task : str
-        What is done.
-
-    Returns
-    -------
-    context manager of Bar
-        Closes it.
-    """
+    """Open a bar, and let it say what is done, if it can."""
     bar = progress(total)
     if hasattr(bar, "set_description"):
         bar.set_description(task)

@@ -18,20 +18,7 @@ _KINDS = (
 
 
 def check_record_id(record_id: Any, names: list[Any]) -> None:
-    """Check that a table has the column of record ids.
-
-    Parameters
-    ----------
-    record_id : None or str
-        What the user gave.
-    names : list
-        The columns of the table.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it does not name a column.
-    """
+    """Check that a table has the column of record ids."""
     if record_id is None:
         return
     if not isinstance(record_id, str):
@@ -41,21 +28,7 @@ def check_record_id(record_id: Any, names: list[Any]) -> None:
 
 
 def check_distinct(frame: Any, record_id: str) -> None:
-    """Check that no record id of a table is missing or repeated; in an engine, by counting there.
-
-    Parameters
-    ----------
-    frame : table
-        What `privatize` takes.
-    record_id : str
-        The column of the record ids.
-
-    Raises
-    ------
-    ValueError
-        If an id is missing, repeated, or of a kind that cannot be written; the error does not show it. If the frame can
-        be read once only.
-    """
+    """Check that no record id of a table is missing or repeated; in an engine, by counting there."""
     opened = nw.from_native(_queryable(frame, record_id))
     if isinstance(opened, nw.DataFrame):
         ids = read_record_ids(opened.get_column(record_id).to_native(), len(opened))
@@ -83,10 +56,8 @@ def _count(frame: Any, record_id: str) -> tuple[int, int, int]:
 
 
 def _queryable(frame: Any, record_id: str) -> Any:
-    """Return what counts ids by their bytes: the databases have collations; a Dataset is counted by DuckDB.
-
-    Nothing but the ids goes to DuckDB, which takes a and A for one column.
-    """
+    """Return what counts ids by their bytes: the databases have collations; a Dataset is counted by DuckDB."""
+    # Nothing but the ids goes to DuckDB, which takes a and A for one column.
     library = type(frame).__module__.partition(".")[0]
     if library in ("duckdb", "_duckdb"):
         from skdp.engines._duckdb import _name, bytewise

@@ -35,17 +35,7 @@ CHANGED = (
 
 
 class BatchCheck:
-    """Check batches of one table before anything is charged; it holds neither key nor ledger, and goes to workers.
-
-    Parameters
-    ----------
-    transformer : RowReports
-        Fitted.
-    keep : sequence of str
-        Columns that are released as they are.
-    record_id : str, optional
-        The column that says whose each row is, if reports are permanent.
-    """
+    """Check batches of one table before anything is charged; it holds neither key nor ledger, and goes to workers."""
 
     def __init__(self, transformer: RowReports, keep: Sequence[str], record_id: str | None = None) -> None:
         self._transformer = transformer._without_secrets()
@@ -53,31 +43,13 @@ class BatchCheck:
         self._digest_key = SecretKey.generate()
 
     @property
-    def columns(self) -> list[str]:  # numpydoc ignore=RT01
+    def columns(self) -> list[str]:
         """The columns that are read."""
         ids = () if self._record_id is None else (self._record_id,)
         return list(dict.fromkeys([*self._transformer.guarantee_.scope, *self._keep, *ids]))
 
     def read(self, batch: Any, transformer: RowReports | None = None) -> tuple[list[Any], Write, Any]:
-        """Code a batch.
-
-        Parameters
-        ----------
-        batch : pandas, polars or pyarrow table
-            True rows.
-        transformer : RowReports, optional
-            Another copy of the transformer, which writes the reports.
-
-        Returns
-        -------
-        tuple of a list of ndarray, callable, and column or None
-            The codes, what writes reports, and the record ids.
-
-        Raises
-        ------
-        RefusedBatch
-            If there is an undeclared value; the error names the column.
-        """
+        """Code a batch."""
         table = read_table(batch)
         found = dict(zip(table.names, table.columns, strict=True))
         names = self._transformer.guarantee_.scope
@@ -86,55 +58,18 @@ class BatchCheck:
         return codes, write, None if self._record_id is None else found[self._record_id]
 
     def __call__(self, batch: Any) -> int:
-        """Check a batch.
-
-        Parameters
-        ----------
-        batch : pandas, polars or pyarrow table
-            True rows.
-
-        Returns
-        -------
-        int
-            The number of rows.
-        """
+        """Check a batch."""
         self.read(batch)
         return len(batch)
 
     def digest(self, batch: Any) -> bytes:
-        """Check a batch, and digest all that its release depends on.
-
-        Parameters
-        ----------
-        batch : pandas, polars or pyarrow table
-            True rows.
-
-        Returns
-        -------
-        bytes
-            The same for the same rows in the same order, and under a key of this object: it shows nothing of them.
-        """
+        """Check a batch, and digest all that its release depends on."""
         codes, _, ids = self.read(batch)
         records = [] if ids is None else refusing(lambda: read_record_ids(ids, len(batch)))
         return self.digest_of(codes, records, batch)
 
     def digest_of(self, codes: list[Any], records: list[bytes], batch: Any) -> bytes:
-        """Digest a batch that is coded already.
-
-        Parameters
-        ----------
-        codes : list of ndarray
-            Its codes.
-        records : list of bytes
-            Its record ids.
-        batch : pandas, polars or pyarrow table
-            Its kept columns count.
-
-        Returns
-        -------
-        bytes
-            As of `digest`.
-        """
+        """Digest a batch that is coded already."""
         kept = []
         if self._keep:
             rows = nw.from_native(batch, eager_only=True)
@@ -144,22 +79,7 @@ class BatchCheck:
 
 
 class Release:
-    """Privatise batches of one table; it can be pickled and sent to workers, and shows neither key nor rows.
-
-    Parameters
-    ----------
-    transformer : RowReports
-        Fitted. What it is given to charge stays behind: workers charge nothing. Of its keys, only that of permanent
-        reports goes along, if there are such.
-    keep : sequence of str
-        Columns that are released as they are.
-    coins : BatchCoins
-        What draws the reports.
-    record_id : str, optional
-        The column that says whose each row is, if reports are permanent.
-    check : BatchCheck, optional
-        What checked the batches, if digests of them are to be compared.
-    """
+    """Privatise batches of one table; it can be pickled and sent to workers, and shows neither key nor rows."""
 
     def __init__(
         self,
@@ -176,43 +96,22 @@ class Release:
         self._check = BatchCheck(transformer, keep, record_id) if check is None else check
 
     @property
-    def columns(self) -> list[str]:  # numpydoc ignore=RT01
+    def columns(self) -> list[str]:
         """The columns that are read."""
         return self._check.columns
 
     @property
-    def permanent(self) -> bool:  # numpydoc ignore=RT01
+    def permanent(self) -> bool:
         """Whether the reports are a function of a secret key, hashed record by record."""
         return self._transformer._permanent_key is not None
 
     @property
-    def seeded(self) -> bool:  # numpydoc ignore=RT01
+    def seeded(self) -> bool:
         """Whether the coins come from a seed, and depend on the numbers of rows."""
         return not isinstance(self._coins, KeyedCoins)
 
     def __call__(self, batch: Any, place: Place = WHOLE, expected: bytes | None = None) -> Any:
-        """Privatise a batch.
-
-        Parameters
-        ----------
-        batch : pandas, polars or pyarrow table
-            True rows; columns that are neither privatised nor kept are left out.
-        place : Place
-            Where the batch stands in its table.
-        expected : bytes, optional
-            The digest of the batch when it was checked.
-
-        Returns
-        -------
-        same kind as the batch
-            The reports, then the kept columns.
-
-        Raises
-        ------
-        RefusedBatch
-            If the batch holds an undeclared value, or an id that is missing or repeated, or is not the one that was
-            checked; the error names the column.
-        """
+        """Privatise a batch."""
         transformer = self._transformer
         codes, write, ids = self._check.read(batch, transformer)
         records = refusing(lambda: transformer._read_records(ids, len(batch)))
@@ -236,35 +135,7 @@ class Release:
         check_ids: Callable[[str], None] = lambda record_id: None,
         look: Callable[[BatchCheck, Any], Found] | None = None,
     ) -> tuple[Self, Any, Found | None]:
-        """Check all that can be checked before a row is privatised, charge the ledger, and start the coins.
-
-        Parameters
-        ----------
-        sample : pandas, polars or pyarrow table
-            No rows, but the columns and dtypes of the table.
-        transformer : RowReports
-            What privatises.
-        keep : sequence of str
-            Columns that are released as they are.
-        record_id : str, optional
-            The column that says whose each row is.
-        check_ids : callable, optional
-            Refuses a table that has a record twice.
-        look : callable, optional
-            Has the batches checked; it takes the check and what the release makes of the sample.
-
-        Returns
-        -------
-        tuple of Release, table and object
-            What privatises the batches, what it makes of the sample, and what `look` found.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the transformer or the columns do not fit.
-        BudgetExceeded
-            If the ledger does not cover the release.
-        """
+        """Check all that can be checked before a row is privatised, charge the ledger, and start the coins."""
         trial = cls.rehearse(sample, transformer, keep, record_id)
         transformer._check_budget()
         if record_id is not None:
@@ -276,29 +147,7 @@ class Release:
 
     @classmethod
     def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str], record_id: str | None = None) -> Any:
-        """Check all that can be checked without a row; fit the transformer if it is not, and charge nothing.
-
-        Parameters
-        ----------
-        sample : pandas, polars or pyarrow table
-            No rows, but the columns and dtypes of the table.
-        transformer : RowReports
-            What privatises.
-        keep : sequence of str
-            Columns that are released as they are.
-        record_id : str, optional
-            The column that says whose each row is.
-
-        Returns
-        -------
-        table
-            What the release makes of the sample.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the transformer or the columns do not fit.
-        """
+        """Check all that can be checked without a row; fit the transformer if it is not, and charge nothing."""
         check_transformer(transformer)
         kept = _check_keep(sample, keep)
         check_record_id(record_id, list(read_table(sample).names))
@@ -314,7 +163,7 @@ class Plan(Protocol):
 
     def __call__(
         self, sample: Any, *, look: Callable[[BatchCheck, Any], Found] | None = None
-    ) -> tuple[Release, Any, Found | None]: ...  # numpydoc ignore=GL08
+    ) -> tuple[Release, Any, Found | None]: ...
 
 
 def _check_roles(transformer: RowReports, keep: Sequence[str], record_id: str | None) -> None:
@@ -345,18 +194,7 @@ def _check_keep(sample: Any, keep: Any) -> list[str]:
 
 
 def check_transformer(transformer: Any) -> None:
-    """Check that a transformer can work batch by batch.
-
-    Parameters
-    ----------
-    transformer : object
-        What the user gave.
-
-    Raises
-    ------
-    TypeError
-        If it cannot.
-    """
+    """Check that a transformer can work batch by batch."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError("OnFitOnly leaves the rows of `transform` true; give the transformer inside it")
     if not isinstance(transformer, RowReports):
@@ -368,20 +206,7 @@ def check_transformer(transformer: Any) -> None:
 
 
 def check_columns(sample: Any, columns: Sequence[Any]) -> None:
-    """Check that a table has the columns of a transformer.
-
-    Parameters
-    ----------
-    sample : table
-        Its columns count, not its rows.
-    columns : sequence
-        What was fitted.
-
-    Raises
-    ------
-    ValueError
-        If it lacks some.
-    """
+    """Check that a table has the columns of a transformer."""
     names = read_table(sample).names
     absent = [name for name in columns if name not in names]
     if absent:
@@ -391,17 +216,6 @@ def check_columns(sample: Any, columns: Sequence[Any]) -> None:
 
 
 def check_tally(transformer: Any) -> None:
-    """Check that a transformer can tally.
-
-    Parameters
-    ----------
-    transformer : object
-        What the user gave.
-
-    Raises
-    ------
-    TypeError, NotFittedError
-        If it cannot, or is not fitted.
-    """
+    """Check that a transformer can tally."""
     check_transformer(transformer)
     check_is_fitted(transformer)

@@ -17,22 +17,7 @@ from skdp.local._row_reports import RowReports
 
 
 def fit_on_schema(transformer: RowReports, sample: Any, keep: Sequence[str]) -> None:
-    """Fit a transformer on what it declares, and on the domains that dtypes carry.
-
-    Parameters
-    ----------
-    transformer : RowReports
-        Not fitted. It learns the columns that it declares by name; if it declares none, all that are not kept.
-    sample : pandas, polars or pyarrow table
-        No rows, but the columns and dtypes of the table.
-    keep : sequence of str
-        Columns that are not for the transformer.
-
-    Raises
-    ------
-    ValueError
-        If the values of a column are not declared: they are never read from the data here.
-    """
+    """Fit a transformer on what it declares, and on the domains that dtypes carry."""
     table = read_table(sample)
     transformer.fit(_declared_row(transformer, table, [name for name in table.names if name not in keep]))
 
@@ -86,18 +71,7 @@ def _row_of_words(transformer: RapporEncoder, table: Table, others: list[str]) -
 
 
 def declared_by_name(declared: Any) -> Domain | None:
-    """Return what is declared of columns by their names.
-
-    Parameters
-    ----------
-    declared : Domain, mapping, or anything
-        What the user gave.
-
-    Returns
-    -------
-    Domain or None
-        None if no columns are named.
-    """
+    """Return what is declared of columns by their names."""
     if isinstance(declared, Mapping):
         return Domain(declared)
     return declared if isinstance(declared, Domain) else None
@@ -105,23 +79,7 @@ def declared_by_name(declared: Any) -> Domain | None:
 
 @singledispatch
 def text_domain(transformer: Any) -> Domain | None:
-    """Say how the text of a CSV file is read, of the columns that are not text.
-
-    Parameters
-    ----------
-    transformer : RowReports
-        Fitted or not.
-
-    Returns
-    -------
-    Domain or None
-        Columns and their kinds of values.
-
-    Raises
-    ------
-    ValueError
-        If they are not declared by name: a CSV file has no types that declare anything.
-    """
+    """Say how the text of a CSV file is read, of the columns that are not text."""
     raise NotImplementedError
 
 

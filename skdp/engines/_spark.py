@@ -34,60 +34,19 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a Spark DataFrame, classic or of Spark Connect.
-
-    Parameters
-    ----------
-    frame : object
-        Of pyspark.
-
-    Returns
-    -------
-    bool
-        True if it is.
-    """
+    """Say whether it is a Spark DataFrame, classic or of Spark Connect."""
     return isinstance(frame, sql.DataFrame)
 
 
 def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a Spark DataFrame.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        True rows.
-    plan : Plan
-        Checks, charges, and says what privatises.
-    persist : bool
-        Must be True.
-    path : str, path-like or None
-        A new directory, anywhere that Spark writes to; without a scheme, in the default file system of the cluster.
-        None writes to a temporary directory that lives as long as Python does, if Spark runs on this machine only.
-    check : bool
-        Whether the rows are read once more, before the charge.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        The reports.
-
-    Raises
-    ------
-    FileExistsError
-        If `path` exists.
-    ImportError
-        If the workers lack a module.
-    ValueError
-        If it shall not be persisted, a cluster is to write to a temporary directory, Spark cannot write to `path`, or
-        an undeclared value is found.
-    """
+    """Privatise a Spark DataFrame."""
     if not persist:
         # Tasks of `coalesce` and `union` number batches anew: reports would share coins, or be drawn twice.
         raise ValueError("Spark numbers no rows that a lazy frame could rely on: persist=True")
     session = frame.sparkSession
     place = check_place(session, path)
 
-    def look(looking: BatchCheck, trial: Any) -> None:  # numpydoc ignore=GL08
+    def look(looking: BatchCheck, trial: Any) -> None:
         if check:
             rows = frame.select(*map(_name, looking.columns))
             job = rows.mapInArrow(_Checker(looking, trial.num_columns), "rows long").groupBy().sum("rows")
@@ -102,25 +61,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
 
 
 def check_place(session: Any, path: Any) -> str:
-    """Check where reports are to be written, before anything is charged.
-
-    Parameters
-    ----------
-    session : pyspark.sql.SparkSession
-        What writes.
-    path : str, path-like or None
-        As for `privatize`.
-
-    Returns
-    -------
-    str
-        The place.
-
-    Raises
-    ------
-    TypeError, ValueError, FileExistsError, FileNotFoundError
-        If reports cannot be written there.
-    """
+    """Check where reports are to be written, before anything is charged."""
     if path is None:
         if not _is_here(session):
             raise ValueError("a cluster has no common temporary directory: give a path that all its machines can reach")
@@ -196,22 +137,7 @@ def _write(lazy: Any, place: str) -> None:
 
 
 def release_lazily(frame: Any, release: Release, trial: Any) -> Any:
-    """Privatise a frame each time that it is evaluated: by its own tasks, so it must be written at once.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        True rows.
-    release : Release
-        What privatises.
-    trial : pyarrow.Table
-        What it makes of no rows.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        The reports.
-    """
+    """Privatise a frame each time that it is evaluated: by its own tasks, so it must be written at once."""
     columns = map(_name, release.columns)
     return frame.select(*columns).mapInArrow(_Privatizer(release, trial.num_columns), _spark_schema(trial.schema))
 
@@ -221,20 +147,7 @@ def _name(column: str) -> str:
 
 
 def bytewise(frame: Any, column: str) -> Any:
-    """Write a column so that its text is compared byte by byte: Spark 4 has collations.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        The table.
-    column : str
-        The name of the column.
-
-    Returns
-    -------
-    pyspark.sql.Column
-        Text as its bytes; all else as it is.
-    """
+    """Write a column so that its text is compared byte by byte: Spark 4 has collations."""
     found = functions.col(_name(column))
     return found.cast("binary") if _is_text(frame.schema[column].dataType) else found
 
@@ -294,36 +207,12 @@ class _Imports:
 
 
 def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        The table.
-
-    Returns
-    -------
-    list of str
-        The names.
-    """
+    """Name the columns, without reading a row."""
     return list(frame.columns)
 
 
 def tally(frame: Any, transformer: Any) -> Any:
-    """Sum up the reports of a Spark DataFrame: by Spark, within partitions first.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        Reports.
-    transformer : local transformer
-        Fitted.
-
-    Returns
-    -------
-    same kind as what the transformer's `tally` returns
-        The sums.
-    """
+    """Sum up the reports of a Spark DataFrame: by Spark, within partitions first."""
     counter = Counter(transformer)
     groups = group_columns(transformer)
     for columns in groups:

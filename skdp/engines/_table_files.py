@@ -18,57 +18,14 @@ FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "i
 
 
 def format_of(path: Path) -> str:
-    """Say of which format a file is.
-
-    Parameters
-    ----------
-    path : Path
-        Its name.
-
-    Returns
-    -------
-    str
-        ``"csv"``, ``"parquet"`` or ``"ipc"`` (Arrow).
-
-    Raises
-    ------
-    ValueError
-        If the name ends otherwise.
-
-    Examples
-    --------
-    >>> format_of(Path("people.feather"))
-    'ipc'
-    """
+    """Say of which format a file is."""
     if path.suffix not in FORMATS:
         raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
     return FORMATS[path.suffix]
 
 
 class TableFile:
-    """A table in a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file; its name says its format.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    format : str
-        ``"csv"``, ``"parquet"`` or ``"ipc"``.
-    names : list of str
-        Its columns.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened.
-    ValueError
-        If it is no such file.
-    """
+    """A table in a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -89,30 +46,13 @@ class TableFile:
         self.names = list(self.dataset.schema.names)
 
     def check_columns(self, columns: Iterable[str]) -> None:
-        """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header.
-
-        Parameters
-        ----------
-        columns : iterable of str
-            Which columns.
-
-        Raises
-        ------
-        ValueError
-            If it lacks some.
-        """
+        """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header."""
         absent = [name for name in columns if name not in self.names]
         if absent:
             raise ValueError(f"{self.path.name} lacks the columns {absent}")
 
     def count_rows(self) -> int | None:
-        """Count the rows, where that needs no reading of them.
-
-        Returns
-        -------
-        int or None
-            None for a CSV file.
-        """
+        """Count the rows, where that needs no reading of them."""
         if self.format == "csv":
             return None
         pyarrow = import_extra("pyarrow", "duckdb")
@@ -124,31 +64,12 @@ class TableFile:
             raise UnreadableError(f"{self.path.name} is damaged") from None
 
     def fingerprint(self) -> dict[str, Any]:
-        """Describe the file so that a change of it shows; the file is read.
-
-        Returns
-        -------
-        dict
-            Its format and a digest of its content, whenever and wherever it was written.
-        """
+        """Describe the file so that a change of it shows; the file is read."""
         with self.path.open("rb") as file:
             return {"format": self.format, "content": hashlib.file_digest(file, "sha256").hexdigest()}
 
     def sample(self, domain: Domain | None, columns: list[str]) -> Any:
-        """Make a table without rows.
-
-        Parameters
-        ----------
-        domain : Domain or None
-            How the columns of a CSV file are read that it declares; the others are text.
-        columns : list of str
-            Which columns it shall have.
-
-        Returns
-        -------
-        pyarrow.Table
-            Of the types that the batches have.
-        """
+        """Make a table without rows."""
         pyarrow = import_extra("pyarrow", "duckdb")
         if self.format != "csv":
             schema = self.dataset.schema
@@ -157,44 +78,14 @@ class TableFile:
         return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in columns]).empty_table()
 
     def scan(self, columns: list[str]) -> Any:
-        """Open some columns, to be read as often as need be.
-
-        Parameters
-        ----------
-        columns : list of str
-            Which columns.
-
-        Returns
-        -------
-        pyarrow.dataset.Dataset
-            Those of a CSV file as text, see `skdp.engines._csv.text_dataset`. What a file says of itself beside its
-            types is left out: it may be private.
-        """
+        """Open some columns, to be read as often as need be."""
         if self.format == "csv":
             return text_dataset(self.path, columns)
         pyarrow, schema = import_extra("pyarrow", "duckdb"), self.dataset.schema
         return self.dataset.replace_schema(pyarrow.schema([schema.field(name) for name in columns]))
 
     def tables(self, domain: Domain | None, columns: list[str]) -> Iterator[Any]:
-        """Read the rows, in order.
-
-        Parameters
-        ----------
-        domain : Domain or None
-            How to read the columns of a CSV file that it declares; the others are text.
-        columns : list of str
-            Which columns.
-
-        Yields
-        ------
-        pyarrow.Table
-            Rows.
-
-        Raises
-        ------
-        ValueError
-            If a row cannot be read; the error does not show it.
-        """
+        """Read the rows, in order."""
         pyarrow = import_extra("pyarrow", "duckdb")
         if self.format != "csv":
             from skdp.engines._arrow import read_batches
@@ -208,20 +99,7 @@ class TableFile:
 
 
 def check_writable(schema: Any, form: str) -> None:
-    """Check that a file can hold columns of these types.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        The columns.
-    form : {"csv", "parquet", "ipc"}
-        The format.
-
-    Raises
-    ------
-    ValueError
-        If not; the error names the column.
-    """
+    """Check that a file can hold columns of these types."""
     pyarrow = import_extra("pyarrow", "duckdb")
     with TemporaryDirectory() as folder:
         for field in schema:
@@ -232,19 +110,7 @@ def check_writable(schema: Any, form: str) -> None:
 
 
 def write_file(tables: Iterable[Any], schema: Any, path: Path, form: str) -> None:
-    """Write a stream of tables.
-
-    Parameters
-    ----------
-    tables : iterable of pyarrow.Table
-        Of one schema, without dictionaries.
-    schema : pyarrow.Schema
-        The schema.
-    path : Path
-        The file, which is made anew.
-    form : str
-        ``"csv"``, ``"parquet"`` or ``"ipc"``.
-    """
+    """Write a stream of tables."""
     if form == "csv":
         write_csv(tables, schema, path)
     elif form == "parquet":

@@ -35,13 +35,7 @@ _KEY_BYTES = _DIGEST_BYTES = 32
 
 
 class WorkingFolder:
-    """The folder of an unfinished release, beside its target; for its owner's eyes only.
-
-    Parameters
-    ----------
-    target : Path
-        The file that is to be written.
-    """
+    """The folder of an unfinished release, beside its target; for its owner's eyes only."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -53,27 +47,7 @@ class WorkingFolder:
 
     @classmethod
     def start(cls, target: Path, settings: dict[str, Any], transformer: RowReports) -> Self:
-        """Make the folder, with a fresh key or the number of the call of a seeded transformer.
-
-        Parameters
-        ----------
-        target : Path
-            The file that is to be written.
-        settings : dict
-            What the release is of.
-        transformer : RowReports
-            Fitted.
-
-        Returns
-        -------
-        WorkingFolder
-            Nothing is charged yet.
-
-        Raises
-        ------
-        FileExistsError
-            If there is one.
-        """
+        """Make the folder, with a fresh key or the number of the call of a seeded transformer."""
         folder = cls(target)
         if folder.path.exists():
             raise FileExistsError(
@@ -93,27 +67,7 @@ class WorkingFolder:
 
     @classmethod
     def resume(cls, target: Path, settings: dict[str, Any]) -> Self:
-        """Open the folder of a run that did not finish.
-
-        Parameters
-        ----------
-        target : Path
-            The file that is to be written.
-        settings : dict
-            What the release is of.
-
-        Returns
-        -------
-        WorkingFolder
-            As the run left it.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is none.
-        ValueError
-            If the run was of something else.
-        """
+        """Open the folder of a run that did not finish."""
         folder = cls(target)
         found = folder._read_settings()
         # Through JSON and back, as what was stored.
@@ -128,20 +82,7 @@ class WorkingFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out as long as this one draws; where the system has such locks.
-
-        Yields
-        ------
-        None
-            The folder is there, and nothing in it is half written.
-
-        Raises
-        ------
-        FileExistsError
-            If another run is at it.
-        FileNotFoundError
-            If another run has finished it.
-        """
+        """Keep other processes out as long as this one draws; where the system has such locks."""
         with self._lock():
             self._read_settings()
             for half in self.path.glob(".*.partial"):
@@ -171,18 +112,7 @@ class WorkingFolder:
 
     @classmethod
     def tidy(cls, target: str | os.PathLike[str]) -> bool:
-        """Remove the folder of a run that was stopped after its target was there.
-
-        Parameters
-        ----------
-        target : str or path-like
-            The file that was to be written.
-
-        Returns
-        -------
-        bool
-            Whether there was one.
-        """
+        """Remove the folder of a run that was stopped after its target was there."""
         folder = cls(Path(target).absolute())
         left = _is_there(folder._settings) and not (_is_there(folder._key) or _is_there(folder._whole))
         if left and _is_there(folder._target):
@@ -191,23 +121,7 @@ class WorkingFolder:
         return False
 
     def coins(self, transformer: RowReports) -> BatchCoins:
-        """Take up the coins of the release.
-
-        Parameters
-        ----------
-        transformer : RowReports
-            Fitted.
-
-        Returns
-        -------
-        BatchCoins
-            They draw what they drew before, for the same rows at the same place.
-
-        Raises
-        ------
-        ValueError
-            If the key is damaged.
-        """
+        """Take up the coins of the release."""
         key = self._key.read_bytes() if _is_there(self._key) else b""
         if transformer._seed is not None and key.isdigit():
             return SeededCoins(int(transformer._seed), int(key))
@@ -216,23 +130,12 @@ class WorkingFolder:
         return KeyedCoins(SecretKey(key))
 
     @property
-    def is_charged(self) -> bool:  # numpydoc ignore=RT01
+    def is_charged(self) -> bool:
         """Whether a charge is recorded."""
         return self._charged.exists()
 
     def charge(self, transformer: RowReports) -> None:
-        """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one.
-
-        Parameters
-        ----------
-        transformer : RowReports
-            Fitted.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the ledger does not cover the release.
-        """
+        """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
         ledger, charged = transformer._ledger, _is_there(self._charged)
         if ledger is not None and not (charged and ledger.path is not None):
             run = self._read_settings().get("run")
@@ -243,18 +146,7 @@ class WorkingFolder:
             sync(self.path)
 
     def read(self, part: int) -> Any:
-        """Read the reports of a part.
-
-        Parameters
-        ----------
-        part : int
-            Its number.
-
-        Returns
-        -------
-        pyarrow.Table or None
-            Reports; None if they are not stored, or not as they were written, and are to be drawn from the key.
-        """
+        """Read the reports of a part."""
         pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
         path = self._part(part)
         if not _is_there(path):
@@ -266,15 +158,7 @@ class WorkingFolder:
         return ipc.open_file(pyarrow.py_buffer(content).slice(_DIGEST_BYTES)).read_all()
 
     def write(self, part: int, reports: Any) -> None:
-        """Store the reports of a part, whole or not at all.
-
-        Parameters
-        ----------
-        part : int
-            Its number.
-        reports : pyarrow.Table
-            Reports.
-        """
+        """Store the reports of a part, whole or not at all."""
         pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
         sink = pyarrow.BufferOutputStream()
         with ipc.new_file(sink, reports.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
@@ -290,36 +174,18 @@ class WorkingFolder:
 
     @contextmanager
     def written_whole(self) -> Iterator[Path]:
-        """Write all reports into a file of their own.
-
-        Yields
-        ------
-        Path
-            Where to write. It counts when it is complete.
-        """
+        """Write all reports into a file of their own."""
         with written_beside(self._whole) as beside:
             yield beside
             sync(beside)
         sync(self.path)
 
     def is_whole(self) -> bool:
-        """Return whether all reports are in one file.
-
-        Returns
-        -------
-        bool
-            True if only `publish` is left to do.
-        """
+        """Return whether all reports are in one file."""
         return _is_there(self._whole)
 
     def publish(self) -> None:
-        """Delete the key, move what is whole to its place, and remove the folder.
-
-        Raises
-        ------
-        FileExistsError
-            If something is there by now.
-        """
+        """Delete the key, move what is whole to its place, and remove the folder."""
         if _is_there(self._target):
             raise FileExistsError(f"{self._target} exists already; a release is never overwritten")
         self._key.unlink(missing_ok=True)

@@ -21,31 +21,7 @@ EXACT = "the exact value of the protocol"
 def bound_of_reports(
     protected: pd.DataFrame, shares: NDArray[np.float64], encoder: Any, epsilon: Any, reports: list[Any]
 ) -> tuple[float, str]:
-    """Return what the best guess from the visible reports alone gets right, and what kind of bound that is.
-
-    Parameters
-    ----------
-    protected : pandas.DataFrame
-        The true values.
-    shares : ndarray of shape (k,)
-        The share of each of their combinations.
-    encoder : fitted local transformer, optional
-        What made the reports.
-    epsilon : float, optional
-        The privacy loss of all of them, if there is no encoder.
-    reports : list of column names
-        The reports that the attacker sees.
-
-    Returns
-    -------
-    tuple of float and str
-        The bound, and its kind; nan and nothing, if neither encoder nor epsilon is known.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is out of range, or the protected columns or their values are not those of the encoder.
-    """
+    """Return what the best guess from the visible reports alone gets right, and what kind of bound that is."""
     if encoder is None:
         if epsilon is None:
             return math.nan, ""

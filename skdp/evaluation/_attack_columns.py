@@ -18,41 +18,12 @@ _BINS = 64
 
 
 def name_of_kind(given: Any) -> str:
-    """Say what came instead of an instance of something.
-
-    Parameters
-    ----------
-    given : object
-        What came.
-
-    Returns
-    -------
-    str
-        The name of its class; a class is called one.
-    """
+    """Say what came instead of an instance of something."""
     return f"the class {given.__name__}, not an instance" if isinstance(given, type) else type(given).__name__
 
 
 def read_columns(data: Any, name: str) -> pd.DataFrame:
-    """Read a table or a column of any library as a pandas frame with a fresh index.
-
-    Parameters
-    ----------
-    data : dataframe, 2-D array, series or 1-D array-like
-        What came.
-    name : str
-        What to call it in an error; and its column, if it has no name.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no table and no column, has no rows or no columns, or two columns of one name.
-    """
+    """Read a table or a column of any library as a pandas frame with a fresh index."""
     names = data.columns if isinstance(data, pd.DataFrame) else getattr(data, "column_names", ())
     if len(set(names)) < len(names):
         raise ValueError(f"{name} has two columns of the same name")
@@ -95,23 +66,7 @@ def _as_series(column: Any) -> pd.Series:
 
 
 def code_column(column: pd.Series) -> pd.Series:
-    """Turn a column into numbers or categories, with nan for missing.
-
-    Parameters
-    ----------
-    column : pandas.Series
-        Of any dtype.
-
-    Returns
-    -------
-    pandas.Series
-        Of floats, or of a categorical dtype that shows no value; zeros if all values are missing.
-
-    Raises
-    ------
-    TypeError
-        If the values cannot be compared with each other.
-    """
+    """Turn a column into numbers or categories, with nan for missing."""
     if column.isna().all():
         return pd.Series(np.zeros(len(column)))
     if getattr(column.dtype, "kind", "O") in "biuf" and not isinstance(column.dtype, pd.CategoricalDtype):
@@ -122,25 +77,7 @@ def code_column(column: pd.Series) -> pd.Series:
 
 
 def factorize(column: pd.Series, *, missing: bool = False) -> tuple[NDArray[np.intp], Any]:
-    """Give each distinct value of a column a number.
-
-    Parameters
-    ----------
-    column : pandas.Series
-        The column.
-    missing : bool, default=False
-        Whether missing is a value of its own; -1 otherwise.
-
-    Returns
-    -------
-    pair of ndarray
-        The code of each row, and the values.
-
-    Raises
-    ------
-    TypeError
-        If the values cannot be compared with each other.
-    """
+    """Give each distinct value of a column a number."""
     try:
         codes, distinct = pd.factorize(column, use_na_sentinel=not missing)
         return codes.astype(np.intp), distinct
@@ -150,18 +87,7 @@ def factorize(column: pd.Series, *, missing: bool = False) -> tuple[NDArray[np.i
 
 
 def cells_of(column: pd.Series) -> NDArray[np.intp]:
-    """Put the rows of a coded column into cells: its categories, or bins of about as many numbers each.
-
-    Parameters
-    ----------
-    column : pandas.Series
-        What `code_column` gave.
-
-    Returns
-    -------
-    ndarray of int
-        The number of the cell of each row, from 0.
-    """
+    """Put the rows of a coded column into cells: its categories, or bins of about as many numbers each."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy().astype(np.intp) + 1
     numbers = column.to_numpy()

@@ -18,27 +18,8 @@ _FEW_ROWS = 10_000
 """With fewer, threads wait for each other longer than they work."""
 
 
-class Attacker:  # numpydoc ignore=PR02
-    """A classifier that learns the truth from some columns, and guesses that of rows it has not seen.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame of shape (n_samples, n_columns)
-        What the attacker sees.
-    truth : ndarray of int, shape (n_samples,)
-        The codes of the true values.
-    estimator : classifier or None
-        What learns; None for histogram trees.
-    cv : int
-        The number of folds.
-    seed : int or None
-        For folds, shuffles and trees.
-
-    Attributes
-    ----------
-    drops_ : list of float
-        Of the first `run`: the loss of accuracy when each column is shuffled.
-    """
+class Attacker:
+    """A classifier that learns the truth from some columns, and guesses that of rows it has not seen."""
 
     def __init__(self, frame: pd.DataFrame, truth: NDArray[np.intp], estimator: Any, cv: int, seed: int | None) -> None:
         self.truth = truth
@@ -61,18 +42,7 @@ class Attacker:  # numpydoc ignore=PR02
         self.drops_: list[float] | None = None
 
     def run(self, names: list[Any]) -> NDArray[np.bool_]:
-        """Attack by some columns.
-
-        Parameters
-        ----------
-        names : list of column names
-            What the attacker looks at.
-
-        Returns
-        -------
-        ndarray of bool, shape (n_samples,)
-            Which rows are guessed right.
-        """
+        """Attack by some columns."""
         frame = self.frame.iloc[:, [self.places[name] for name in names]]
         guesses, lost = np.empty_like(self.truth), np.zeros(len(names))
         for train, test in self.folds:
@@ -106,18 +76,7 @@ class Attacker:  # numpydoc ignore=PR02
         return clone(self.estimator).fit(frame, truth).predict
 
     def alone(self, name: Any) -> float:
-        """Guess from one column: by the most frequent truth of each value.
-
-        Parameters
-        ----------
-        name : column name
-            Which.
-
-        Returns
-        -------
-        float
-            The share of rows that are guessed right.
-        """
+        """Guess from one column: by the most frequent truth of each value."""
         cells = cells_of(self.coded.iloc[:, self.places[name]])
         shape = cells.max() + 1, self.truth.max() + 1
         right = 0

@@ -41,31 +41,7 @@ class _Candidate:
 
 
 def by_many_calls(audited: Audited, choice: int, size: int, *, delta: float, level: float) -> Found:
-    """Bound epsilon by calls alone, where a call is a draw.
-
-    Parameters
-    ----------
-    audited : Audited
-        What is audited.
-    choice : int
-        Calls of each table in either sample that chooses the event.
-    size : int
-        Calls of either neighbour that test it.
-    delta : float
-        The failure probability that is claimed.
-    level : float
-        The probability that the bound is wrong.
-
-    Returns
-    -------
-    Found
-        What was found.
-
-    Raises
-    ------
-    ValueError
-        If every release failed.
-    """
+    """Bound epsilon by calls alone, where a call is a draw."""
     candidates, drawn = _candidates(audited, choice, delta)
     reach = reach_of(size, delta, level)
     if not candidates:
@@ -74,36 +50,9 @@ def by_many_calls(audited: Audited, choice: int, size: int, *, delta: float, lev
 
 
 def by_few_calls(audited: Audited, n_rows: int, claimed: float, *, delta: float, level: float, only: bool) -> Found:
-    """Bound epsilon by some hundred calls beside the rows.
-
-    They are tested only where they could refute the claim, and by as many calls as that takes: the calls that decide
-    this are not those that test.
-
-    Parameters
-    ----------
-    audited : Audited
-        What is audited.
-    n_rows : int
-        Rows that are drawn besides.
-    claimed : float
-        The epsilon that is claimed.
-    delta : float
-        The failure probability that is claimed.
-    level : float
-        The probability that the bound is wrong.
-    only : bool
-        Whether rows give no bound, so that calls are tested in any case.
-
-    Returns
-    -------
-    Found
-        What was found.
-
-    Raises
-    ------
-    ValueError
-        If every release failed.
-    """
+    """Bound epsilon by some hundred calls beside the rows."""
+    # They are tested only where they could refute the claim, and by as many calls as that takes: the calls that decide
+    # this are not those that test.
     candidates, drawn = _candidates(audited, _FIRST + n_rows // _ROWS_A_FIRST, delta, few=True)
     usual = min(_USUAL, _CALLS + math.ceil(_FACTOR * math.exp(min(claimed, 10.0))))
     if not candidates:
@@ -161,20 +110,5 @@ def _test(audited: Audited, candidate: _Candidate, size: int, drawn: int, delta:
 
 
 def reach_of(size: int, delta: float, level: float) -> float:
-    """Return the largest bound that so many draws can give.
-
-    Parameters
-    ----------
-    size : int
-        Draws of either neighbour.
-    delta : float
-        The failure probability that is claimed.
-    level : float
-        The probability that the bound is wrong.
-
-    Returns
-    -------
-    float
-        That of an event that always comes under the one, and never under the other.
-    """
+    """Return the largest bound that so many draws can give."""
     return epsilon_lower_bound((size, 0), (size, size), delta=delta, level=level)

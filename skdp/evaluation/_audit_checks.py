@@ -17,40 +17,14 @@ from skdp.frames import is_frame
 
 
 def check_release(release: Any) -> None:
-    """Refuse a class where an instance is meant.
-
-    Parameters
-    ----------
-    release : object
-        What is to be audited.
-
-    Raises
-    ------
-    TypeError
-        If it is a class of transformers.
-    """
+    """Refuse a class where an instance is meant."""
     if isinstance(release, type) and any(hasattr(release, name) for name in ("transform", "report", "fit")):
         name = release.__name__
         raise TypeError(f"release must be a transformer or a callable, got the class {name}: give {name}(...)")
 
 
 def check_count(value: Any, name: str, *, least: int) -> None:
-    """Check a whole number that may be None.
-
-    Parameters
-    ----------
-    value : int or None
-        The number.
-    name : str
-        Of the parameter.
-    least : int
-        The smallest one that makes sense.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no whole number, or too small.
-    """
+    """Check a whole number that may be None."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, Integral):
@@ -60,18 +34,7 @@ def check_count(value: Any, name: str, *, least: int) -> None:
 
 
 def check_confidence(confidence: Any) -> None:
-    """Check the probability that the bound is right.
-
-    Parameters
-    ----------
-    confidence : float
-        Between 0 and 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not.
-    """
+    """Check the probability that the bound is right."""
     if isinstance(confidence, bool) or not isinstance(confidence, Real):
         raise TypeError(f"confidence must be a number between 0 and 1, got {type(confidence).__name__}")
     if not 0 < float(confidence) < 1:
@@ -79,35 +42,13 @@ def check_confidence(confidence: Any) -> None:
 
 
 def check_statistic(statistic: Callable[[Any], Any] | None) -> None:
-    """Check that a statistic can be called.
-
-    Parameters
-    ----------
-    statistic : callable or None
-        As for `audit_epsilon`.
-
-    Raises
-    ------
-    TypeError
-        If it cannot.
-    """
+    """Check that a statistic can be called."""
     if statistic is not None and not callable(statistic):
         raise TypeError(f"statistic must be a callable, or None, got {type(statistic).__name__}")
 
 
 def check_pair(neighbours: Any) -> None:
-    """Check that there are two tables.
-
-    Parameters
-    ----------
-    neighbours : pair of tables or None
-        As for `audit_epsilon`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no sequence, or not of two.
-    """
+    """Check that there are two tables."""
     if neighbours is None:
         return
     if is_frame(neighbours) or isinstance(neighbours, str) or not isinstance(neighbours, Sequence | np.ndarray):
@@ -117,18 +58,7 @@ def check_pair(neighbours: Any) -> None:
 
 
 def check_replaced(tables: Sequence[Any]) -> None:
-    """Check that two tables differ in exactly one row, as neighbours do where one record is replaced.
-
-    Parameters
-    ----------
-    tables : pair of tables
-        The neighbours.
-
-    Raises
-    ------
-    ValueError
-        If they have different numbers of rows, are equal, or differ in more than one row.
-    """
+    """Check that two tables differ in exactly one row, as neighbours do where one record is replaced."""
     sizes = [count_rows(table) for table in tables]
     if sizes[0] != sizes[1]:
         raise ValueError(f"neighbours must have equally many rows, got {sizes[0]} and {sizes[1]}")
@@ -139,18 +69,7 @@ def check_replaced(tables: Sequence[Any]) -> None:
 
 
 def check_distinct(tables: Sequence[Any]) -> None:
-    """Check that two tables are not the same, as far as they can be read.
-
-    Parameters
-    ----------
-    tables : pair of tables
-        The neighbours.
-
-    Raises
-    ------
-    ValueError
-        If they are.
-    """
+    """Check that two tables are not the same, as far as they can be read."""
     if tables[0] is tables[1] or _alike(*tables):
         raise ValueError("neighbours must differ in one record, got the same table twice")
 

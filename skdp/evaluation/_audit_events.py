@@ -23,20 +23,8 @@ _THRESHOLDS = 64
 
 
 @dataclass(frozen=True)
-class Event:  # numpydoc ignore=PR02
-    """A set of outputs, and the two tables that it tells apart.
-
-    Parameters
-    ----------
-    name : str
-        What is looked at, without any value.
-    likelier, other : int
-        The tables: it is likelier under the first.
-    score : float
-        A cautious guess of the logarithm of how much likelier it is.
-    holds : callable
-        Takes outputs and says of each whether it is in the set.
-    """
+class Event:
+    """A set of outputs, and the two tables that it tells apart."""
 
     name: str
     likelier: int
@@ -48,27 +36,10 @@ class Event:  # numpydoc ignore=PR02
 def choose_event(
     ranking: Sequence[Outputs], scoring: Sequence[Outputs], *, delta: float = 0.0, few: bool = False
 ) -> Event | None:
-    """Choose the pair of tables and the event that promise the largest lower bound.
-
-    The first sample orders the outcomes of each feature by how much likelier they are under one table than under
-    another; the second scores the unions of the first outcomes of this order, so that an event which fits the first
-    sample by luck is not chosen. Whoever tests the event needs a third sample.
-
-    Parameters
-    ----------
-    ranking, scoring : sequence of dict
-        Two samples: for each table, the outputs that were drawn under it.
-    delta : float, default=0.0
-        The failure probability of the claim.
-    few : bool, default=False
-        Whether the samples are so small that only single columns are worth a look, with less caution: what luck has
-        chosen is to be sorted out by the caller.
-
-    Returns
-    -------
-    Event or None
-        None if nothing is likelier under any table than under another.
-    """
+    """Choose the pair of tables and the event that promise the largest lower bound."""
+    # The first sample orders the outcomes of each feature by how much likelier they are under one table than under
+    # another; the second scores the unions of the first outcomes of this order, so that an event which fits the first
+    # sample by luck is not chosen. Whoever tests the event needs a third sample.
     score = partial(_scores, delta=delta, caution=_LESS_CAUTION if few else _CAUTION)
     coarse = [] if few else column_features(ranking)
     features = value_features(ranking) if few else all_features(ranking, coarse)
@@ -143,10 +114,8 @@ def _sums(
     scoring: Sequence[Outputs],
     score: Callable[..., NDArray[np.float64]],
 ) -> Iterator[Event]:
-    """Yield events "the log ratios of the columns add up to t or more": the best ones, if columns are independent.
-
-    They are also tried given the first or the last column, such as RAPPOR's cohort.
-    """
+    """Yield events "the log ratios of the columns add up to t or more": the best ones, if columns are independent."""
+    # They are also tried given the first or the last column, such as RAPPOR's cohort.
     if len(coarse) < 2:
         return
     for root in (None, *{coarse[0], coarse[-1]}) if len(coarse) > 2 else (None,):

@@ -19,20 +19,7 @@ Channel = Sequence[Sequence[Fraction]]
 
 
 def exact_epsilon(fitted: Any) -> float | None:
-    """Return the largest logarithm of a ratio of probabilities, from the exact channel.
-
-    Parameters
-    ----------
-    fitted : local transformer
-        With `channel`, or with oracles that have it.
-
-    Returns
-    -------
-    float or None
-        The smallest float that is proven to be no less than it, infinite if a report is possible under one record only;
-        None if there is no channel of Fractions, or one of more than 2**18 entries. Of hashing, it is the largest over
-        16 public hash functions.
-    """
+    """Return the largest logarithm of a ratio of probabilities, from the exact channel."""
     ratios = []
     for channels in _attributes(fitted) or ():
         worst = Fraction(1)
@@ -51,23 +38,7 @@ def exact_epsilon(fitted: Any) -> float | None:
 
 
 def worst_ratio(channel: Channel) -> Fraction | None:
-    """Return the largest ratio of the probabilities of a report under two true values.
-
-    Parameters
-    ----------
-    channel : sequence of sequences of Fraction
-        A row a true value, a column a report.
-
-    Returns
-    -------
-    Fraction or None
-        At least 1; None if a report is possible under one true value only.
-
-    Examples
-    --------
-    >>> worst_ratio([[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]])
-    Fraction(3, 1)
-    """
+    """Return the largest ratio of the probabilities of a report under two true values."""
     worst = Fraction(1)
     for report in zip(*channel, strict=True):
         low, high = Fraction(min(report)), Fraction(max(report))

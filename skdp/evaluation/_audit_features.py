@@ -20,69 +20,25 @@ _BINS = "bins of "
 
 
 @dataclass(frozen=True)
-class Feature:  # numpydoc ignore=PR02
-    """A function of an output with discrete values.
-
-    Parameters
-    ----------
-    name : str
-        What it is, without any value.
-    outcomes : callable
-        Takes outputs and returns hashes, one a draw.
-    """
+class Feature:
+    """A function of an output with discrete values."""
 
     name: str
     outcomes: Callable[[Outputs], NDArray[np.uint64]]
 
 
 def column_features(samples: Sequence[Outputs]) -> list[Feature]:
-    """List one coarse feature for each column: its values, or bins of them if it has very many.
-
-    Parameters
-    ----------
-    samples : sequence of dict
-        Outputs under each table, which decide the bins.
-
-    Returns
-    -------
-    list of Feature
-        In the order of the columns.
-    """
+    """List one coarse feature for each column: its values, or bins of them if it has very many."""
     return [_coarse(name, samples) for name in _names(samples)]
 
 
 def value_features(samples: Sequence[Outputs]) -> list[Feature]:
-    """List the plain values of each column.
-
-    Parameters
-    ----------
-    samples : sequence of dict
-        Outputs under each table.
-
-    Returns
-    -------
-    list of Feature
-        In the order of the columns.
-    """
+    """List the plain values of each column."""
     return [Feature(_label(name, samples), _values(name)) for name in _names(samples)]
 
 
 def all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list[Feature]:
-    """List everything that is looked at.
-
-    Parameters
-    ----------
-    samples : sequence of dict
-        Outputs under each table.
-    coarse : sequence of Feature
-        What `column_features` gave for them.
-
-    Returns
-    -------
-    list of Feature
-        Each column by value and, where they are numbers of many values, by bins and by the weight of the lowest bit
-        that is set; pairs of columns, if they are few; and all columns together.
-    """
+    """List everything that is looked at."""
     names = _names(samples)
     features = value_features(samples)
     features += [feature for feature in coarse if feature.name.startswith(_BINS)]
@@ -103,18 +59,7 @@ def all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list[
 
 
 def joined(one: Feature, other: Feature) -> Feature:
-    """Look at two features together.
-
-    Parameters
-    ----------
-    one, other : Feature
-        The two.
-
-    Returns
-    -------
-    Feature
-        Of their pairs of outcomes.
-    """
+    """Look at two features together."""
     return Feature(
         f"{one.name} with {other.name}", lambda outputs: combine(one.outcomes(outputs), other.outcomes(outputs))
     )

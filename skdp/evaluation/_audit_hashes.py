@@ -18,21 +18,9 @@ _WORD = (1 << 64) - 1
 
 
 def hash_cells(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Hash every cell by its value alone, whatever the dtype of its column.
-
-    Equal numbers have equal hashes, and all kinds of missing have one: a dtype that depends on the other rows of a
-    table must not make equal cells differ. (In single calls, dtypes and types are part of the form.)
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Numbers or objects.
-
-    Returns
-    -------
-    ndarray of uint64
-        The hashes. Different cells may share one, by chance: then they are one outcome.
-    """
+    """Hash every cell by its value alone, whatever the dtype of its column."""
+    # Equal numbers have equal hashes, and all kinds of missing have one: a dtype that depends on the other rows of a
+    # table must not make equal cells differ. (In single calls, dtypes and types are part of the form.)
     if values.dtype.kind in "iub":
         return _mix(values.astype(np.int64, copy=False).view(np.uint64))
     if values.dtype.kind == "f":
@@ -77,34 +65,12 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def combine(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash pairs of hashes.
-
-    Parameters
-    ----------
-    left, right : ndarray of uint64
-        Hashes of the same shape.
-
-    Returns
-    -------
-    ndarray of uint64
-        One for each pair; the order matters.
-    """
+    """Hash pairs of hashes."""
     return _mix(_mix(left ^ _SALT) + right)
 
 
 def to_floats(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Read the numbers of a column.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Numbers or objects.
-
-    Returns
-    -------
-    ndarray of float
-        NaN where the cell is no number.
-    """
+    """Read the numbers of a column."""
     if values.dtype.kind in "iubf":
         return values.astype(float)
     return np.array([_to_float(value) for value in values])

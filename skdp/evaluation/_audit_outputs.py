@@ -29,25 +29,7 @@ _NESTED = (list, tuple, set, frozenset, dict, np.ndarray)
 
 
 def read_rows(released: Any, rows: int) -> Outputs:
-    """Take a released table apart, where each row is a draw of its own.
-
-    Parameters
-    ----------
-    released : dataframe, series or array
-        What was released.
-    rows : int
-        The number of rows that it must have.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (rows,)
-        Its columns, in order; lists in cells become a column for each place.
-
-    Raises
-    ------
-    ValueError
-        If it is no table of so many rows.
-    """
+    """Take a released table apart, where each row is a draw of its own."""
     columns: Outputs = {}
     for name, values in _columns(released):
         if len(values) != rows:
@@ -101,18 +83,7 @@ def _spread(name: str, values: NDArray[Any]) -> Outputs:
 
 
 def read_call(release: Callable[[], Any]) -> dict[str, Any]:
-    """Make one release and write down all that can be seen of it.
-
-    Parameters
-    ----------
-    release : callable
-        Takes nothing; its output, warnings and errors are what is seen.
-
-    Returns
-    -------
-    dict of str to cell
-        The form, the whole as text, each value by its place, and how many rows are alike.
-    """
+    """Make one release and write down all that can be seen of it."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
@@ -129,18 +100,7 @@ def read_call(release: Callable[[], Any]) -> dict[str, Any]:
 
 
 def raised(call: dict[str, Any]) -> str | None:
-    """Say which error a call raised.
-
-    Parameters
-    ----------
-    call : dict
-        What `read_call` gave.
-
-    Returns
-    -------
-    str or None
-        The name of its type.
-    """
+    """Say which error a call raised."""
     form: str = call[FORM]
     return form.removeprefix(_RAISED).split("\n")[0] if form.startswith(_RAISED) else None
 
@@ -204,18 +164,7 @@ def _dtype_text(dtype: Any) -> str:
 
 
 def stack_calls(calls: Iterable[dict[str, Any]]) -> Outputs:
-    """Put the cells of many calls into columns.
-
-    Parameters
-    ----------
-    calls : iterable of dict
-        What `read_call` gave.
-
-    Returns
-    -------
-    dict of str to ndarray of object
-        A column for each place that occurs, `ABSENT` in the calls that do not have it.
-    """
+    """Put the cells of many calls into columns."""
     listed = list(calls)
     columns = {}
     for name in dict.fromkeys(name for call in listed for name in call):
@@ -227,20 +176,7 @@ def stack_calls(calls: Iterable[dict[str, Any]]) -> Outputs:
 
 
 def column_of(outputs: Outputs, name: str) -> NDArray[Any]:
-    """Return a column, or one of cells that are absent.
-
-    Parameters
-    ----------
-    outputs : dict
-        Columns.
-    name : str
-        Which.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Its cells.
-    """
+    """Return a column, or one of cells that are absent."""
     if name in outputs:
         return outputs[name]
     return np.full(len(next(iter(outputs.values()))), ABSENT, object)

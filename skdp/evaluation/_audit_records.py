@@ -24,24 +24,7 @@ _UNDECLARED = "undeclared"
 
 
 def make_records(estimator: Any) -> list[pd.DataFrame]:
-    """Make tables of one record each, any two of which are neighbours.
-
-    Parameters
-    ----------
-    estimator : local transformer
-        With a declared domain or declared bounds.
-
-    Returns
-    -------
-    list of DataFrame
-        All records if they are few; otherwise ones of the first, the middle and the last values. Where the transformer
-        takes undeclared and missing values, there is a record of either.
-
-    Raises
-    ------
-    ValueError
-        If nothing is declared.
-    """
+    """Make tables of one record each, any two of which are neighbours."""
     if isinstance(estimator, RapporEncoder | HeavyHitters):
         return [_frame({"word": word}, object) for word in _words(estimator)]
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
@@ -133,36 +116,12 @@ def _frame(record: dict[Any, Any], dtypes: Any) -> pd.DataFrame:
 
 
 def count_rows(table: Any) -> int:
-    """Count the rows of a table.
-
-    Parameters
-    ----------
-    table : dataframe, array or list
-        The table.
-
-    Returns
-    -------
-    int
-        Its rows.
-    """
+    """Count the rows of a table."""
     return int(nw.from_native(table, eager_only=True).shape[0]) if is_frame(table) else len(table)
 
 
 def repeat(table: Any, rows: int) -> Any:
-    """Repeat a table of one row.
-
-    Parameters
-    ----------
-    table : dataframe, array or list
-        One row.
-    rows : int
-        How often.
-
-    Returns
-    -------
-    table of the same kind
-        Equal rows, numbered from 0 where there is an index.
-    """
+    """Repeat a table of one row."""
     if isinstance(table, pd.DataFrame | pd.Series):
         return table.iloc[np.zeros(rows, np.intp)].reset_index(drop=True)
     if is_frame(table):
@@ -172,18 +131,7 @@ def repeat(table: Any, rows: int) -> Any:
 
 
 def stack(tables: Sequence[Any]) -> Any:
-    """Put tables below one another.
-
-    Parameters
-    ----------
-    tables : sequence of dataframe, array or list
-        Of one kind, with the same columns.
-
-    Returns
-    -------
-    table of the same kind
-        All their rows, in order, numbered from 0 where there is an index.
-    """
+    """Put tables below one another."""
     first = tables[0]
     if isinstance(first, pd.DataFrame | pd.Series):
         with warnings.catch_warnings():

@@ -20,20 +20,8 @@ _CELLS = 1 << 22
 
 
 @dataclass(frozen=True)
-class Situation:  # numpydoc ignore=PR02
-    """A table of which single calls are made.
-
-    Parameters
-    ----------
-    name : str
-        What is called, and on how many rows, where it is not the usual.
-    table : dataframe, array or list
-        The table.
-    place : int
-        The number of the table that is audited, or of the record in which it differs from its neighbours.
-    fit : bool, default=False
-        Whether `fit_transform` of a fresh clone is called.
-    """
+class Situation:
+    """A table of which single calls are made."""
 
     name: str
     table: Any
@@ -42,32 +30,8 @@ class Situation:  # numpydoc ignore=PR02
 
 
 @dataclass
-class Audited:  # numpydoc ignore=PR02
-    """Something that is audited.
-
-    Parameters
-    ----------
-    release : callable
-        From a table, and record ids or None, to what is released.
-    tables : list
-        Neighbours, any two of them.
-    each_row : bool
-        Whether a table of m equal rows is m draws.
-    fitted : object, optional
-        The fitted transformer.
-    keyed : bool, default=False
-        Whether the release takes record ids.
-    n_reports : int, default=1
-        How often each record reports.
-    statistic : callable, optional
-        From a release to further columns of it.
-    fit_release : callable, optional
-        Like `release`, by `fit_transform` of a fresh clone.
-    paired : bool, default=False
-        Whether tables of two rows are called too.
-    central : bool, default=False
-        Whether the release is what a `fit` learns.
-    """
+class Audited:
+    """Something that is audited."""
 
     release: Callable[..., Any]
     tables: list[Any]
@@ -82,14 +46,7 @@ class Audited:  # numpydoc ignore=PR02
     _ids: Iterator[int] = field(default_factory=itertools.count)
 
     def groups(self) -> list[list[Situation]]:
-        """List what single calls are made of.
-
-        Returns
-        -------
-        list of list of Situation
-            Any two of a group are neighbours. The audited tables come first; then tables of two rows, of which one
-            differs: whether rows are told apart by their order, or share a coin, shows only there.
-        """
+        """List what single calls are made of."""
         tables = self.tables
         groups = [[Situation("", table, place) for place, table in enumerate(tables)]]
         pairs = self._pairs() if self.paired else []
@@ -125,20 +82,7 @@ class Audited:  # numpydoc ignore=PR02
         return [release(table, record_id=ids) for _ in range(self.n_reports)]
 
     def rows(self, which: int, n: int) -> Outputs:
-        """Draw outputs by releasing one table of equal rows.
-
-        Parameters
-        ----------
-        which : int
-            The number of the table.
-        n : int
-            How many.
-
-        Returns
-        -------
-        dict of str to ndarray of shape (n,)
-            The columns of the outputs.
-        """
+        """Draw outputs by releasing one table of equal rows."""
         outputs: Outputs = {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # single calls look at them
@@ -151,20 +95,7 @@ class Audited:  # numpydoc ignore=PR02
         return outputs
 
     def calls(self, situation: Situation, n: int) -> list[dict[str, Any]]:
-        """Draw outputs by releasing a table again and again, and look at all that can be seen.
-
-        Parameters
-        ----------
-        situation : Situation
-            Which, and how.
-        n : int
-            How many.
-
-        Returns
-        -------
-        list of dict
-            What was seen of each.
-        """
+        """Draw outputs by releasing a table again and again, and look at all that can be seen."""
         return [read_call(lambda: self._seen(situation)) for _ in range(n)]
 
     def _seen(self, situation: Situation) -> Any:
@@ -174,24 +105,7 @@ class Audited:  # numpydoc ignore=PR02
         return reports[0] if len(reports) == 1 else reports
 
     def batches(self, which: int, n: int, *, width: int) -> Iterator[tuple[int, Outputs | None]]:
-        """Draw many outputs by rows, some at a time.
-
-        Parameters
-        ----------
-        which : int
-            The number of the table.
-        n : int
-            How many.
-        width : int
-            The number of columns of the outputs.
-
-        Yields
-        ------
-        size : int
-            How many rows there are.
-        outputs : dict or None
-            The outputs; None if the release failed.
-        """
+        """Draw many outputs by rows, some at a time."""
         most = max(1000, _CELLS // width)
         while n > 0:
             size = min(n, most)
@@ -204,20 +118,7 @@ class Audited:  # numpydoc ignore=PR02
             n -= size
 
     def call_batch(self, situation: Situation, n: int) -> Outputs:
-        """Draw outputs by single calls, as columns.
-
-        Parameters
-        ----------
-        situation : Situation
-            Which, and how.
-        n : int
-            How many.
-
-        Returns
-        -------
-        dict of str to ndarray of shape (n,)
-            The columns.
-        """
+        """Draw outputs by single calls, as columns."""
         return stack_calls(self.calls(situation, n))
 
 

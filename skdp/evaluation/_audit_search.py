@@ -12,26 +12,7 @@ _CHOICE, _FEW, _CHOICE_OF_FEW = 0.1, 5_000, 0.3  # spent on the choice of the ev
 
 
 def search(audited: Audited, n_draws: int | None, claimed: float, *, delta: float, level: float) -> Found:
-    """Bound epsilon from below by the best event of single calls and, where rows are draws, of rows.
-
-    Parameters
-    ----------
-    audited : Audited
-        What is audited.
-    n_draws : int or None
-        Rows, or calls where there are no rows; None for as many as usual.
-    claimed : float
-        The epsilon that is claimed.
-    delta : float
-        The failure probability that is claimed.
-    level : float
-        The probability that the bound is wrong.
-
-    Returns
-    -------
-    tuple
-        The bound, the largest one that so many draws could give, the number of draws, and the event.
-    """
+    """Bound epsilon from below by the best event of single calls and, where rows are draws, of rows."""
     if not audited.each_row:
         total = n_draws or _CALLS
         tables = sum(map(len, audited.groups()))

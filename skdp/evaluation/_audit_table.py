@@ -29,27 +29,7 @@ _BITS = 8
 
 
 def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str, Any]]:
-    """List the local transformers of this library.
-
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        The privacy loss of each.
-    k : int, default=4
-        The number of categories of a column, at least 2.
-
-    Yields
-    ------
-    name : str
-        What it is.
-    transformer : estimator
-        Unfitted, with its domain declared.
-
-    Examples
-    --------
-    >>> dict(audited_transformers())["Duchi"].mechanism
-    'duchi'
-    """
+    """List the local transformers of this library."""
     one = {"column": list(range(k))}
     two = {"first": list(range(k)), "second": ["yes", "no", None]}
     yield "randomised response", RandomizedResponseEncoder(epsilon, categories=one)
@@ -172,17 +152,6 @@ def _verdict(result: AuditResult) -> str:
 
 
 def format_audit(table: pd.DataFrame) -> str:
-    """Write the table of an audit as text.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        What `audit_table` returned.
-
-    Returns
-    -------
-    str
-        A line for each transformer.
-    """
+    """Write the table of an audit as text."""
     shown = table.drop(columns="event").round({"claimed": 4, "exact": 4, "lower": 3, "seconds": 1})
     return shown.to_string(index=False, na_rep="-")

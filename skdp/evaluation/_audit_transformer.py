@@ -35,33 +35,7 @@ def of_transformer(
     statistic: Callable[[Any], Any] | None,
     random_state: int | None,
 ) -> Audited:
-    """Make an estimator ready: fitted on public tables, and without its ledger.
-
-    Parameters
-    ----------
-    estimator : transformer
-        Fitted or not. It is not changed.
-    neighbours : pair of tables or None
-        As for `audit_epsilon`.
-    n_reports : int or None
-        As for `audit_epsilon`.
-    statistic : callable or None
-        As for `audit_epsilon`.
-    random_state : int or None
-        A seed for the coins of the estimator.
-
-    Returns
-    -------
-    Audited
-        What is audited: the rows that a local transformer releases, or what the fit of a central one learns.
-
-    Raises
-    ------
-    TypeError
-        If it is composed of others, so that it is unclear who is protected; or central, and there are no neighbours.
-    ValueError
-        If the neighbours of a local transformer do not differ in exactly one row.
-    """
+    """Make an estimator ready: fitted on public tables, and without its ledger."""
     _refuse_composed(estimator)
     if getattr(estimator, "protects_rows", None) is False:
         return _of_central(estimator, neighbours, n_reports, statistic, random_state)
@@ -194,23 +168,7 @@ def _is_fitted(estimator: Any) -> bool:
 
 
 def claim_of(audited: Audited) -> tuple[float, float]:
-    """Return what is promised.
-
-    Parameters
-    ----------
-    audited : Audited
-        A transformer.
-
-    Returns
-    -------
-    tuple of float
-        Epsilon and delta of all reports of a record together.
-
-    Raises
-    ------
-    ValueError
-        If it has no `guarantee_`, or one that does not cover neighbours such as these.
-    """
+    """Return what is promised."""
     guarantee = getattr(audited.fitted, "guarantee_", None)
     if guarantee is None:
         raise ValueError("give the epsilon that is claimed: there is no guarantee_ to read it from")
@@ -222,22 +180,7 @@ def claim_of(audited: Audited) -> tuple[float, float]:
 
 
 def seed_shows(estimator: Any, audited: Audited, *, rows: int = 64) -> bool:
-    """Say whether whoever knows the seed can tell two records apart by a single release.
-
-    Parameters
-    ----------
-    estimator : local transformer
-        With a seed.
-    audited : Audited
-        The same, ready.
-    rows : int, default=64
-        Equal rows of the release.
-
-    Returns
-    -------
-    bool
-        True if the same seed gives the same release of the same table, and another one of its neighbour.
-    """
+    """Say whether whoever knows the seed can tell two records apart by a single release."""
     if not (hasattr(estimator, "transform") and hasattr(estimator, "get_params")) or audited.keyed or audited.central:
         return False
     seen = []
@@ -252,16 +195,5 @@ def seed_shows(estimator: Any, audited: Audited, *, rows: int = 64) -> bool:
 
 
 def is_seeded(estimator: Any) -> bool:
-    """Say whether the coins of an estimator, or of one that it wraps, come from a seed.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Any.
-
-    Returns
-    -------
-    bool
-        False for secure coins.
-    """
+    """Say whether the coins of an estimator, or of one that it wraps, come from a seed."""
     return bool(_named(estimator, "random_state", given=True)) or getattr(estimator, "random_state", None) is not None

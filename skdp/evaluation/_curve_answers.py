@@ -13,18 +13,10 @@ _RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_functio
 
 
 class Answers:
-    """A fitted model that answers for one release of the test rows, each question once.
+    """A fitted model that answers for one release of the test rows, each question once."""
 
-    A Pipeline (the best one, of a search) transforms the rows once, and its last step answers. Scorers take it for the
-    model, and must ask for the test rows as they were given: others would be another release.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted one.
-    X : dataframe or array-like of shape (n_samples, n_features)
-        The test rows.
-    """
+    # A Pipeline (the best one, of a search) transforms the rows once, and its last step answers. Scorers take it for
+    # the model, and must ask for the test rows as they were given: others would be another release.
 
     def __init__(self, model: Any, X: Any) -> None:
         self._given = X
@@ -53,20 +45,7 @@ class Answers:
         return answer
 
     def score(self, X: Any, y: Any) -> Any:
-        """Return what the model's own `score` does.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            The test rows, the object itself.
-        y : array-like of shape (n_samples,)
-            Their targets.
-
-        Returns
-        -------
-        float
-            The score.
-        """
+        """Return what the model's own `score` does."""
         self._check(X)
         return self._model.score(self._rows, y)
 
@@ -76,18 +55,7 @@ class Answers:
 
 
 def as_text(labels: Any) -> Any:
-    """Return labels that are Python strings as NumPy's, which scikit-learn's metrics sort several times as fast.
-
-    Parameters
-    ----------
-    labels : ndarray
-        Labels, or any other answer of a model.
-
-    Returns
-    -------
-    ndarray
-        The same values.
-    """
+    """Return labels that are Python strings as NumPy's, which scikit-learn's metrics sort several times as fast."""
     strings = isinstance(labels, np.ndarray) and pd.api.types.infer_dtype(labels, skipna=False) == "string"
     return labels.astype(str) if strings else labels
 

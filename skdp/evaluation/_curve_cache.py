@@ -74,26 +74,9 @@ def _global_names(code: CodeType) -> set[str]:
 
 
 def digest(*parts: Any) -> str:
-    """Return a name for a combination of parameters, data and functions; another for any other combination.
-
-    A function is told apart by its code, and by what the global variables hold that it reads by itself or in functions
-    of its module.
-
-    Parameters
-    ----------
-    *parts : object
-        Estimators, tables, arrays, functions and other things that can be pickled.
-
-    Returns
-    -------
-    str
-        Hexadecimal digits, the same in another process.
-
-    Raises
-    ------
-    TypeError
-        If something cannot be pickled.
-    """
+    """Return a name for a combination of parameters, data and functions; another for any other combination."""
+    # A function is told apart by its code, and by what the global variables hold that it reads by itself or in
+    # functions of its module.
     try:
         return str(_Hasher().hash(parts))
     except Exception as error:
@@ -105,16 +88,10 @@ def digest(*parts: Any) -> str:
 
 
 class CellStore:
-    """A folder with a file for each finished cell.
+    """A folder with a file for each finished cell."""
 
-    A file is written beside its place and then renamed, so that no reader sees a part of it; one that is damaged
-    nevertheless is no JSON object, or not the right one, and counts as none.
-
-    Parameters
-    ----------
-    folder : str or path
-        Made if there is none.
-    """
+    # A file is written beside its place and then renamed, so that no reader sees a part of it; one that is damaged
+    # nevertheless is no JSON object, or not the right one, and counts as none.
 
     def __init__(self, folder: Any) -> None:
         if not isinstance(folder, str | os.PathLike):
@@ -125,18 +102,7 @@ class CellStore:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def read(self, key: str) -> list[Row] | None:
-        """Return the scores of a cell, if it is finished.
-
-        Parameters
-        ----------
-        key : str
-            Its digest.
-
-        Returns
-        -------
-        list of (metric, group, value), or None
-            Its rows.
-        """
+        """Return the scores of a cell, if it is finished."""
         try:
             kept = json.loads(self._path(key).read_bytes())
             if kept["key"] != key:
@@ -146,15 +112,7 @@ class CellStore:
             return None
 
     def write(self, key: str, rows: list[Row]) -> None:
-        """Keep the scores of a cell.
-
-        Parameters
-        ----------
-        key : str
-            Its digest.
-        rows : list of (metric, group, value)
-            Its rows.
-        """
+        """Keep the scores of a cell."""
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=f"{key}.", suffix=".part")
         beside = Path(name)
         try:

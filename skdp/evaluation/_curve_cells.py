@@ -22,20 +22,8 @@ _SEEDS = 1 << 32  # as many as NumPy's generators take
 
 
 @dataclass(frozen=True)
-class Cell:  # numpydoc ignore=PR02
-    """A fit to make.
-
-    Parameters
-    ----------
-    epsilon : float
-        The privacy loss; infinite for the baseline.
-    repeat, fold : int
-        Their numbers.
-    train, test : ndarray of int
-        The rows to fit, and to score.
-    seeds : mapping of str to int or None
-        The seed of each step that draws private coins.
-    """
+class Cell:
+    """A fit to make."""
 
     epsilon: float
     repeat: int
@@ -46,28 +34,8 @@ class Cell:  # numpydoc ignore=PR02
 
 
 @dataclass(frozen=True)
-class Study:  # numpydoc ignore=PR02
-    """What all cells share.
-
-    Parameters
-    ----------
-    estimator : estimator
-        What is fitted at each epsilon.
-    step : Step
-        Its privatising step.
-    baseline : estimator, "auto" or None
-        What is fitted without privacy.
-    fit_only : bool
-        Whether test rows are encoded without noise.
-    X, y : object
-        The table and the target.
-    groups : ndarray of shape (n_samples,) or pandas.DataFrame, optional
-        The sensitive feature, or several.
-    scoring : Scoring
-        What to compute.
-    store : CellStore, optional
-        Where finished cells are kept.
-    """
+class Study:
+    """What all cells share."""
 
     estimator: Any
     step: Step
@@ -81,18 +49,7 @@ class Study:  # numpydoc ignore=PR02
     _keys: dict[bool, str] = field(default_factory=dict)
 
     def model(self, cell: Cell) -> Any:
-        """Make the estimator of a cell.
-
-        Parameters
-        ----------
-        cell : Cell
-            Which one.
-
-        Returns
-        -------
-        estimator
-            A clone, not fitted.
-        """
+        """Make the estimator of a cell."""
         if cell.epsilon < inf:
             estimator = with_seeds(self.estimator, cell.seeds)
             return self.step.at(estimator, cell.epsilon, fit_only=self.fit_only)
@@ -101,33 +58,11 @@ class Study:  # numpydoc ignore=PR02
         return with_seeds(self.baseline, cell.seeds)
 
     def finished(self, cell: Cell) -> list[Row] | None:
-        """Return the scores of a cell that is in the store.
-
-        Parameters
-        ----------
-        cell : Cell
-            Which one.
-
-        Returns
-        -------
-        list of (metric, group, value), or None
-            Its rows.
-        """
+        """Return the scores of a cell that is in the store."""
         return None if self.store is None else self.store.read(self._key(cell))
 
     def run(self, cell: Cell) -> list[Row]:
-        """Fit and score, and keep the scores.
-
-        Parameters
-        ----------
-        cell : Cell
-            Which one.
-
-        Returns
-        -------
-        list of (metric, group, value)
-            Its rows.
-        """
+        """Fit and score, and keep the scores."""
         model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train))
         rows = take(self.X, cell.test)
         groups = None if self.groups is None else take(self.groups, cell.test)
@@ -149,20 +84,7 @@ class Study:  # numpydoc ignore=PR02
 
 
 def take(rows: Any, places: NDArray[np.int64]) -> Any:
-    """Return some rows of a table, array or series, as the same kind.
-
-    Parameters
-    ----------
-    rows : dataframe, series or ndarray
-        What to take from.
-    places : ndarray of int
-        Which rows.
-
-    Returns
-    -------
-    same kind as rows
-        These rows.
-    """
+    """Return some rows of a table, array or series, as the same kind."""
     known = nw.from_native(rows, pass_through=True, allow_series=True)
     if isinstance(known, nw.DataFrame | nw.Series):
         return known[places].to_native()
@@ -172,24 +94,7 @@ def take(rows: Any, places: NDArray[np.int64]) -> Any:
 def cells_of(
     study: Study, epsilons: Sequence[float], repeats: Sequence[Sequence[tuple[Any, Any]]], random_state: int | None
 ) -> Iterator[Cell]:
-    """List all cells, those of the baseline first.
-
-    Parameters
-    ----------
-    study : Study
-        What they share.
-    epsilons : sequence of float
-        The privacy losses.
-    repeats : sequence of sequence of (train, test)
-        The folds of each repeat.
-    random_state : int, optional
-        What the seeds depend on; None for secure coins.
-
-    Yields
-    ------
-    Cell
-        The next one. No two steps of all cells have the same seed.
-    """
+    """List all cells, those of the baseline first."""
     path = study.step.path
     private = seeded_steps(study.estimator, path)
     plain = private if isinstance(study.baseline, str) else seeded_steps(study.baseline) if study.baseline else []

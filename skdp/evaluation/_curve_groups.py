@@ -15,27 +15,7 @@ from skdp.frames import is_frame, read_table
 
 
 def read_groups(features: Any, X: Any, rows: int) -> Any:
-    """Read the sensitive feature, or several.
-
-    Parameters
-    ----------
-    features : str, int, list of them, array-like, or dataframe
-        Names of columns of X, or values.
-    X : dataframe or array of shape (n_samples, n_features)
-        The rows.
-    rows : int
-        How many there are. A list of this length are values.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,), or pandas.DataFrame
-        The values by position; a frame of several columns.
-
-    Raises
-    ------
-    ValueError
-        If a name is no column of X, the values do not match the rows, or a group has the name of everybody.
-    """
+    """Read the sensitive feature, or several."""
     if isinstance(features, str | Integral):
         features = _columns_of(X, [features])
     elif isinstance(features, list | tuple) and len(features) != rows and _all_names(features, X):

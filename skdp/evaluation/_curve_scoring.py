@@ -32,16 +32,8 @@ AIF360 = {
 
 
 @dataclass(frozen=True)
-class Score:  # numpydoc ignore=PR02
-    """A scorer of scikit-learn, ``scorer(estimator, X, y)``.
-
-    Parameters
-    ----------
-    name : str
-        What to call the metric.
-    scorer : callable
-        What computes it: a number, or several by name.
-    """
+class Score:
+    """A scorer of scikit-learn, ``scorer(estimator, X, y)``."""
 
     name: str
     scorer: Callable[..., Any]
@@ -54,16 +46,8 @@ class Score:  # numpydoc ignore=PR02
 
 
 @dataclass(frozen=True)
-class GroupScore:  # numpydoc ignore=PR02
-    """A metric ``metric(y_true=..., y_pred=..., sensitive_features=...)``, such as fairlearn's.
-
-    Parameters
-    ----------
-    name : str
-        What to call the metric.
-    metric : callable
-        What computes it: a number, or, as fairlearn's MetricFrame, what has `overall` and `by_group`.
-    """
+class GroupScore:
+    """A metric ``metric(y_true=..., y_pred=..., sensitive_features=...)``, such as fairlearn's."""
 
     name: str
     metric: Callable[..., Any]
@@ -86,16 +70,8 @@ class GroupScore:  # numpydoc ignore=PR02
 
 
 @dataclass(frozen=True)
-class Fairness:  # numpydoc ignore=PR02
-    """Metrics of aif360, from one report of all of them.
-
-    Parameters
-    ----------
-    names : tuple of (str, str)
-        What to call each, and aif360's name.
-    privileged, positive_label : object
-        As for `fairness_report`.
-    """
+class Fairness:
+    """Metrics of aif360, from one report of all of them."""
 
     names: tuple[tuple[str, str], ...]
     privileged: Any
@@ -112,42 +88,14 @@ Measure = Score | GroupScore | Fairness
 
 
 @dataclass(frozen=True)
-class Scoring:  # numpydoc ignore=PR02
-    """All that a model is scored by.
-
-    Parameters
-    ----------
-    measures : tuple
-        Each computes one metric or more.
-    """
+class Scoring:
+    """All that a model is scored by."""
 
     measures: tuple[Measure, ...]
 
     @classmethod
     def read(cls, scoring: Any, estimator: Any, *, privileged: Any, positive_label: Any, grouped: bool) -> Self:
-        """Check what the user asked for.
-
-        Parameters
-        ----------
-        scoring : str, callable, list, tuple, dict or None
-            What `privacy_curve` takes.
-        estimator : estimator
-            For the default: accuracy of a classifier, R² of a regressor.
-        privileged, positive_label : object
-            As for `fairness_report`.
-        grouped : bool
-            Whether there is a sensitive feature.
-
-        Returns
-        -------
-        Scoring
-            The measures, in order, but aif360's last and together.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If something is no scoring, is named twice, or lacks what it needs.
-        """
+        """Check what the user asked for."""
         measures: list[Measure] = []
         fair: list[tuple[str, str]] = []
         for name, asked in _named(scoring, estimator):

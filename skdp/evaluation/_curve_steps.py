@@ -13,26 +13,8 @@ from skdp.local import OnFitOnly, PosteriorFeatures
 
 
 @dataclass(frozen=True)
-class Step:  # numpydoc ignore=PR02
-    """The step of an estimator whose epsilon varies.
-
-    Parameters
-    ----------
-    path : str
-        The nested name of the step; empty, if it is the estimator itself.
-    outer : str
-        The nested name of what releases with it: the step, or a transformer around it that has it as a parameter.
-    epsilon : str
-        The nested name of its epsilon.
-    encodes : bool
-        Whether it can encode without noise.
-    releases : bool
-        Whether it privatises the rows that are predicted, too.
-    fit_only : bool
-        Whether it is in an `OnFitOnly`.
-    kind : str
-        The name of the class of what releases.
-    """
+class Step:
+    """The step of an estimator whose epsilon varies."""
 
     path: str
     outer: str
@@ -44,27 +26,7 @@ class Step:  # numpydoc ignore=PR02
 
     @classmethod
     def find(cls, estimator: Any, param_name: Any) -> Self:
-        """Find the step that a parameter belongs to.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Where to look.
-        param_name : str
-            The nested name of the parameter.
-
-        Returns
-        -------
-        Step
-            The step.
-
-        Raises
-        ------
-        TypeError
-            If the name is no text.
-        ValueError
-            If the estimator has no such parameter, or it is called otherwise than epsilon.
-        """
+        """Find the step that a parameter belongs to."""
         if not isinstance(param_name, str):
             raise TypeError(f"param_name must be a str, got {type(param_name).__name__}")
         params = estimator.get_params(deep=True)
@@ -93,40 +55,14 @@ class Step:  # numpydoc ignore=PR02
         )
 
     def at(self, estimator: Any, epsilon: float, *, fit_only: bool) -> Any:
-        """Set epsilon, and let the step release the rows to predict once, or not at all.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A clone, which is changed.
-        epsilon : float
-            The privacy loss.
-        fit_only : bool
-            Whether the rows that are predicted are encoded without noise.
-
-        Returns
-        -------
-        estimator
-            The same.
-        """
+        """Set epsilon, and let the step release the rows to predict once, or not at all."""
         estimator.set_params(**{self.epsilon: epsilon})
         if not self.releases:
             return estimator
         return _wrapped(estimator, self.path, OnFitOnly) if fit_only else _wrapped(estimator, self.outer, OneRelease)
 
     def without_noise(self, estimator: Any) -> Any:
-        """Let the step encode without noise.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A clone, which is changed.
-
-        Returns
-        -------
-        estimator
-            The same.
-        """
+        """Let the step encode without noise."""
         return _wrapped(estimator, self.path, NoiselessEncoding)
 
 
@@ -153,20 +89,7 @@ def _prefixes(path: str) -> list[str]:
 
 
 def seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
-    """List the steps that draw private coins.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Where to look.
-    path : str, optional
-        One that does in any case, if it has a ``random_state``.
-
-    Returns
-    -------
-    list of str
-        The nested names of the ``random_state`` of each: of all that have one beside an ``epsilon`` or a ``ledger``.
-    """
+    """List the steps that draw private coins."""
     params = estimator.get_params(deep=True)
     found = []
     for name in sorted(params):
@@ -178,18 +101,5 @@ def seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
 
 
 def with_seeds(estimator: Any, seeds: Mapping[str, int | None]) -> Any:
-    """Clone an estimator, and give the steps that draw private coins their seeds.
-
-    Parameters
-    ----------
-    estimator : estimator
-        What to clone.
-    seeds : mapping of str to int or None
-        A seed for each ``random_state``, by its nested name.
-
-    Returns
-    -------
-    estimator
-        The clone.
-    """
+    """Clone an estimator, and give the steps that draw private coins their seeds."""
     return clone(estimator).set_params(**seeds)

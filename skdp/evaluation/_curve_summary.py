@@ -12,22 +12,7 @@ from skdp.evaluation._curve_scoring import ALL
 
 
 def summarise_curve(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
-    """Summarise the scores of folds and repeats.
-
-    Parameters
-    ----------
-    curve : pandas.DataFrame
-        What `privacy_curve` returned.
-    band : {"std", "range"} or None
-        What low and high are: one standard deviation, over repeats, to either side of the mean; or the extremes.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each metric, group and epsilon, in the order of the curve, but everybody and small epsilons first:
-        ``metric, group, epsilon, mean, low, high, n_undefined``. Scores that are no finite numbers are left out, and
-        counted.
-    """
+    """Summarise the scores of folds and repeats."""
     keys = ["metric", "group", "epsilon"]
     rows = []
     for key, part in curve.groupby(keys, sort=False, dropna=False):
@@ -41,18 +26,7 @@ def summarise_curve(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
 
 
 def groups_of(curve: pd.DataFrame) -> list[Any]:
-    """List the groups of a curve.
-
-    Parameters
-    ----------
-    curve : pandas.DataFrame
-        What `privacy_curve` returned.
-
-    Returns
-    -------
-    list
-        Each group once, everybody first.
-    """
+    """List the groups of a curve."""
     return sorted(dict.fromkeys(curve["group"]), key=lambda group: group != ALL)
 
 

@@ -15,95 +15,35 @@ class NoiselessEncoding(OnFitOnly):
     """Encode all rows without noise: what a privatising step is compared with. It protects nobody."""
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Encode the rows of `fit`.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values.
-        y : None
-            Ignored.
-        **params : dict
-            Ignored.
-
-        Returns
-        -------
-        same kind as X
-            Their encoding, **not private**.
-        """
+        """Encode the rows of `fit`."""
         return self.fit(X, y).transform(X)
 
     def encode(self, X: Any) -> Any:
-        """Do what `transform` does.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values.
-
-        Returns
-        -------
-        same kind as X
-            Their encoding, **not private**.
-        """
+        """Do what `transform` does."""
         return self.transform(X)
 
     @property
-    def guarantee_(self) -> Any:  # numpydoc ignore=RT01
+    def guarantee_(self) -> Any:
         """Nothing is promised."""
         raise AttributeError("an encoding without noise promises nothing")
 
 
 class OneRelease(MetaEstimatorMixin, BaseEstimator):
-    """Privatise rows once: if the rows that were last given to `transform` come again, return the same release.
+    """Privatise rows once: if the rows that were last given to `transform` come again, return the same release."""
 
-    A model that is asked for labels and then for probabilities privatises its rows each time: these would be two
-    releases, and two scores of different rows.
-
-    Parameters
-    ----------
-    transformer : transformer
-        What privatises. It is cloned; the original is never fitted.
-    """
+    # A model that is asked for labels and then for probabilities privatises its rows each time: these would be two
+    # releases, and two scores of different rows.
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit a clone of the transformer.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values.
-        y : array-like, optional
-            Handed on.
-
-        Returns
-        -------
-        self
-            The fitted transformer.
-        """
+        """Fit a clone of the transformer."""
         self._start().fit(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Fit a clone of the transformer, and privatise the rows.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values.
-        y : array-like, optional
-            Handed on.
-        **params : dict
-            Handed on.
-
-        Returns
-        -------
-        same kind as X
-            The release.
-        """
+        """Fit a clone of the transformer, and privatise the rows."""
         return self._start().fit_transform(X, y, **params)
 
     def _start(self) -> Any:
@@ -112,52 +52,19 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
         return self.transformer_
 
     def transform(self, X: Any) -> Any:
-        """Privatise rows, unless they are those of the last call.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values.
-
-        Returns
-        -------
-        same kind as X
-            The release.
-        """
+        """Privatise rows, unless they are those of the last call."""
         if self._last is None or digest(self._last[0]) != digest(X):
             self._last = X, self.transformer_.transform(X)
         return self._last[1]
 
     def set_output(self, *, transform: Any = None) -> Self:
-        """Let the transformer return another kind of frame.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"}, optional
-            As in scikit-learn.
-
-        Returns
-        -------
-        self
-            The same.
-        """
+        """Let the transformer return another kind of frame."""
         for transformer in (self.transformer, getattr(self, "transformer_", self.transformer)):
             transformer.set_output(transform=transform)
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return the names of the columns of the release.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Handed on.
-
-        Returns
-        -------
-        ndarray of str
-            The transformer's own names.
-        """
+        """Return the names of the columns of the release."""
         return self.transformer_.get_feature_names_out(input_features)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -16,18 +16,7 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (1, 1)))
 
 
 def import_pyplot() -> Any:
-    """Import matplotlib's pyplot.
-
-    Returns
-    -------
-    module
-        The module.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed; it names the extra.
-    """
+    """Import matplotlib's pyplot."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -36,24 +25,7 @@ def import_pyplot() -> Any:
 
 
 def check_table(table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()) -> None:
-    """Check that something is a table that can be drawn.
-
-    Parameters
-    ----------
-    table : object
-        What should be a DataFrame.
-    name : str
-        What to call it in an error.
-    columns : iterable of str
-        The columns that it must have.
-    numbers : iterable of str, default=()
-        Those that must hold numbers.
-
-    Raises
-    ------
-    TypeError
-        If it is no DataFrame, or one without these columns, or a column holds something else than numbers.
-    """
+    """Check that something is a table that can be drawn."""
     wanted = list(columns)
     named = " and ".join([", ".join(wanted[:-1]), wanted[-1]]) if len(wanted) > 1 else "".join(wanted)
     if not isinstance(table, pd.DataFrame):
@@ -67,15 +39,7 @@ def check_table(table: Any, name: str, columns: Iterable[str], *, numbers: Itera
 
 
 def label_epsilons(axes: Any, epsilons: Iterable[float]) -> None:
-    """Scale an axis of epsilons by their logarithm, with a tick at each.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-        Where.
-    epsilons : iterable of float
-        The finite epsilons that are drawn.
-    """
+    """Scale an axis of epsilons by their logarithm, with a tick at each."""
     places = list(epsilons)
     axes.set_xscale("log")
     axes.set_xticks(places, [f"{epsilon:g}" for epsilon in places])
@@ -84,13 +48,7 @@ def label_epsilons(axes: Any, epsilons: Iterable[float]) -> None:
 
 
 def tidy_axes(axes: Any) -> None:
-    """Take off the upper and right edges, and add a faint grid behind what is drawn.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-        Where.
-    """
+    """Take off the upper and right edges, and add a faint grid behind what is drawn."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, color="#dddddd", lw=0.8)
     axes.set_axisbelow(True)

@@ -22,25 +22,7 @@ _ALONE = "\0alone"
 
 
 def tidy_report(name: str, report: Any) -> pd.DataFrame:
-    """Give a report all columns that the display has.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    report : pandas.DataFrame
-        What `fairness_report` returns, or something like it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``report, metric, definition, group, value, lower, upper``.
-
-    Raises
-    ------
-    TypeError
-        If it is no DataFrame with the columns metric and value.
-    """
+    """Give a report all columns that the display has."""
     check_table(report, f"report {name!r}", ("metric", "value"))
     check_table(report, f"report {name!r}", (), numbers=[one for one in ("value", "lower", "upper") if one in report])
     columns: dict[str, Any] = {"report": [str(name)] * len(report), "metric": report["metric"].astype(str).to_list()}
@@ -57,20 +39,7 @@ def tidy_report(name: str, report: Any) -> pd.DataFrame:
 
 
 def rows_of(data: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Choose the rows that a panel shows.
-
-    Parameters
-    ----------
-    data : pandas.DataFrame
-        Rows of `tidy_report`.
-    kind : {"rate", "difference"}
-        Which panel.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Its rows.
-    """
+    """Choose the rows that a panel shows."""
     metric = data["metric"]
     is_difference = metric.str.contains(PANELS["difference"][1])
     if kind == "difference":
@@ -79,18 +48,7 @@ def rows_of(data: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 
 def list_lines(table: pd.DataFrame) -> Iterator[tuple[str, Any, str]]:
-    """List the lines of a panel from top to bottom: a heading and a line a group, or a line for a metric alone.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        The rows of the panel.
-
-    Yields
-    ------
-    tuple
-        The metric, the group (or what stands for a heading, or for no group) and the text of the line.
-    """
+    """List the lines of a panel from top to bottom: a heading and a line a group, or a line for a metric alone."""
     for metric in table["metric"].unique():
         groups = list(dict.fromkeys(map(_key, table.loc[table["metric"] == metric, "group"])))
         if _ALONE in groups:
@@ -103,19 +61,7 @@ def list_lines(table: pd.DataFrame) -> Iterator[tuple[str, Any, str]]:
 
 
 def draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw a dot a value, a bar its interval, a colour and marker a report.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-        Where.
-    kind : {"rate", "difference"}
-        Which panel.
-    table : pandas.DataFrame
-        Its rows.
-    names : sequence of str
-        All reports, for their colours.
-    """
+    """Draw a dot a value, a bar its interval, a colour and marker a report."""
     lines = list(list_lines(table))
     places = {(metric, group): place for place, (metric, group, _) in enumerate(lines)}
     for index, name in enumerate(names):

@@ -54,18 +54,7 @@ POSTPROCESS_NAMES = {
 
 
 def counts_figure(release: pd.DataFrame) -> str:
-    """Draw the estimated counts of one release.
-
-    Parameters
-    ----------
-    release : pandas.DataFrame
-        ``true, count, lower, upper`` by cell.
-
-    Returns
-    -------
-    str
-        SVG.
-    """
+    """Draw the estimated counts of one release."""
     height = 1.6 + 0.3 * max(3, min(len(release), _MOST_CELLS))
     with _Drawing(height=height) as drawing:
         CountEstimateDisplay.from_estimates(
@@ -81,20 +70,7 @@ def counts_figure(release: pd.DataFrame) -> str:
 
 
 def error_figure(study: CountStudy, norm: str) -> str:
-    """Draw the count error by epsilon: means with a band, and what the closed form says.
-
-    Parameters
-    ----------
-    study : CountStudy
-        The study.
-    norm : {"l1", "l2"}
-        Which error.
-
-    Returns
-    -------
-    str
-        SVG.
-    """
+    """Draw the count error by epsilon: means with a band, and what the closed form says."""
     summary = study.summary()
     with _Drawing() as drawing:
         axes = drawing.axes[0]
@@ -119,20 +95,7 @@ def error_figure(study: CountStudy, norm: str) -> str:
 
 
 def scores_figure(scores: pd.DataFrame, metric: str) -> str:
-    """Draw a score by epsilon, a line a classifier, with lines for the models without privacy.
-
-    Parameters
-    ----------
-    scores : pandas.DataFrame
-        What `model_scores` returns.
-    metric : str
-        Which score.
-
-    Returns
-    -------
-    str
-        SVG.
-    """
+    """Draw a score by epsilon, a line a classifier, with lines for the models without privacy."""
     from matplotlib.lines import Line2D
 
     chosen = scores[scores["metric"] == metric]
@@ -154,22 +117,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
 
 
 def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
-    """Draw one number by epsilon.
-
-    Parameters
-    ----------
-    curve : pandas.DataFrame
-        As of `privacy_curve`.
-    metric : str
-        Which number.
-    baseline : str
-        What the dashed line is, if there is one.
-
-    Returns
-    -------
-    str
-        SVG.
-    """
+    """Draw one number by epsilon."""
     with _Drawing(height=3.4) as drawing:
         rows = curve[curve["metric"] == metric]
         PrivacyCurveDisplay.from_curve(rows, band=None, ax=drawing.axes[0])
@@ -179,38 +127,14 @@ def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
 
 
 def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
-    """Draw what audits say about the same predictions.
-
-    Parameters
-    ----------
-    reports : mapping of str to DataFrame
-        The audits.
-
-    Returns
-    -------
-    str
-        SVG.
-    """
+    """Draw what audits say about the same predictions."""
     with _Drawing(rows=2, height=7.4, ratios=[9, 4]) as drawing:
         FairnessDisplay.from_reports(reports, confidence_level=0.95, ax=drawing.axes)
         return drawing.svg(columns=2)
 
 
 def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
-    """Draw how often a protected value is guessed.
-
-    Parameters
-    ----------
-    results : mapping of epsilon to AttackResult
-        What was found.
-    column : column name
-        What was guessed.
-
-    Returns
-    -------
-    str
-        SVG.
-    """
+    """Draw how often a protected value is guessed."""
     with _Drawing(height=4.2) as drawing:
         LeakageDisplay.from_results(results, ax=drawing.axes[0])
         drawing.axes[0].set_ylabel("guessed right (share)")
@@ -219,22 +143,7 @@ def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
 
 
 def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
-    """Draw how much each released column tells by itself.
-
-    Parameters
-    ----------
-    carriers : pandas.DataFrame
-        As of `AttackResult`, the columns to draw.
-    prior : float
-        What a guess gets right that looks at nothing.
-    column : column name
-        What was guessed.
-
-    Returns
-    -------
-    str
-        SVG.
-    """
+    """Draw how much each released column tells by itself."""
     with _Drawing(height=1.6 + 0.28 * len(carriers)) as drawing:
         axes, places = drawing.axes[0], np.arange(len(carriers))
         for place, (is_report, label) in enumerate([(False, "other column"), (True, "report")]):
@@ -253,22 +162,7 @@ def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
 
 
 def marginal_figure(real: pd.DataFrame, synthetic: pd.DataFrame, column: Any, domain: Domain) -> str:
-    """Draw a column of real and of synthetic rows.
-
-    Parameters
-    ----------
-    real, synthetic : pandas.DataFrame
-        The rows.
-    column : column name
-        Which column.
-    domain : Domain
-        What is declared.
-
-    Returns
-    -------
-    str
-        SVG.
-    """
+    """Draw a column of real and of synthetic rows."""
     with _Drawing(height=3.4) as drawing:
         MarginalDisplay.from_tables(real, synthetic, [column], domain=domain, ax=drawing.axes[0])
         return drawing.svg(columns=2)

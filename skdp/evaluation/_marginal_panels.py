@@ -18,20 +18,8 @@ _MOST_TICKS = 8
 
 
 @dataclass(frozen=True)
-class Scale:  # numpydoc ignore=PR02
-    """How the cells of a column are drawn.
-
-    Parameters
-    ----------
-    labels : tuple of str
-        What is drawn, in order.
-    places : ndarray of int
-        For each cell, which label it is drawn under.
-    edges : tuple of float, date or datetime, optional
-        The edges of the bins, if there are any; the labels beyond the bins are for rows outside of them.
-    ordered : bool
-        Whether the labels are numbers or bins, which need not all be written.
-    """
+class Scale:
+    """How the cells of a column are drawn."""
 
     labels: tuple[str, ...]
     places: NDArray[np.intp]
@@ -40,24 +28,7 @@ class Scale:  # numpydoc ignore=PR02
 
     @classmethod
     def of(cls, values: list[Any], shares: NDArray[np.float64], edges: tuple[Any, ...] | None, most: int) -> Scale:
-        """Choose the labels of a column; the least frequent of too many text values share one.
-
-        Parameters
-        ----------
-        values : list
-            The values, or the bins as text.
-        shares : ndarray
-            How frequent they are.
-        edges : tuple of float, date or datetime, optional
-            The edges of the bins, if there are any.
-        most : int
-            How many text values to draw.
-
-        Returns
-        -------
-        Scale
-            The scale.
-        """
+        """Choose the labels of a column; the least frequent of too many text values share one."""
         labels = [_label(value) for value in values]
         ordered = edges is not None or any(not pd.isna(value) and kind_of(value) == "number" for value in values)
         if ordered or len(labels) <= most:
@@ -69,41 +40,14 @@ class Scale:  # numpydoc ignore=PR02
         return cls((*(labels[place] for place in kept), others), places, None, False)
 
     def pool(self, shares: NDArray[np.float64], axis: int = 0) -> NDArray[np.float64]:
-        """Add up the shares that are drawn under one label.
-
-        Parameters
-        ----------
-        shares : ndarray
-            Shares of cells.
-        axis : int, default=0
-            Which axis has the cells of this column.
-
-        Returns
-        -------
-        ndarray
-            Shares of labels.
-        """
+        """Add up the shares that are drawn under one label."""
         pooled = np.zeros((len(self.labels), *np.moveaxis(shares, axis, 0).shape[1:]))
         np.add.at(pooled, self.places, np.moveaxis(shares, axis, 0))
         return np.moveaxis(pooled, 0, axis)
 
 
 def draw_one(axes: Any, name: Any, scale: Scale, shares: dict[str, NDArray[np.float64]], title: str) -> None:
-    """Draw the shares of one column: steps over bins, bars for values.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-        Where.
-    name : column name
-        The column.
-    scale : Scale
-        Its scale.
-    shares : dict of str to ndarray
-        The shares of both tables, by cell.
-    title : str
-        The title.
-    """
+    """Draw the shares of one column: steps over bins, bars for values."""
     pooled = {side: scale.pool(share) for side, share in shares.items()}
     if scale.edges is not None:
         _draw_steps(axes, scale, pooled)
@@ -116,26 +60,7 @@ def draw_one(axes: Any, name: Any, scale: Scale, shares: dict[str, NDArray[np.fl
 def draw_pair(
     panels: tuple[Any, Any], names: Any, scales: Any, shares: dict[str, NDArray[np.float64]], title: str
 ) -> Any:
-    """Draw the shares of two columns as heat maps of one colour scale.
-
-    Parameters
-    ----------
-    panels : pair of matplotlib Axes
-        Where the real shares go, and the synthetic ones.
-    names : pair of column names
-        The columns.
-    scales : pair of Scale
-        Their scales.
-    shares : dict of str to ndarray of shape (n_first, n_second)
-        The shares of both tables, by cell.
-    title : str
-        The title of the synthetic panel.
-
-    Returns
-    -------
-    matplotlib image
-        What a colour bar is made for.
-    """
+    """Draw the shares of two columns as heat maps of one colour scale."""
     from matplotlib.colors import PowerNorm
 
     down, across = scales

@@ -149,30 +149,9 @@ def membership_inference(
 
 
 def area(inside: ArrayLike, outside: ArrayLike) -> tuple[float, float]:
-    """Return the area under the ROC curve and its standard error by DeLong.
-
-    Parameters
-    ----------
-    inside : array-like of shape (m,)
-        Scores of members, m at least 2.
-    outside : array-like of shape (n,)
-        Scores of non-members, n at least 2.
-
-    Returns
-    -------
-    tuple of float
-        Area and standard error.
-
-    References
-    ----------
-    E. DeLong, D. DeLong, D. Clarke-Pearson (1988). Comparing the areas under two or more correlated receiver operating
-    characteristic curves: a nonparametric approach. Biometrics 44(3).
-
-    Examples
-    --------
-    >>> area([2, 3], [1, 2])[0]
-    0.875
-    """
+    """Return the area under the ROC curve and its standard error by DeLong."""
+    # E. DeLong, D. DeLong, D. Clarke-Pearson (1988). Comparing the areas under two or more correlated receiver
+    # operating characteristic curves: a nonparametric approach. Biometrics 44(3).
     one, other = np.asarray(inside, float), np.asarray(outside, float)
     ranks = rankdata(np.concatenate([one, other]))
     above = (ranks[: one.size] - rankdata(one)) / other.size  # share of the others below each
@@ -184,22 +163,7 @@ def area(inside: ArrayLike, outside: ArrayLike) -> tuple[float, float]:
 def advantage(
     inside: NDArray[np.float64], outside: NDArray[np.float64], *, level: float, seed: int | None
 ) -> tuple[float, float, float]:
-    """Choose a threshold on one half of the rows, and measure the difference of the two rates on the other.
-
-    Parameters
-    ----------
-    inside, outside : ndarray of float
-        Scores of members and non-members, at least two each.
-    level : float
-        Coverage of the interval.
-    seed : int or None
-        For the halves.
-
-    Returns
-    -------
-    tuple of float
-        The difference, and the ends of its interval.
-    """
+    """Choose a threshold on one half of the rows, and measure the difference of the two rates on the other."""
     rng = np.random.default_rng(seed)
     halves = [np.array_split(rng.permutation(scores), 2) for scores in (inside, outside)]
     (chosen_in, tested_in), (chosen_out, tested_out) = halves

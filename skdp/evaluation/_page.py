@@ -49,22 +49,7 @@ footer { margin-top: 3rem; color: var(--soft); font-size: 0.85rem; }
 
 
 def page(title: str, lead: str, parts: Sequence[str], footer: str) -> str:
-    """Put a page together.
-
-    Parameters
-    ----------
-    title, lead : str
-        Plain text.
-    parts : sequence of str
-        HTML.
-    footer : str
-        Plain text.
-
-    Returns
-    -------
-    str
-        The page; it loads nothing from anywhere.
-    """
+    """Put a page together."""
     body = "\n".join(parts)
     links = [f'<a href="#{name}">{text}</a>' for name, text in re.findall(r'<h2 id="([^"]+)">(.*?)</h2>', body)]
     contents = f"<nav>{' '.join(links)}</nav>"
@@ -77,53 +62,18 @@ def page(title: str, lead: str, parts: Sequence[str], footer: str) -> str:
 
 
 def heading(text: str) -> str:
-    """Make a section heading.
-
-    Parameters
-    ----------
-    text : str
-        Plain text.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Make a section heading."""
     name = re.sub(r"\W+", "-", text.lower()).strip("-")
     return f'<h2 id="{name}">{escape(text)}</h2>'
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """Make a paragraph.
-
-    Parameters
-    ----------
-    text : str
-        Plain text.
-    kind : {"", "note", "note warn"}, default=""
-        How it looks.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Make a paragraph."""
     return f'<p class="{kind}">{_rich(text)}</p>' if kind else f"<p>{_rich(text)}</p>"
 
 
 def bullets(texts: Sequence[str]) -> str:
-    """Make a list.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        Plain texts.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Make a list."""
     return "<ul>" + "".join(f"<li>{_rich(text)}</li>" for text in texts) + "</ul>"
 
 
@@ -135,18 +85,7 @@ def _rich(text: str) -> str:
 
 
 def figures(svgs: Mapping[str, str]) -> str:
-    """Place figures side by side, or below each other on a narrow screen.
-
-    Parameters
-    ----------
-    svgs : mapping of str to str
-        The caption of each figure, which says what it shows and how to read it, and its SVG.
-
-    Returns
-    -------
-    str
-        HTML with the figures inside.
-    """
+    """Place figures side by side, or below each other on a narrow screen."""
     images = [
         f'<figure><img alt="{escape(caption.partition(". ")[0])}" src="data:image/svg+xml;base64,'
         f'{base64.b64encode(svg.encode()).decode()}"><figcaption>{_rich(caption)}</figcaption></figure>'
@@ -158,24 +97,7 @@ def figures(svgs: Mapping[str, str]) -> str:
 def table(
     frame: pd.DataFrame, caption: str, *, formats: Mapping[str, Callable[[Any], str]], text: Sequence[str] = ()
 ) -> str:
-    """Make a table; repeated values of the first column are shown once.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The rows; the index is not shown.
-    caption : str
-        What the table says.
-    formats : mapping of column to function
-        How to write the values of a column; others are written as they are.
-    text : sequence of str, default=()
-        The columns that hold text.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Make a table; repeated values of the first column are shown once."""
     cells = {name: [formats.get(name, str)(value) for value in frame[name]] for name in frame.columns}
     kinds = {name: ' class="text"' if name in text else "" for name in frame.columns}
     head = "".join(f'<th scope="col"{kinds[name]}>{escape(str(name))}</th>' for name in frame.columns)

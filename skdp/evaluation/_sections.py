@@ -16,20 +16,7 @@ from skdp.evaluation._study import Study
 
 
 def counts_section(study: CountStudy, example: float) -> list[str]:
-    """Show the counts, their intervals and their errors.
-
-    Parameters
-    ----------
-    study : CountStudy
-        The study.
-    example : float
-        The epsilon whose release is drawn.
-
-    Returns
-    -------
-    list of str
-        HTML.
-    """
+    """Show the counts, their intervals and their errors."""
     releases = study.releases.reset_index()
     releases = releases.rename(columns={"true": "true count", "count": "estimate", "std_error": "std. error"})
     names = [str(name) for name in study.releases.index.names if name != "epsilon"]
@@ -107,24 +94,7 @@ def _errors(study: CountStudy) -> list[str]:
 
 
 def scope_section(study: Study, repeats: int, delta: float, remarks: Sequence[str]) -> list[str]:
-    """Say what is protected, and what is not.
-
-    Parameters
-    ----------
-    study : Study
-        The study.
-    repeats : int
-        Releases of counts for each epsilon.
-    delta : float
-        The failure probability of the synthetic tables.
-    remarks : sequence of str
-        Further remarks.
-
-    Returns
-    -------
-    list of str
-        HTML.
-    """
+    """Say what is protected, and what is not."""
     guarantee = study.encoder(max(study.epsilons)).guarantee_
     return [
         html.heading("What is protected, and what is not"),
@@ -161,48 +131,15 @@ def _label(value: Any) -> str:
 
 
 def short(value: float) -> str:
-    """Write an epsilon or a delta.
-
-    Parameters
-    ----------
-    value : float
-        The number.
-
-    Returns
-    -------
-    str
-        Plain text.
-    """
+    """Write an epsilon or a delta."""
     return f"{value:g}".replace("e-0", "e-")
 
 
 def whole(value: float) -> str:
-    """Write a number without its fraction.
-
-    Parameters
-    ----------
-    value : float
-        The number.
-
-    Returns
-    -------
-    str
-        Plain text, empty for nan.
-    """
+    """Write a number without its fraction."""
     return "" if np.isnan(value) else f"{value:,.0f}".replace("-", "−")
 
 
 def decimals(value: float) -> str:
-    """Write a number with four decimals.
-
-    Parameters
-    ----------
-    value : float
-        The number.
-
-    Returns
-    -------
-    str
-        Plain text; what is nan is undefined.
-    """
+    """Write a number with four decimals."""
     return "undefined" if np.isnan(value) else f"{value:.4f}".replace("-", "−")

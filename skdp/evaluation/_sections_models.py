@@ -22,22 +22,7 @@ _LINES = (
 
 
 def accuracy_section(study: Study, scores: pd.DataFrame, positive_label: Any) -> list[str]:
-    """Show what classifiers lose.
-
-    Parameters
-    ----------
-    study : Study
-        The study.
-    scores : pandas.DataFrame
-        What `model_scores` returns.
-    positive_label : label
-        The favourable label of the target.
-
-    Returns
-    -------
-    list of str
-        HTML.
-    """
+    """Show what classifiers lose."""
     repeats = scores["repeat"].nunique()
     splits = "One random split" if repeats == 1 else f"Mean ± standard deviation (sd) over {repeats} random splits"
     keys = ["classifier", "columns are"]
@@ -69,22 +54,7 @@ def accuracy_section(study: Study, scores: pd.DataFrame, positive_label: Any) ->
 def fairness_section(
     study: Study, scores: pd.DataFrame, audits: Mapping[float, Mapping[str, pd.DataFrame]]
 ) -> list[str]:
-    """Show how fair predictions are, and how fair they look to those who see reports only.
-
-    Parameters
-    ----------
-    study : Study
-        The study.
-    scores : pandas.DataFrame
-        What `model_scores` returns.
-    audits : mapping of epsilon to mapping of name to DataFrame
-        What `fairness_audits` returns.
-
-    Returns
-    -------
-    list of str
-        HTML.
-    """
+    """Show how fair predictions are, and how fair they look to those who see reports only."""
     wide = _mean_and_sd(scores)
     keys = ["classifier", "columns are"]
     example = fairness_report([0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1)
@@ -141,18 +111,7 @@ def fairness_section(
 
 
 def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
-    """Put the differences of all audits side by side.
-
-    Parameters
-    ----------
-    audits : mapping of epsilon to mapping of name to DataFrame
-        What `fairness_audits` returns.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each epsilon and metric.
-    """
+    """Put the differences of all audits side by side."""
     rows: list[dict[str, Any]] = []
     for epsilon, reports in audits.items():
         by_metric = {name: report.set_index("metric") for name, report in reports.items()}

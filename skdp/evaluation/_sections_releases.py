@@ -21,22 +21,7 @@ _MOST_MARGINALS = 4
 
 
 def leakage_section(study: Study, results: Mapping[float, AttackResult], column: Any) -> list[str]:
-    """Show how well the protected column can be guessed, and from what.
-
-    Parameters
-    ----------
-    study : Study
-        The study.
-    results : mapping of epsilon to AttackResult
-        What `attack_releases` found.
-    column : column name
-        What was guessed.
-
-    Returns
-    -------
-    list of str
-        HTML.
-    """
+    """Show how well the protected column can be guessed, and from what."""
     example = results[study.example]
     carriers = example.carriers.head(_MOST_CARRIERS)
     shown = carriers.reset_index().assign(column=[str(name) for name in carriers.index])
@@ -89,18 +74,7 @@ _ATTACKS = ("with the report", "without the report", "prior", "bound for the rep
 
 
 def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
-    """List what was guessed right at each epsilon.
-
-    Parameters
-    ----------
-    results : mapping of epsilon to AttackResult
-        What `attack_releases` found.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row an epsilon.
-    """
+    """List what was guessed right at each epsilon."""
     rows = []
     for epsilon, found in results.items():
         numbers = found.accuracy, found.accuracy_without_report, found.baseline, found.bayes_bound
@@ -109,22 +83,7 @@ def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
 
 
 def synthesis_section(study: Study, synthesis: Synthesis, delta: float) -> list[str]:
-    """Show how like the table synthetic rows are.
-
-    Parameters
-    ----------
-    study : Study
-        The study.
-    synthesis : Synthesis
-        What `synthesize` made.
-    delta : float
-        The failure probability.
-
-    Returns
-    -------
-    list of str
-        HTML.
-    """
+    """Show how like the table synthetic rows are."""
     names = ", ".join(map(str, study.domain.columns))
     metrics = list(dict.fromkeys(synthesis.curve["metric"]))
     captions = {name: _caption(name) for name in metrics}

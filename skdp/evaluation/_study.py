@@ -26,30 +26,8 @@ _MOST_CATEGORIES = 50  # of more, the rare ones are one column: names of people 
 
 
 @dataclass(frozen=True)
-class Study:  # numpydoc ignore=PR02
-    """A table and the questions to ask of it; `Study.read` makes one.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The true rows: bins of protected columns by their labels, and whether the target is positive.
-    domain : Domain
-        What is declared: the protected columns and whatever else is to be synthesised.
-    columns : list of column names
-        The columns to protect together.
-    target : column name or None
-        What a classifier predicts.
-    sensitive : column name or None
-        The protected column whose groups are compared.
-    privileged : list of values
-        Its privileged values.
-    epsilons : list of float
-        The privacy losses to try.
-    random_state : int or None
-        None for secure coins.
-    n_jobs : int or None
-        Number of processes.
-    """
+class Study:
+    """A table and the questions to ask of it; `Study.read` makes one."""
 
     frame: pd.DataFrame
     domain: Domain
@@ -76,23 +54,7 @@ class Study:  # numpydoc ignore=PR02
         random_state: int | None,
         n_jobs: int | None,
     ) -> Self:
-        """Check what the user gave, as `study_report` takes it.
-
-        Parameters
-        ----------
-        frame, domain, columns, target, positive_label, sensitive, privileged, epsilons, random_state, n_jobs : object
-            The parameters of `study_report`.
-
-        Returns
-        -------
-        Study
-            The study.
-
-        Raises
-        ------
-        ValueError
-            If a column is missing, a value is not declared, or options do not fit together.
-        """
+        """Check what the user gave, as `study_report` takes it."""
         columns = list(domain.columns if columns is None else columns)
         if not epsilons or len(set(epsilons)) < len(epsilons):
             raise ValueError(f"epsilons must be distinct, and at least one, got {list(epsilons)}")
@@ -111,82 +73,45 @@ class Study:  # numpydoc ignore=PR02
         return cls(frame, domain, columns, target, sensitive, groups, list(epsilons), random_state, n_jobs)
 
     @property
-    def protected(self) -> Domain:  # numpydoc ignore=RT01
+    def protected(self) -> Domain:
         """The domain of the columns to protect."""
         return self.domain.select(self.columns)
 
     @property
-    def features(self) -> pd.DataFrame:  # numpydoc ignore=RT01
+    def features(self) -> pd.DataFrame:
         """All columns but the target."""
         return self.frame if self.target is None else self.frame.drop(columns=[self.target])
 
     @property
-    def y(self) -> pd.Series:  # numpydoc ignore=RT01
+    def y(self) -> pd.Series:
         """Whether the target is positive."""
         return self.frame[self.target]
 
     @property
-    def names(self) -> str:  # numpydoc ignore=RT01
+    def names(self) -> str:
         """What the protected columns are called together."""
         return " × ".join(map(str, self.columns))
 
     @property
-    def example(self) -> float:  # numpydoc ignore=RT01
+    def example(self) -> float:
         """The epsilon that figures of a single release show: the one nearest to 1."""
         return min(self.epsilons, key=lambda epsilon: abs(np.log(epsilon)))
 
     def seed(self, *key: int) -> int | None:
-        """Return a seed that no other part of the study has.
-
-        Parameters
-        ----------
-        *key : int
-            Which part.
-
-        Returns
-        -------
-        int or None
-            The seed; None for secure coins.
-        """
+        """Return a seed that no other part of the study has."""
         if self.random_state is None:
             return None
         # With its length, as NumPy takes trailing zeros for nothing.
         return int(np.random.SeedSequence([self.random_state, len(key), *key]).generate_state(1)[0])
 
     def encoder(self, epsilon: float, *key: int) -> RandomizedResponseEncoder:
-        """Make a fitted encoder of the protected columns.
-
-        Parameters
-        ----------
-        epsilon : float
-            The privacy loss.
-        *key : int
-            Which part of the study wants coins.
-
-        Returns
-        -------
-        RandomizedResponseEncoder
-            The encoder.
-        """
+        """Make a fitted encoder of the protected columns."""
         seed = self.seed(*key, self.epsilons.index(epsilon))
         encoder = RandomizedResponseEncoder(epsilon, strategy="joint", categories=self.protected, random_state=seed)
         return encoder.fit(self.frame[self.columns])
 
     def model(self, classifier: BaseEstimator | None = None, *, protected: str) -> Pipeline:
-        """Make a classifier of all columns.
-
-        Parameters
-        ----------
-        classifier : classifier, optional
-            The last step; it is cloned. By default logistic regression.
-        protected : {"reported", "left out", "as they are"}
-            How the protected columns are used.
-
-        Returns
-        -------
-        Pipeline
-            The model, not fitted.
-        """
+        """Make a classifier of all columns."""
         one_hot = OneHotEncoder(
             handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, sparse_output=False
         )

@@ -37,26 +37,7 @@ _COINS = 1  # of this part of the study
 
 
 def score(model: Any, X: pd.DataFrame, y: Any, *, sensitive: Any = None, privileged: Any = None) -> dict[str, float]:
-    """Score a fitted model, by the true groups.
-
-    Parameters
-    ----------
-    model : classifier
-        It answers for a release of X.
-    X : pandas.DataFrame of shape (n_samples, n_features)
-        The true rows.
-    y : array-like of shape (n_samples,), dtype bool
-        Which are positive.
-    sensitive : column name, optional
-        The column of X whose groups are compared.
-    privileged : list of values, optional
-        Its privileged values.
-
-    Returns
-    -------
-    dict of str to float
-        Accuracy and AUC, and the metrics of `fairness_report` if there are groups; nan if X has one of them only.
-    """
+    """Score a fitted model, by the true groups."""
     predicted, shares = model.predict(X), model.predict_proba(X)
     positive = shares[:, list(model.classes_).index(True)]
     scores = {"accuracy": float(accuracy_score(y, predicted)), "AUC": float(roc_auc_score(y, positive))}
@@ -71,24 +52,7 @@ def score(model: Any, X: pd.DataFrame, y: Any, *, sensitive: Any = None, privile
 def model_scores(
     study: Study, classifiers: Mapping[str, BaseEstimator], repeats: int, advance: Callable[[], Any]
 ) -> pd.DataFrame:
-    """Score classifiers that use the protected columns as reported, as they are, and not at all.
-
-    Parameters
-    ----------
-    study : Study
-        The table, with a target.
-    classifiers : mapping of name to classifier
-        What to train.
-    repeats : int
-        How many random splits: three quarters to train, one quarter to test.
-    advance : callable
-        Called ``len(classifiers) * (len(epsilons) + 1)`` times.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``classifier, setting`` (an epsilon, "not private" or "left out")``, metric, repeat, value``.
-    """
+    """Score classifiers that use the protected columns as reported, as they are, and not at all."""
     scoring = partial(score, sensitive=study.sensitive, privileged=study.privileged)
     splits = StratifiedShuffleSplit(repeats, test_size=0.25, random_state=0)
     options: dict[str, Any] = {"scoring": scoring, "cv": splits, "n_jobs": study.n_jobs}
@@ -129,21 +93,9 @@ def _left_out(study: Study, name: str, classifier: BaseEstimator, scoring: Any, 
 
 
 def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
-    """Audit one classifier whose groups are known from reports only.
-
-    The classifier does not use the protected columns: what it predicts must not depend on the coins of the reports, or
-    inverting these would not undo them.
-
-    Parameters
-    ----------
-    study : Study
-        The table, with a target and a sensitive column.
-
-    Returns
-    -------
-    dict of epsilon to dict of name to DataFrame
-        Reports of the same predictions: by the true groups, by the reports, and debiased.
-    """
+    """Audit one classifier whose groups are known from reports only."""
+    # The classifier does not use the protected columns: what it predicts must not depend on the coins of the reports,
+    # or inverting these would not undo them.
     folds = StratifiedKFold(5 if study.y.value_counts().min() >= 5 else 2, shuffle=True, random_state=0)
     model = study.model(protected="left out")
     predicted = cross_val_predict(model, study.features, study.y, cv=folds, n_jobs=study.n_jobs)

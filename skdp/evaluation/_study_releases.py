@@ -27,45 +27,21 @@ _ATTACK_COINS, _SYNTHESIS_COINS = 2, 3  # of the parts of the study
 
 
 def attacked_column(study: Study) -> Any:
-    """Choose the protected column to attack: the sensitive one, or else the first that has several values.
-
-    Parameters
-    ----------
-    study : Study
-        The study.
-
-    Returns
-    -------
-    column name or None
-        The column; None if no column has several values.
-    """
+    """Choose the protected column to attack: the sensitive one, or else the first that has several values."""
     if study.sensitive is not None:
         return study.sensitive
     return next((name for name in study.columns if study.frame[name].nunique(dropna=False) > 1), None)
 
 
 def attack_releases(study: Study, advance: Callable[[], Any]) -> dict[float, AttackResult]:
-    """Guess a protected column from all that is released: the reports, and every other column as it is.
-
-    Parameters
-    ----------
-    study : Study
-        The study; a protected column has several values.
-    advance : callable
-        Called after each epsilon.
-
-    Returns
-    -------
-    dict of epsilon to AttackResult
-        What was found, on some thousand rows at most.
-    """
+    """Guess a protected column from all that is released: the reports, and every other column as it is."""
     attacked = attacked_column(study)
     # A tree for each value: of many values, fewer rows.
     most = max(1_000, min(_ATTACKED_ROWS, 20 * _ATTACKED_ROWS // study.domain.select([attacked]).size))
     rows = study.frame.sample(min(len(study.frame), most), random_state=0)
     y = None if study.target is None else rows[study.target]
 
-    def attack(epsilon: float) -> AttackResult:  # numpydoc ignore=GL08
+    def attack(epsilon: float) -> AttackResult:
         encoder = study.encoder(epsilon, _ATTACK_COINS)
         reports = encoder.transform(rows[study.columns])
         released = rows[study.features.columns].assign(**{name: reports[name] for name in study.columns})
@@ -92,17 +68,8 @@ def _best_guess(encoder: RandomizedResponseEncoder, rows: pd.DataFrame, attacked
 
 
 @dataclass(frozen=True)
-class Synthesis:  # numpydoc ignore=PR02
-    """Synthetic tables and how good they are.
-
-    Parameters
-    ----------
-    curve : pandas.DataFrame
-        As of `privacy_curve`: errors of marginals and, if there is a target, scores of models that were trained on
-        synthetic rows; an infinite epsilon is real rows.
-    real, synthetic : pandas.DataFrame
-        The real rows, and those at the example epsilon.
-    """
+class Synthesis:
+    """Synthetic tables and how good they are."""
 
     curve: pd.DataFrame
     real: pd.DataFrame
@@ -110,22 +77,7 @@ class Synthesis:  # numpydoc ignore=PR02
 
 
 def synthesize(study: Study, delta: float, advance: Callable[[], Any]) -> Synthesis:
-    """Synthesise the declared columns at each epsilon.
-
-    Parameters
-    ----------
-    study : Study
-        The study.
-    delta : float
-        The failure probability.
-    advance : callable
-        Called after each epsilon.
-
-    Returns
-    -------
-    Synthesis
-        What came of it. With a target, three quarters of the rows are synthesised, and the others test the models.
-    """
+    """Synthesise the declared columns at each epsilon."""
     table = study.frame[list(study.domain.columns)]
     real, test = (
         (table, None)

@@ -243,7 +243,7 @@ def _every(calls: int, advance: Callable[[], Any]) -> Callable[[], None]:
     """Return what is called for each of many small parts of a step."""
     numbers = itertools.count(1)
 
-    def part() -> None:  # numpydoc ignore=GL08
+    def part() -> None:
         if next(numbers) % calls == 0:
             advance()
 

@@ -45,12 +45,12 @@ _CHANGING = (
 
 
 class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, RowReports):
-    """Base of the transformers that privatise each record with frequency oracles.
+    """Base of the transformers that privatise each record with frequency oracles."""
 
-    The columns form attributes: one for each column (``strategy="split"``, each with a share of epsilon, or
-    ``"sample"``, where each record reports one of them with all of epsilon), or a single one with a value for each cell
-    of the Cartesian product (``"joint"``). A subclass names the oracle, and turns its reports into columns and back.
-    """
+    # The columns form attributes: one for each column (``strategy="split"``, each with a share of epsilon, or
+    # ``"sample"``, where each record reports one of them with all of epsilon), or a single one with a value for each
+    # cell of the Cartesian product (``"joint"``). A subclass names the oracle, and turns its reports into columns and
+    # back.
 
     epsilon: Any
     strategy: Any
@@ -64,10 +64,8 @@ class LocalTransformer(RepeatedReports, ReportEstimator, TransformerMixin, RowRe
 
     @abstractmethod
     def _writer(self, table: Table) -> Write:
-        """Prepare to write reports into a table like the given one; whatever cannot be written fails here.
-
-        What it returns takes the reports of each attribute, and under "sample" the attribute that each row reports.
-        """
+        """Prepare to write reports into a table like the given one; whatever cannot be written fails here."""
+        # What it returns takes the reports of each attribute, and under "sample" the attribute that each row reports.
 
     @abstractmethod
     def _plain_reports(self, codes: list[Codes]) -> list[NDArray[Any]]:

@@ -12,36 +12,7 @@ from skdp.privacy import check_epsilon
 def attribute_epsilons(
     epsilon: Fraction | None, attributes: Sequence[tuple[Any, ...]], sizes: Sequence[int], strategy: str, shares: Any
 ) -> list[Fraction | None]:
-    """Divide epsilon among the attributes of a record.
-
-    Parameters
-    ----------
-    epsilon : Fraction, optional
-        The whole; None where it follows from other parameters.
-    attributes : sequence of tuple
-        The columns of each attribute.
-    sizes : sequence of int
-        The number of values of each attribute.
-    strategy : {"split", "joint", "sample"}
-        Under "split" the parts add up to epsilon; otherwise only one attribute is reported, with all of it.
-    shares : "uniform", "proportional" or mapping of column to number
-        Equal parts, parts proportional to the number of values, or to the given numbers.
-
-    Returns
-    -------
-    list of Fraction
-        The epsilon of each attribute.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the shares are none of the three, or do not fit the columns.
-
-    Examples
-    --------
-    >>> attribute_epsilons(Fraction(1), [("a",), ("b",)], [2, 6], "split", "proportional")
-    [Fraction(1, 4), Fraction(3, 4)]
-    """
+    """Divide epsilon among the attributes of a record."""
     names = [columns[0] for columns in attributes]
     weights = _weights(names, sizes, shares if strategy == "split" else _checked_default(shares, strategy))
     if epsilon is None:

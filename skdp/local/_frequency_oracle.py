@@ -180,7 +180,7 @@ class FrequencyOracleEncoder(ReportColumns):
         return self._choose(k, epsilon, again)
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:  # numpydoc ignore=GL08
+    def fit(self, X: Any, y: Any = None) -> Self:
         super().fit(X, y)
         self.oracle_ = self._chosen
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]

@@ -25,35 +25,13 @@ _RATE = 136
 
 
 class KeyedSource:
-    """The bytes of SHAKE-256 after a seed: the same for the same seed, and as unpredictable as the seed.
-
-    Parameters
-    ----------
-    seed : bytes
-        32 bytes that only the holder of a key can compute.
-
-    Examples
-    --------
-    >>> KeyedSource(b"seed").bytes(4).tolist() == KeyedSource(b"seed").bytes(4).tolist()
-    True
-    """
+    """The bytes of SHAKE-256 after a seed: the same for the same seed, and as unpredictable as the seed."""
 
     def __init__(self, seed: bytes) -> None:
         self._shake, self._stream, self._used = hashlib.shake_256(seed), b"", 0
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
-        """Return the next bytes of the stream.
-
-        Parameters
-        ----------
-        size : int
-            How many.
-
-        Returns
-        -------
-        ndarray of shape (size,), dtype uint8
-            The bytes.
-        """
+        """Return the next bytes of the stream."""
         start, self._used = self._used, self._used + size
         if self._used > len(self._stream) or not self._stream:
             # A longer digest begins with the shorter one; twice as much as needed keeps the work linear.
@@ -62,41 +40,11 @@ class KeyedSource:
 
 
 class Memo:
-    """What the permanent reports of a fitted transformer are a function of.
+    """What the permanent reports of a fitted transformer are a function of."""
 
-    Parameters
-    ----------
-    key : bytes
-        The secret key.
-    owner : str
-        The class of the transformer.
-    domain : Domain
-        The domain of the columns.
-    attributes : list of tuple
-        The columns of each attribute.
-    oracles : tuple of FrequencyOracle
-        The oracle of each attribute.
-    sample : bool
-        Whether each record reports one attribute only.
-    unknown : bool
-        Whether undeclared values are replaced by uniform draws; then they count as one more value.
-
-    Attributes
-    ----------
-    n_states : list of int
-        For each attribute, the largest number of permanent reports that a record can have: one for each value, or, with
-        hashing, one for each bucket.
-
-    Raises
-    ------
-    ValueError
-        If a column name or a declared value is of a kind that cannot be written in one way only.
-
-    Notes
-    -----
-    **Privacy.** The coins are those of HMAC-SHA256 and SHAKE-256: as good as uniform towards whoever does not know the
-    key. Columns, domains and parameters of the oracles enter too, so that reports under other ones share no coins.
-    """
+    # **Privacy.** The coins are those of HMAC-SHA256 and SHAKE-256: as good as uniform towards whoever does not know
+    # the key. Columns, domains and parameters of the oracles enter too, so that reports under other ones share no
+    # coins.
 
     def __init__(
         self,
@@ -123,22 +71,7 @@ class Memo:
     def report(
         self, codes: list[Codes], records: Sequence[bytes]
     ) -> tuple[list[NDArray[Any]], NDArray[np.integer] | None]:
-        """Compute the permanent reports.
-
-        Parameters
-        ----------
-        codes : list of ndarray
-            A code a row for each column; the number of values of a column marks an undeclared value. They are used up.
-        records : sequence of bytes
-            The id of each row, all different.
-
-        Returns
-        -------
-        reports : list of ndarray
-            The reports of each attribute; zeros in rows that report another one.
-        chosen : ndarray or None
-            The attribute that each row reports, if it is one only.
-        """
+        """Compute the permanent reports."""
         chosen = None
         if self._sample:
             # Permanent too: fresh draws would report all columns in the end. The values have no part in it.
@@ -199,22 +132,7 @@ class _Reporter(Protocol):
 
 
 def keyed_responses(oracle: RandomizedResponse, codes: Codes, digests: Sequence[bytes]) -> Codes:
-    """Draw a randomised response for each code, many records at a time: the same ones as `report_each`.
-
-    Parameters
-    ----------
-    oracle : RandomizedResponse
-        The protocol.
-    codes : ndarray of unsigned integers, shape (n,)
-        True values.
-    digests : sequence of bytes
-        What `keyed_digests` gave, one a code; each is stretched by SHAKE-256.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The reports.
-    """
+    """Draw a randomised response for each code, many records at a time: the same ones as `report_each`."""
     word = oracle.word
     drawn = b"".join([hashlib.shake_256(digest).digest(word.itemsize) for digest in digests])
     reports, undecided = oracle.respond(codes, np.frombuffer(drawn, word))
@@ -223,22 +141,7 @@ def keyed_responses(oracle: RandomizedResponse, codes: Codes, digests: Sequence[
 
 
 def report_each(protocol: _Reporter, codes: NDArray[Any], sources: Iterable[ByteSource]) -> NDArray[Any]:
-    """Report each code with coins of its own.
-
-    Parameters
-    ----------
-    protocol : FrequencyOracle or NumericMechanism
-        What reports.
-    codes : ndarray of integers, shape (n,)
-        What is reported.
-    sources : iterable of ByteSource
-        One a code.
-
-    Returns
-    -------
-    ndarray of shape (n, …)
-        The reports.
-    """
+    """Report each code with coins of its own."""
     empty = protocol.report(codes[:0], KeyedSource(b""))
     reports = np.empty((codes.size, *empty.shape[1:]), empty.dtype)
     for row, source in enumerate(sources):
@@ -247,20 +150,7 @@ def report_each(protocol: _Reporter, codes: NDArray[Any], sources: Iterable[Byte
 
 
 def context_of(owner: str, *parts: bytes) -> bytes:
-    """Write what permanent reports belong to: reports in different contexts share no coins.
-
-    Parameters
-    ----------
-    owner : str
-        The class of the transformer.
-    *parts : bytes
-        Its parameters and columns, as far as they decide what a report means.
-
-    Returns
-    -------
-    bytes
-        32 bytes, different ones for different parts.
-    """
+    """Write what permanent reports belong to: reports in different contexts share no coins."""
     return hashlib.sha256(framed(FORMAT, owner.encode(), *parts)).digest()
 
 

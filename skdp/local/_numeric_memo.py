@@ -19,39 +19,13 @@ from skdp.randomness import MOST_ROWS, RowStreams
 
 
 class NumericMemo:
-    """What the permanent reports of a fitted `NumericPerturber` are a function of.
+    """What the permanent reports of a fitted `NumericPerturber` are a function of."""
 
-    Parameters
-    ----------
-    key : bytes
-        The secret key.
-    owner : str
-        The class of the transformer.
-    names : tuple
-        The columns.
-    bounds : ndarray of shape (n_features, 2)
-        Their bounds.
-    mechanism : NumericMechanism
-        The mechanism of every column.
-    epsilon : Fraction
-        The wanted privacy loss of a column, from which it follows.
-
-    Raises
-    ------
-    ValueError
-        If a column name is of a kind that cannot be written in one way only.
-
-    Notes
-    -----
-    **Privacy.** The coins are those of HMAC-SHA256 and SHAKE-256: as good as uniform towards whoever does not know the
-    key. A record rounds all values of a column by the same coins, which are drawn without looking at a value: fresh
-    ones would report both neighbours of an unchanged number in the end, and cost twice as much. So the range falls into
-    `steps` + 1 parts, and the values of each part share a report ([1]_).
-
-    References
-    ----------
-    .. [1] B. Ding, J. Kulkarni, S. Yekhanin (2017). Collecting telemetry data privately. NeurIPS, section 4.
-    """
+    # **Privacy.** The coins are those of HMAC-SHA256 and SHAKE-256: as good as uniform towards whoever does not know
+    # the key. A record rounds all values of a column by the same coins, which are drawn without looking at a value:
+    # fresh ones would report both neighbours of an unchanged number in the end, and cost twice as much. So the range
+    # falls into `steps` + 1 parts, and the values of each part share a report ([1]_).
+    # .. [1] B. Ding, J. Kulkarni, S. Yekhanin (2017). Collecting telemetry data privately. NeurIPS, section 4.
 
     def __init__(
         self,
@@ -70,20 +44,7 @@ class NumericMemo:
         ]
 
     def report(self, scaled: list[NDArray[np.int64]], records: Sequence[bytes]) -> list[NDArray[np.int64]]:
-        """Compute the permanent reports.
-
-        Parameters
-        ----------
-        scaled : list of ndarray of int64
-            For each column, the places on the grid, in units of a 65,536th of a step.
-        records : sequence of bytes
-            The id of each row.
-
-        Returns
-        -------
-        list of ndarray of int64
-            The reports of each column.
-        """
+        """Compute the permanent reports."""
         reports = []
         for context, places in zip(self._contexts, scaled, strict=True):
             drawn = b"".join(digest[:2] for digest in keyed_digests(self.key, (context, "rounding"), records))
@@ -97,22 +58,7 @@ class NumericMemo:
 def keyed_numbers(
     mechanism: NumericMechanism, positions: NDArray[np.int64], digests: Sequence[bytes]
 ) -> NDArray[np.int64]:
-    """Randomise each position by a digest of its own, many records at a time: the same reports as one at a time.
-
-    Parameters
-    ----------
-    mechanism : NumericMechanism
-        The mechanism, which draws the same numbers for every record.
-    positions : ndarray of int64, shape (n,)
-        True positions.
-    digests : sequence of bytes
-        What `keyed_digests` gave, one a position; each is stretched by SHAKE-256.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        The reports.
-    """
+    """Randomise each position by a digest of its own, many records at a time: the same reports as one at a time."""
     reports = np.empty_like(positions)
     for start in range(0, positions.size, MOST_ROWS):
         rows = slice(start, start + MOST_ROWS)

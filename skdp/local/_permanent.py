@@ -49,23 +49,7 @@ class SecretKey(bytes):
 
 
 def check_key(key: Any) -> bytes | None:
-    """Check a secret key.
-
-    Parameters
-    ----------
-    key : None or bytes
-        The key.
-
-    Returns
-    -------
-    None or bytes
-        The key.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not of bytes, or too short to be a secret. The key is not shown.
-    """
+    """Check a secret key."""
     if key is None:
         return None
     if not isinstance(key, bytes):
@@ -76,32 +60,8 @@ def check_key(key: Any) -> bytes | None:
 
 
 def to_bytes(column: Any, *, missing: bool = False) -> list[bytes]:
-    """Write values as bytes: equal bytes for equal values of a kind, different bytes for all others.
-
-    1 and 1.0 are one value, and so are None and nan; 1, "1" and True are three.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, list, pandas Series, polars Series or pyarrow ChunkedArray
-        Text, numbers or booleans.
-    missing : bool, default=False
-        Whether missing values are values like others.
-
-    Returns
-    -------
-    list of bytes
-        One a value.
-
-    Raises
-    ------
-    ColumnError
-        If there is a missing value (unless it may be) or an infinite one, or one of another kind.
-
-    Examples
-    --------
-    >>> to_bytes(["a", 1.0, True])
-    [b's a', b'n 1', b'b True']
-    """
+    """Write values as bytes: equal bytes for equal values of a kind, different bytes for all others."""
+    # 1 and 1.0 are one value, and so are None and nan; 1, "1" and True are three.
     try:
         return [_write(value, missing) for value in _values(column)]
     except ColumnError:
@@ -141,38 +101,12 @@ def _write(value: Any, missing: bool) -> bytes:
 
 
 def framed(*parts: bytes) -> bytes:
-    """Join parts so that no two sequences of parts are written alike.
-
-    Parameters
-    ----------
-    *parts : bytes
-        What to join.
-
-    Returns
-    -------
-    bytes
-        Each part after its length.
-    """
+    """Join parts so that no two sequences of parts are written alike."""
     return b"".join(_frames(parts))
 
 
 def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequence[bytes]) -> list[bytes]:
-    """Return pseudo-random bytes for each record: HMAC-SHA256 of what they are for and of the record's fields.
-
-    Parameters
-    ----------
-    key : bytes
-        The secret key.
-    purpose : tuple of str or bytes
-        What they are for.
-    *fields : sequence of bytes
-        One or more values a record.
-
-    Returns
-    -------
-    list of bytes
-        32 bytes a record. The parts are counted and written with their lengths, so no two inputs are written alike.
-    """
+    """Return pseudo-random bytes for each record: HMAC-SHA256 of what they are for and of the record's fields."""
     inner, outer = _hmac_states(key)
     inner.update(b"skdp permanent coins %d" % len(purpose))
     inner.update(framed(*(part if isinstance(part, bytes) else part.encode() for part in purpose)))
@@ -199,45 +133,12 @@ def _frames(parts: Sequence[bytes]) -> list[bytes]:
 
 
 def keyed_integers(digests: Sequence[bytes], high: int) -> NDArray[np.int64]:
-    """Draw a uniform integer from each digest.
-
-    Parameters
-    ----------
-    digests : sequence of bytes
-        What `keyed_digests` gave.
-    high : int
-        The integers are ``0 .. high - 1``, each with probability 1 / high to less than 2**-200.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype int64
-        The integers.
-    """
+    """Draw a uniform integer from each digest."""
     return np.fromiter((int.from_bytes(digest, "big") % high for digest in digests), np.int64, len(digests))
 
 
 def keyed_coins(digests: Sequence[bytes], threshold: int, width: int) -> NDArray[np.bool_]:
-    """Toss coins from each digest, which is stretched by SHAKE-128.
-
-    Parameters
-    ----------
-    digests : sequence of bytes
-        What `keyed_digests` gave.
-    threshold : int
-        A coin is True with probability ``threshold / 2**64``, below 1.
-    width : int
-        The number of coins a digest.
-
-    Returns
-    -------
-    ndarray of shape (n, width), dtype bool
-        The coins: each a word of 64 bits against the threshold.
-
-    Raises
-    ------
-    ValueError
-        If the threshold is out of range.
-    """
+    """Toss coins from each digest, which is stretched by SHAKE-128."""
     if not 0 <= threshold < ONE:
         raise ValueError("threshold must be at least 0 and below 2**64")
     coins = np.empty((len(digests), width), bool)

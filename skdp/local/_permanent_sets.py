@@ -17,27 +17,11 @@ _COIN, _WORD = 8, 4
 
 
 def keyed_sets(oracle: SubsetSelection, codes: Codes, digests: Sequence[bytes]) -> NDArray[np.uint8]:
-    """Draw a set for each code, many records at a time.
-
-    A coin decides whether the set is uniform among all, or among those that hold the true value. Each value has a
-    random real number, known to 32 bits, and the set are the values with the smallest numbers: all orders of the
-    numbers are equally likely. Where the set has to hold the true value, this comes before all others. Where the 32
-    bits do not tell which number is smaller, further ones do.
-
-    Parameters
-    ----------
-    oracle : SubsetSelection
-        The protocol.
-    codes : ndarray of unsigned integers, shape (n,)
-        True values.
-    digests : sequence of bytes
-        What `keyed_digests` gave, one a code; each is stretched by SHAKE-256.
-
-    Returns
-    -------
-    ndarray of shape (n, k), dtype uint8
-        Bits, as `SubsetSelection.report` gives.
-    """
+    """Draw a set for each code, many records at a time."""
+    # A coin decides whether the set is uniform among all, or among those that hold the true value. Each value has a
+    # random real number, known to 32 bits, and the set are the values with the smallest numbers: all orders of the
+    # numbers are equally likely. Where the set has to hold the true value, this comes before all others. Where the 32
+    # bits do not tell which number is smaller, further ones do.
     k, size = oracle.k, oracle.subset_size
     last_lie = np.uint64(int(oracle.lie * ONE) - 1)  # a lie is never impossible
     sets = np.empty((len(digests), k), np.uint8)

@@ -326,29 +326,7 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
 
 
 def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) -> NDArray[np.float64]:
-    """Return the probability of each value given each report, by Bayes' rule.
-
-    Parameters
-    ----------
-    oracle : FrequencyOracle
-        Where the reports come from.
-    reports : ndarray of shape (n, …)
-        What its `report` gave.
-    prior : array-like of shape (k,)
-        The probability of each value, positive.
-
-    Returns
-    -------
-    ndarray of shape (n, k)
-        Rows that add up to 1.
-
-    Examples
-    --------
-    >>> from skdp.oracles import RandomizedResponse
-    >>> oracle = RandomizedResponse(2, np.log(3))
-    >>> posterior(oracle, np.array([0, 1]), [0.75, 0.25]).round(6).tolist()
-    [[0.9, 0.1], [0.5, 0.5]]
-    """
+    """Return the probability of each value given each report, by Bayes' rule."""
     # A report is this many times likelier under the values that it supports; of bits, those of the ones alone matter,
     # as all else is the same for every value.
     excess = float(oracle.support_ratio - 1)

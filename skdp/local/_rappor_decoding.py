@@ -24,31 +24,7 @@ def decode_counts(
     candidates: Sequence[bytes],
     method: str,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Regress the debiased bit counts on the Bloom filters of the candidates.
-
-    Parameters
-    ----------
-    rappor : BloomRandomizer
-        The protocol.
-    ones : ndarray of shape (n_cohorts, n_bits)
-        The number of ones.
-    n_reports : ndarray of shape (n_cohorts,)
-        The number of reports.
-    candidates : sequence of bytes
-        The values that are looked for.
-    method : {"nnls", "lasso", "least_squares"}
-        How the regression is constrained.
-
-    Returns
-    -------
-    tuple of ndarray
-        Counts and standard errors, one a candidate; nan where they cannot be told.
-
-    Raises
-    ------
-    ValueError
-        If the candidates need more than 2 GiB, or "least_squares" cannot tell them apart.
-    """
+    """Regress the debiased bit counts on the Bloom filters of the candidates."""
     gain, seen = float(rappor.on - rappor.off), np.flatnonzero(n_reports)
     if gain == 0 or seen.size == 0:
         return np.full(len(candidates), np.nan), np.full(len(candidates), np.inf)
@@ -74,12 +50,12 @@ def decode_counts(
 
 
 class _Regression:
-    """One row a bit of a cohort, one column a candidate, and a last column for all values that are no candidates.
+    """One row a bit of a cohort, one column a candidate, and a last column for all values that are no candidates."""
 
-    The debiased count of a bit is the number of records in the cohort that set it: on average, over the cohorts that
-    records draw, its share of all such records. Rows are divided by the square root of the size of their cohort, which
-    makes their errors about equal. The values outside the list set any bit equally likely, over the hash functions.
-    """
+    # The debiased count of a bit is the number of records in the cohort that set it: on average, over the cohorts that
+    # records draw, its share of all such records. Rows are divided by the square root of the size of their cohort,
+    # which makes their errors about equal. The values outside the list set any bit equally likely, over the hash
+    # functions.
 
     def __init__(
         self,
@@ -108,11 +84,9 @@ class _Regression:
         self.most_noise = max(own, other)
 
     def lasso(self) -> NDArray[np.intp]:
-        """Choose candidates by a lasso whose penalty exceeds the noise of every candidate that does not occur.
-
-        The noise of the bits is known, so the penalty needs no cross-validation: sqrt(2 ln M) standard deviations, for
-        M candidates. The last column is projected out rather than penalised.
-        """
+        """Choose candidates by a lasso whose penalty exceeds the noise of every candidate that does not occur."""
+        # The noise of the bits is known, so the penalty needs no cross-validation: sqrt(2 ln M) standard deviations,
+        # for M candidates. The last column is projected out rather than penalised.
         rest, design = self.design[:, -1], self.design[:, :-1]
         share = rest / (rest @ rest)
         design = design - np.outer(rest, share @ design)

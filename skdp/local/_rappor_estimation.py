@@ -20,22 +20,7 @@ from skdp.oracles._unary_encoding import check_bits
 
 
 def count_ones(cohorts: NDArray[Any], bits: NDArray[np.bool_], n_cohorts: int) -> NDArray[np.int64]:
-    """Count the ones of each bit in each cohort.
-
-    Parameters
-    ----------
-    cohorts : ndarray of integers, shape (n,)
-        The cohort of each report.
-    bits : ndarray of shape (n, n_bits), dtype bool
-        The reports.
-    n_cohorts : int
-        The number of cohorts.
-
-    Returns
-    -------
-    ndarray of shape (n_cohorts, n_bits), dtype int64
-        The counts.
-    """
+    """Count the ones of each bit in each cohort."""
     rows = np.split(np.argsort(cohorts, kind="stable"), np.cumsum(np.bincount(cohorts, minlength=n_cohorts))[:-1])
     return np.array([bits[part].sum(axis=0, dtype=np.int64) for part in rows])
 

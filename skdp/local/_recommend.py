@@ -167,21 +167,7 @@ def _sample(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., 
 
 
 def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
-    """Return the mean over equal groups of values of n times the variance of the frequency of a group.
-
-    Parameters
-    ----------
-    oracle : FrequencyOracle
-        The oracle of all values.
-    n_groups : int
-        How many groups of equal size the values form: the values of a column among those of a joint domain.
-
-    Returns
-    -------
-    float
-        From the support probabilities of pairs of values; the same for all data. Nan for Hadamard response and the
-        sketch, whose errors depend on the data.
-    """
+    """Return the mean over equal groups of values of n times the variance of the frequency of a group."""
     size = oracle.k // n_groups
     p, q = float(oracle.p), float(oracle.q)
     with_true, without = _pair_supports(oracle)

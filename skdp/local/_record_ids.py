@@ -14,33 +14,9 @@ from skdp.local._permanent import framed, to_bytes
 
 
 def canonical(value: Any) -> bytes:
-    """Write a value as bytes: equal bytes for equal values of a kind, different bytes for all others.
-
-    1 and 1.0 are one value, and so are a day, and its midnight without a time zone; 1, "1", True, b"1" and (1,) are
-    five.
-
-    Parameters
-    ----------
-    value : str, bytes, number, bool, date, datetime, UUID, or tuple of these
-        What to write.
-
-    Returns
-    -------
-    bytes
-        The value with its kind.
-
-    Raises
-    ------
-    ColumnError
-        If it is missing, not finite, or of another kind.
-
-    Examples
-    --------
-    >>> canonical(7), canonical("7"), canonical(7.0)
-    (b'n 7', b's 7', b'n 7')
-    >>> canonical(date(2020, 2, 29)) == canonical(pd.Timestamp("2020-02-29"))
-    True
-    """
+    """Write a value as bytes: equal bytes for equal values of a kind, different bytes for all others."""
+    # 1 and 1.0 are one value, and so are a day, and its midnight without a time zone; 1, "1", True, b"1" and (1,) are
+    # five.
     if type(value) is str:
         return b"s " + value.encode("utf-8", "surrogatepass")
     if type(value) is int:
@@ -60,27 +36,7 @@ def canonical(value: Any) -> bytes:
 
 
 def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
-    """Write record ids as bytes.
-
-    Parameters
-    ----------
-    record_id : 1-D array, series, list or tuple
-        An id for each row.
-    n_rows : int
-        The number of rows.
-
-    Returns
-    -------
-    list of bytes
-        Different bytes for different ids.
-
-    Raises
-    ------
-    TypeError
-        If they are no 1-D collection.
-    ValueError
-        If they are too few or too many, or one is missing or of a kind that cannot be written. No id is shown.
-    """
+    """Write record ids as bytes."""
     ids = _as_list(record_id)
     if len(ids) != n_rows:
         raise ValueError(f"record_id must have an id for each of the {n_rows} rows, got {len(ids)}")

@@ -36,25 +36,7 @@ _FIELDS: dict[type[FrequencyOracle], tuple[str, ...]] = {
 
 
 def read_report_table(reports: Any, names: list[Any]) -> Table:
-    """Take reports apart into columns.
-
-    Parameters
-    ----------
-    reports : dataframe or 2-D array
-        What a transformer released.
-    names : list
-        The columns that it must have, in order.
-
-    Returns
-    -------
-    Table
-        Its columns.
-
-    Raises
-    ------
-    ValueError
-        If it has other columns.
-    """
+    """Take reports apart into columns."""
     frame = is_frame(reports)
     if not frame:
         reports = read_array(reports, "reports")
@@ -69,25 +51,7 @@ def read_report_table(reports: Any, names: list[Any]) -> Table:
 
 
 def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
-    """Read which attribute each row reports.
-
-    Parameters
-    ----------
-    column : series or 1-D array
-        Whole numbers.
-    n_attributes : int
-        How many attributes there are.
-
-    Returns
-    -------
-    ndarray of integers
-        The numbers of the attributes.
-
-    Raises
-    ------
-    ValueError
-        If there is something else among them.
-    """
+    """Read which attribute each row reports."""
     numbers = _floats(np.asarray(column))
     if not np.isin(numbers, np.arange(n_attributes)).all():
         raise ValueError(f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}")
@@ -184,7 +148,7 @@ class ReportColumns(LocalTransformer):
         return write
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Any:  # numpydoc ignore=GL08
+    def fit(self, X: Any, y: Any = None) -> Any:
         super().fit(X, y)
         self._output = self.output
         self._own_names()

@@ -30,10 +30,9 @@ _SECRETS = {"ledger", "_ledger", "secret_key", "_key", "_memo", "random_state", 
 
 
 class RowReports(ABC, BaseEstimator):
-    """Base of the transformers whose reports of a row depend on this row only, whatever else is in the table.
+    """Base of the transformers whose reports of a row depend on this row only, whatever else is in the table."""
 
-    So a table may come in batches: `skdp.engines` prepares each of them, and draws its reports with coins of its own.
-    """
+    # So a table may come in batches: `skdp.engines` prepares each of them, and draws its reports with coins of its own.
 
     guarantee_: PrivacyGuarantee
     """Its scope names the columns that are privatised."""
@@ -44,10 +43,9 @@ class RowReports(ABC, BaseEstimator):
 
     @abstractmethod
     def _prepare(self, table: Table) -> tuple[list[NDArray[Any]], Write]:
-        """Code the columns, and prepare to write reports: all that may be refused, before any charge and any coin.
-
-        The codes are arrays of numbers, or of bytes (as objects), a row a record; they tell all that reports depend on.
-        """
+        """Code the columns, and prepare to write reports: all that may be refused, before any charge and any coin."""
+        # The codes are arrays of numbers, or of bytes (as objects), a row a record; they tell all that reports depend
+        # on.
 
     @abstractmethod
     def _draw(self, codes: list[NDArray[Any]], records: list[bytes], call: Call) -> Drawn:
@@ -66,7 +64,7 @@ class RowReports(ABC, BaseEstimator):
         """Return the tally of no reports."""
 
     @abstractmethod
-    def tally(self, reports: Any) -> Any: ...  # numpydoc ignore=GL08
+    def tally(self, reports: Any) -> Any: ...
 
     @property
     @abstractmethod

@@ -154,39 +154,12 @@ MOST_REPORTS = 1 << 56
 
 
 def are_counts(numbers: Sequence[Any]) -> bool:
-    """Say whether numbers that were read are whole and not negative.
-
-    Parameters
-    ----------
-    numbers : sequence
-        What JSON gave.
-
-    Returns
-    -------
-    bool
-        True if all are such.
-    """
+    """Say whether numbers that were read are whole and not negative."""
     return all(type(number) is int and 0 <= number <= MOST_REPORTS for number in numbers)
 
 
 def plain_name(name: Any) -> str | int:
-    """Check that the name of a column can be written.
-
-    Parameters
-    ----------
-    name : object
-        The name.
-
-    Returns
-    -------
-    str or int
-        The same.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    """
+    """Check that the name of a column can be written."""
     if not isinstance(name, str | int):
         raise TypeError(f"a tally is written for columns named by text or numbers, got {type(name).__name__}")
     return name

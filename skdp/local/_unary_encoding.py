@@ -164,17 +164,6 @@ class UnaryEncodingTransformer(ReportColumns):
 
 
 def check_output(output: Any) -> None:
-    """Check the form of the output.
-
-    Parameters
-    ----------
-    output : str
-        One of two.
-
-    Raises
-    ------
-    ValueError
-        If it is something else.
-    """
+    """Check the form of the output."""
     if not isinstance(output, str) or output not in OUTPUTS:
         raise ValueError(f"output must be one of {OUTPUTS}, got {output!r}")

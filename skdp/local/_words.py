@@ -29,34 +29,7 @@ class Start(Enum):
 
 
 class WordCoder:
-    """Writes words in symbols of equally many bits, up to a length; the symbol 0 is the end of a shorter word.
-
-    Parameters
-    ----------
-    max_length : int
-        The number of symbols, from 1 to 128; longer words are cut.
-    alphabet : str, optional
-        The characters that are symbols; any other character becomes one more symbol, shown as U+FFFD. None: the symbols
-        are the bytes of UTF-8, which is cut between characters.
-
-    Attributes
-    ----------
-    symbol_bits, n_bits : int
-        The number of bits of a symbol and of a word.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
-    Examples
-    --------
-    >>> coder = WordCoder(3, "ab")
-    >>> coder.n_bits, bin(coder.vectors(["ba"])[0, 0] >> 24)
-    (6, '0b100100')
-    >>> coder.word(0b10_01_00)
-    'ba'
-    """
+    """Writes words in symbols of equally many bits, up to a length; the symbol 0 is the end of a shorter word."""
 
     def __init__(self, max_length: int, alphabet: str | None) -> None:
         self.max_length = check_size(max_length, least=1, most=_MOST_SYMBOLS, name="max_length")
@@ -70,18 +43,7 @@ class WordCoder:
         self.n_bits = self.max_length * self.symbol_bits
 
     def vectors(self, words: Sequence[str]) -> NDArray[np.uint32]:
-        """Write words.
-
-        Parameters
-        ----------
-        words : sequence of str
-            Words.
-
-        Returns
-        -------
-        ndarray of shape (n, width), dtype uint32
-            Their bits, in numbers of 30 bits, zeros at the end.
-        """
+        """Write words."""
         width = -(-self.n_bits // LIMB_BITS)
         vectors = np.empty((len(words), width), np.uint32)
         powers = 1 << np.arange(LIMB_BITS - 1, -1, -1, dtype=np.uint32)
@@ -102,20 +64,7 @@ class WordCoder:
         return written.ljust(self.max_length, b"\0")
 
     def start(self, string: int, length: int) -> Start:
-        """Say what a bit string can be the start of.
-
-        Parameters
-        ----------
-        string : int
-            The bits, the first one the most significant.
-        length : int
-            How many.
-
-        Returns
-        -------
-        Start
-            Of nothing that `vectors` writes, of several words, or of one.
-        """
+        """Say what a bit string can be the start of."""
         full, rest = divmod(length, self.symbol_bits)
         mask = (1 << self.symbol_bits) - 1
         codes = bytes((string >> rest + self.symbol_bits * place) & mask for place in reversed(range(full)))
@@ -132,18 +81,7 @@ class WordCoder:
         return Start.ONE_WORD if whole else Start.WORDS
 
     def word(self, string: int) -> str:
-        """Read a word.
-
-        Parameters
-        ----------
-        string : int
-            All its bits.
-
-        Returns
-        -------
-        str
-            The word.
-        """
+        """Read a word."""
         mask, places = (1 << self.symbol_bits) - 1, reversed(range(self.max_length))
         codes = bytes((string >> self.symbol_bits * place) & mask for place in places).partition(b"\0")[0]
         if self._alphabet is None:
@@ -174,20 +112,7 @@ def _is_utf8(start: bytes, whole: bool) -> bool:
 
 
 def check_words(values: Sequence[Any]) -> None:
-    """Refuse what are no words, without showing it.
-
-    Parameters
-    ----------
-    values : sequence
-        Values.
-
-    Raises
-    ------
-    TypeError
-        If one is neither text nor missing.
-    ValueError
-        If one is missing.
-    """
+    """Refuse what are no words, without showing it."""
     if all(issubclass(type(value), str) for value in values):
         return
     if any(is_missing(value) for value in values):

@@ -149,29 +149,7 @@ def to_aif360(
 
 
 def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
-    """Read one column of any library.
-
-    Parameters
-    ----------
-    values : array-like, series or dataframe of one column
-        The column.
-    name : str
-        What to call it in an error.
-    missing : bool, default=False
-        Whether values may be missing.
-
-    Returns
-    -------
-    pandas.Series
-        Its values by position, none of them missing unless they may be.
-
-    Raises
-    ------
-    TypeError
-        If it is None.
-    ValueError
-        If it is not one column, or has missing values that it may not have.
-    """
+    """Read one column of any library."""
     if values is None:
         raise TypeError(f"{name} must be a column of values, got None")
     if is_frame(values):
@@ -208,27 +186,7 @@ def _as_series(values: Any, missing: bool) -> pd.Series:
 
 
 def indicate_privileged(column: pd.Series, privileged: Any, name: str) -> NDArray[np.float64]:
-    """Encode a sensitive feature.
-
-    Parameters
-    ----------
-    column : Series
-        Its values.
-    privileged : value or collection of values
-        Those that are privileged.
-    name : str
-        What to call it in an error.
-
-    Returns
-    -------
-    ndarray
-        1.0 for privileged rows, 0.0 for others.
-
-    Raises
-    ------
-    ValueError
-        If either group is empty.
-    """
+    """Encode a sensitive feature."""
     mask = column.isin(list(privileged) if is_collection(privileged) else [privileged]).to_numpy(dtype=bool)
     if not mask.any():
         raise ValueError(f"{name} has no row with a privileged value")
@@ -238,18 +196,7 @@ def indicate_privileged(column: pd.Series, privileged: Any, name: str) -> NDArra
 
 
 def is_collection(values: Any) -> bool:
-    """Say whether something stands for several values, not for one.
-
-    Parameters
-    ----------
-    values : object
-        A value, or a collection of values.
-
-    Returns
-    -------
-    bool
-        True for a collection.
-    """
+    """Say whether something stands for several values, not for one."""
     return isinstance(values, list | tuple | set | frozenset | np.ndarray | pd.Index | pd.Series)
 
 

@@ -99,11 +99,11 @@ def l2_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
 
 
 @overload
-def percent_error(true: float, estimate: float) -> float: ...  # numpydoc ignore=GL08
+def percent_error(true: float, estimate: float) -> float: ...
 @overload
-def percent_error(true: pd.Series, estimate: ArrayLike) -> pd.Series: ...  # numpydoc ignore=GL08
+def percent_error(true: pd.Series, estimate: ArrayLike) -> pd.Series: ...
 @overload
-def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | Numbers: ...  # numpydoc ignore=GL08
+def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | Numbers: ...
 def percent_error(true: Any, estimate: Any) -> float | pd.Series | Numbers:
     """Give each error as a percentage of the true count.
 

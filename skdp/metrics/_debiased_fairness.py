@@ -207,28 +207,7 @@ def debiased_fairness(
 
 
 def read_positive(groups: GroupReports, y_true: Any, y_pred: Any, positive_label: Any) -> list[NDArray[np.bool_]]:
-    """Read which rows are positive, truly and as predicted.
-
-    Parameters
-    ----------
-    groups : GroupReports
-        The reports that belong to the labels.
-    y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        The labels.
-    positive_label : label
-        The favourable label.
-
-    Returns
-    -------
-    list of two ndarrays of shape (n_samples,), dtype bool
-        True and predicted ones.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, a label is missing, labels are of several kinds, none is positive, or of more than two there
-        is none in both.
-    """
+    """Read which rows are positive, truly and as predicted."""
     true, predicted = read_labels(groups, y_true=y_true, y_pred=y_pred)
     labels = (true, predicted)
     kinds = {kind_of(value) for label in labels for value in label.categories}

@@ -16,36 +16,19 @@ MOST = np.array([*[1.0] * 6, 1, np.inf, 1, 1])
 
 
 def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
-    """Estimate the metrics, with score intervals.
-
-    A rate is t = a / b, sums over rows of what has mean 1 for a row of the group and 0 for another. It is in the
-    confidence set if ``a − t b``, of mean 0, is at most z standard errors from 0. Its variance over the coins is
-    ``(1 − t)² c₁ + t² c₀``, with the variances c₁ and c₀ of the numbers of rows of the group that are predicted
-    positive and negative; rows that are a sample themselves add ``b t (1 − t)``, as Bernoulli draws do. So it is
-    Fieller's set (1954) for fixed rows, Wilson's (1927) for samples without noise, and in general one that ends at the
-    roots of a quadratic equation: what is between them, or, where b cannot be told from 0, what is not, or everything.
-    The interval is the smallest one that has all of the set within [0, 1].
-
-    The ends of differences and the ratio follow from those of the rates, by Zou (2008) and Donner and Zou (2012): the
-    variance of a rate is recovered from its interval, at the end that counts. There the covariance of the rates of the
-    two groups is taken too. As what a report adds to one group it takes from the other, that is
-    ``−((1 − t)(1 − t') c₁ + t t' c₀) / (b b')``. Where one of the two sets is not bounded by itself, the ends are those
-    of all pairs of rates in the two intervals.
-
-    Parameters
-    ----------
-    sums : IndicatorSums
-        The sums of the table.
-    rows : {"fixed", "sampled"}
-        Whether only the coins are random, or the rows too.
-    level : float
-        Coverage of each interval.
-
-    Returns
-    -------
-    Estimate
-        Of each of `measures`, within the possible range; without meaning where `find_defined` says no.
-    """
+    """Estimate the metrics, with score intervals."""
+    # A rate is t = a / b, sums over rows of what has mean 1 for a row of the group and 0 for another. It is in the
+    # confidence set if ``a − t b``, of mean 0, is at most z standard errors from 0. Its variance over the coins is ``(1
+    # − t)² c₁ + t² c₀``, with the variances c₁ and c₀ of the numbers of rows of the group that are predicted positive
+    # and negative; rows that are a sample themselves add ``b t (1 − t)``, as Bernoulli draws do. So it is Fieller's set
+    # (1954) for fixed rows, Wilson's (1927) for samples without noise, and in general one that ends at the roots of a
+    # quadratic equation: what is between them, or, where b cannot be told from 0, what is not, or everything. The
+    # interval is the smallest one that has all of the set within [0, 1].
+    # The ends of differences and the ratio follow from those of the rates, by Zou (2008) and Donner and Zou (2012): the
+    # variance of a rate is recovered from its interval, at the end that counts. There the covariance of the rates of
+    # the two groups is taken too. As what a report adds to one group it takes from the other, that is ``−((1 − t)(1 −
+    # t') c₁ + t t' c₀) / (b b')``. Where one of the two sets is not bounded by itself, the ends are those of all pairs
+    # of rates in the two intervals.
     # By rate (selection, true and false positive) and group (unprivileged, privileged).
     over, under = (np.einsum("gyp,ryp->rg", sums.counts, which) for which in (OVER, UNDER))
     coins = two_sided(level) ** 2 * sums.coin_variances.reshape(2, 2)
@@ -82,10 +65,8 @@ def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
 def _solve(
     over: Numbers, under: Numbers, positive: Numbers, negative: Numbers, drawn: Numbers
 ) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-    """Return the ends in [0, 1] of the confidence sets, and which of them are between two roots.
-
-    Those are the t with ``(over − t under)² <= (1 − t)² positive + t² negative + t (1 − t) drawn``.
-    """
+    """Return the ends in [0, 1] of the confidence sets, and which of them are between two roots."""
+    # Those are the t with ``(over − t under)² <= (1 − t)² positive + t² negative + t (1 − t) drawn``.
     square = under**2 - positive - negative + drawn
     middle, rest = over * under - positive + drawn / 2, over**2 - positive
     inside = middle**2 - square * rest
@@ -128,28 +109,7 @@ def _subtract(left: Estimate, right: Estimate, common: list[Numbers]) -> Estimat
 def resample(
     sums: IndicatorSums, rows: str, level: float, n_resamples: int, generator: np.random.Generator
 ) -> Estimate:
-    """Estimate the metrics, with percentiles of resamples.
-
-    Parameters
-    ----------
-    sums : IndicatorSums
-        The sums of the table.
-    rows : {"fixed", "sampled"}
-        As for `IndicatorSums.resample`.
-    level : float
-        Coverage of each interval.
-    n_resamples : int
-        How often.
-    generator : numpy.random.Generator
-        Where the draws come from.
-
-    Returns
-    -------
-    Estimate
-        Of each of `measures`. The standard error is half the distance of the quantiles that are one standard
-        error off for a normal law, as ratios have no useful variance. A resample without a row to divide by may be any
-        value: it counts as the least possible one for the lower end, and as the largest one for the upper end.
-    """
+    """Estimate the metrics, with percentiles of resamples."""
     values = compare_rates(np.nan_to_num(estimate_rates(sums.counts), nan=0.5))
     resampled = measures(sums.resample(rows, n_resamples, generator))
     unknown = np.isnan(resampled)

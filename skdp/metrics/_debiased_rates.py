@@ -15,17 +15,7 @@ UNDER = np.array([[[1, 1], [1, 1]], [[0, 0], [1, 1]], [[1, 1], [0, 0]]], float)
 
 @dataclass(frozen=True)
 class IndicatorSums:
-    """What everything is computed from: for each cell [y, ŷ], the values that indicators take, and how often.
-
-    Attributes
-    ----------
-    cells : ndarray of shape (m,)
-        The cell ``2 y + ŷ`` of each distinct pair of a cell and an indicator.
-    indicators : ndarray of shape (m,)
-        Its indicator.
-    repeats : ndarray of shape (m,)
-        How many rows have it.
-    """
+    """What everything is computed from: for each cell [y, ŷ], the values that indicators take, and how often."""
 
     cells: NDArray[np.intp]
     indicators: NDArray[np.float64]
@@ -33,20 +23,7 @@ class IndicatorSums:
 
     @classmethod
     def of(cls, indicators: NDArray[np.float64], cells: NDArray[np.intp]) -> IndicatorSums:
-        """Sum up the rows of a table.
-
-        Parameters
-        ----------
-        indicators : ndarray of shape (n_samples,)
-            Unbiased indicators of the privileged rows.
-        cells : ndarray of shape (n_samples,)
-            The cell of each row, ``2 y + ŷ``.
-
-        Returns
-        -------
-        IndicatorSums
-            The sums.
-        """
+        """Sum up the rows of a table."""
         found = []
         for cell in range(4):
             # Rounded, as the order of a sum shows in its last digit.
@@ -60,30 +37,17 @@ class IndicatorSums:
         return np.stack([weights[..., self.cells == cell].sum(axis=-1) for cell in range(4)], axis=-1)
 
     @property
-    def counts(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01
+    def counts(self) -> NDArray[np.float64]:
         """The estimated number of rows of each group (unprivileged, privileged), y and ŷ."""
         return _to_counts(self._moment(0), self._moment(1))
 
     @property
-    def coin_variances(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01
+    def coin_variances(self) -> NDArray[np.float64]:
         """The variances over the coins of the privileged count of each cell."""
         return np.maximum(self._moment(2) - self._moment(1), 0)
 
     def variances(self, gradients: NDArray[np.float64], rows: str) -> NDArray[np.float64]:
-        """Return the variances of metrics.
-
-        Parameters
-        ----------
-        gradients : ndarray of shape (n_metrics, 2, 2, 2)
-            The derivatives of each metric by the counts.
-        rows : {"fixed", "sampled"}
-            Whether only the coins are random, or the rows too.
-
-        Returns
-        -------
-        ndarray of shape (n_metrics,)
-            The variances, to first order.
-        """
+        """Return the variances of metrics."""
         other, own = gradients.reshape(-1, 2, 4).transpose(1, 0, 2)
         slope = own - other
         if rows == "fixed":
@@ -92,22 +56,7 @@ class IndicatorSums:
         return other**2 @ self._moment(0) + 2 * (other * slope) @ self._moment(1) + slope**2 @ self._moment(2)
 
     def resample(self, rows: str, n_resamples: int, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Return the counts of resampled reports.
-
-        Parameters
-        ----------
-        rows : {"fixed", "sampled"}
-            Whether reports are resampled within each cell, their deviations shrunk to those of the coins, or rows.
-        n_resamples : int
-            How often.
-        generator : numpy.random.Generator
-            Where the draws come from.
-
-        Returns
-        -------
-        ndarray of shape (n_resamples, 2, 2, 2)
-            Counts by group, y and ŷ.
-        """
+        """Return the counts of resampled reports."""
         n = int(self.repeats.sum())
         if rows == "sampled":
             repeats = generator.multinomial(n, self.repeats / n, size=n_resamples)
@@ -131,18 +80,7 @@ def _to_counts(sizes: NDArray[np.float64], privileged: NDArray[np.float64]) -> N
 
 
 def estimate_rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Estimate the rates of both groups, with negative counts taken for 0.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (..., 2, 2, 2)
-        Counts by group (unprivileged, privileged), y and ŷ.
-
-    Returns
-    -------
-    ndarray of shape (..., 3, 2)
-        Selection, true and false positive rates of each group, in [0, 1]; nan if no row is left to divide by.
-    """
+    """Estimate the rates of both groups, with negative counts taken for 0."""
     over, under = (np.einsum("...gyp,ryp->...rg", counts, which) for which in (OVER, UNDER))
     positive, negative = np.maximum(over, 0), np.maximum(under - over, 0)
     total = positive + negative
@@ -150,19 +88,7 @@ def estimate_rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def compare_rates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the metrics of rates.
-
-    Parameters
-    ----------
-    rates : ndarray of shape (..., 3, 2)
-        Selection, true and false positive rates of each group.
-
-    Returns
-    -------
-    ndarray of shape (..., 10)
-        The rates; statistical parity difference, disparate impact (1 if both rates are 0), equal opportunity and
-        average odds difference. nan where a rate is.
-    """
+    """Compute the metrics of rates."""
     difference = rates[..., 0] - rates[..., 1]
     other, own = rates[..., 0, 0], rates[..., 0, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -172,34 +98,12 @@ def compare_rates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def measures(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the metrics of counts.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (..., 2, 2, 2)
-        Counts by group (unprivileged, privileged), y and ŷ.
-
-    Returns
-    -------
-    ndarray of shape (..., 10)
-        Those of `compare_rates`.
-    """
+    """Compute the metrics of counts."""
     return compare_rates(estimate_rates(counts))
 
 
 def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Differentiate the metrics.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (2, 2, 2)
-        Counts by group, y and ŷ.
-
-    Returns
-    -------
-    ndarray of shape (10, 2, 2, 2)
-        The derivatives of each of `measures` by each count, at the uncut rates; nan where one divides by nothing.
-    """
+    """Differentiate the metrics."""
     over, under = (np.einsum("gyp,ryp->rg", counts, which) for which in (OVER, UNDER))
     rates = np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0)
     by_counts = np.zeros((3, 2, 2, 2, 2))
@@ -216,18 +120,7 @@ def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def find_defined(sums: IndicatorSums) -> NDArray[np.bool_]:
-    """Say which metrics have rows to divide by, as the labels alone tell.
-
-    Parameters
-    ----------
-    sums : IndicatorSums
-        The sums of the table.
-
-    Returns
-    -------
-    ndarray of shape (10,), dtype bool
-        Whether each of `measures` is defined: the same for all reports of the same rows.
-    """
+    """Say which metrics have rows to divide by, as the labels alone tell."""
     sizes = np.bincount(sums.cells, sums.repeats, minlength=4).reshape(2, 2)
     rates = np.einsum("yp,ryp->r", sizes, UNDER) > 0
     ratio = rates[0] and sizes[:, 1].sum() > 0

@@ -17,19 +17,8 @@ from skdp.metrics._aif360 import is_collection, read_column
 
 
 @dataclass(frozen=True)
-class GroupCounts:  # numpydoc ignore=PR02
-    """How many rows of each group have each pair of labels.
-
-    Parameters
-    ----------
-    groups : tuple
-        The groups that occur: values, or tuples of them if several columns make a group. Missing values are a group of
-        their own, by the name "missing" (in parentheses, if a value has this name).
-    table : ndarray of int of shape (n_groups, 2, 2)
-        Counts by group, true label and predicted label; index 1 is the positive label.
-    privileged : ndarray of bool of shape (n_groups,), optional
-        Which groups are privileged.
-    """
+class GroupCounts:
+    """How many rows of each group have each pair of labels."""
 
     groups: tuple[Any, ...]
     table: NDArray[np.int64]
@@ -39,32 +28,7 @@ class GroupCounts:  # numpydoc ignore=PR02
 def count_groups(
     y_true: Any, y_pred: Any, sensitive_features: Any, privileged: Any, positive_label: Any
 ) -> GroupCounts:
-    """Count the rows of each group by true and predicted label.
-
-    Parameters
-    ----------
-    y_true : array-like or series of shape (n_samples,), or dataframe of one column
-        True labels.
-    y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        Predicted labels.
-    sensitive_features : array-like or series of shape (n_samples,), dataframe or 2-D array
-        The columns that decide the group of a row.
-    privileged : value, list of values, mapping or None
-        As for `fairness_report`.
-    positive_label : label
-        The favourable label.
-
-    Returns
-    -------
-    GroupCounts
-        The counts; groups in the order of declared categories or sorted, as far as they can be sorted.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, a label is missing, no label is positive, `y_true` and `y_pred` share no label although there
-        are more than two, or the privileged or the other groups are empty.
-    """
+    """Count the rows of each group by true and predicted label."""
     true, predicted = read_column(y_true, "y_true"), read_column(y_pred, "y_pred")
     columns = _read_columns(sensitive_features)
     sizes = {len(column) for column in columns.values()}
@@ -95,20 +59,7 @@ def _read_columns(features: Any) -> dict[Any, pd.Series]:
 
 
 def check_labels(true: Any, predicted: Any, positive_label: Any) -> None:
-    """Refuse labels that do not belong together.
-
-    Parameters
-    ----------
-    true, predicted : pandas.Series or pandas.Categorical
-        The labels.
-    positive_label : label
-        The favourable label.
-
-    Raises
-    ------
-    ValueError
-        If none is positive, or of more than two there is none in both.
-    """
+    """Refuse labels that do not belong together."""
     in_true, in_predicted = set(true.unique().tolist()), set(predicted.unique().tolist())
     if positive_label not in in_true | in_predicted:
         raise ValueError("neither y_true nor y_pred holds a label that equals positive_label")

@@ -14,20 +14,8 @@ Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Estimate:  # numpydoc ignore=PR02
-    """Estimates with their errors, as arrays of one shape.
-
-    Parameters
-    ----------
-    value : ndarray of float
-        Estimates.
-    std_error : ndarray of float
-        Their standard errors; nan where there is none.
-    lower : ndarray of float
-        Lower ends of their intervals.
-    upper : ndarray of float
-        Upper ends.
-    """
+class Estimate:
+    """Estimates with their errors, as arrays of one shape."""
 
     value: Numbers
     std_error: Numbers
@@ -39,38 +27,12 @@ class Estimate:  # numpydoc ignore=PR02
 
 
 def two_sided(confidence_level: float) -> float:
-    """Return the quantile of the normal distribution for a two-sided interval.
-
-    Parameters
-    ----------
-    confidence_level : float
-        Its coverage, between 0 and 1.
-
-    Returns
-    -------
-    float
-        The quantile, above 0.
-    """
+    """Return the quantile of the normal distribution for a two-sided interval."""
     return -NormalDist().inv_cdf((1 - confidence_level) / 2)
 
 
 def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float) -> Estimate:
-    """Estimate proportions: binomial standard errors and score intervals (Wilson 1927).
-
-    Parameters
-    ----------
-    successes : array-like of int
-        How many successes.
-    trials : array-like of int
-        Of how many trials.
-    confidence_level : float
-        Coverage of each interval.
-
-    Returns
-    -------
-    Estimate
-        The proportions; nan without a trial.
-    """
+    """Estimate proportions: binomial standard errors and score intervals (Wilson 1927)."""
     x, n, z = np.asarray(successes, float), np.asarray(trials, float), two_sided(confidence_level)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = x / n
@@ -82,21 +44,10 @@ def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float)
 
 
 def combine(*terms: tuple[float, Estimate]) -> Estimate:
-    """Add up multiples of independent estimates; the ends are combined as by Zou and Donner (2008).
-
-    The distances of the value to the ends of its interval add up like standard errors, which for the difference of two
-    proportions gives method 10 of Newcombe (1998). Unlike value ± z · std_error it is no point when a rate is 0 or 1.
-
-    Parameters
-    ----------
-    *terms : tuple of float and Estimate
-        Factors and what to multiply by them.
-
-    Returns
-    -------
-    Estimate
-        The sum.
-    """
+    """Add up multiples of independent estimates; the ends are combined as by Zou and Donner (2008)."""
+    # The distances of the value to the ends of its interval add up like standard errors, which for the difference of
+    # two proportions gives method 10 of Newcombe (1998). Unlike value ± z · std_error it is no point when a rate is 0
+    # or 1.
     value = sum(factor * term.value for factor, term in terms)
     std_error = np.sqrt(sum((factor * term.std_error) ** 2 for factor, term in terms))
     down = sum((factor * (t.value - (t.lower if factor > 0 else t.upper))) ** 2 for factor, t in terms)
@@ -105,26 +56,8 @@ def combine(*terms: tuple[float, Estimate]) -> Estimate:
 
 
 def ratio(top: Estimate, bottom: Estimate, *, common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:
-    """Divide estimates: delta method, and the interval of Donner and Zou (2012).
-
-    Its ends are the ratios R for which 0 is an end of the interval of ``top - R bottom`` that `combine` gives.
-
-    Parameters
-    ----------
-    top : Estimate
-        The numerator.
-    bottom : Estimate
-        The denominator, and the lower end of its interval: at least 0.
-    common : tuple of two floats, default=(0.0, 0.0)
-        For the lower and the upper end, the covariance of the two, on the scale of the squared distances of values to
-        ends; 0 if they are independent, which the standard error takes for granted.
-
-    Returns
-    -------
-    Estimate
-        The ratio; where the denominator is 0 it is infinite (or nan), and where it may be 0 its interval has no upper
-        end.
-    """
+    """Divide estimates: delta method, and the interval of Donner and Zou (2012)."""
+    # Its ends are the ratios R for which 0 is an end of the interval of ``top - R bottom`` that `combine` gives.
     a, b = top.value, bottom.value
     low_a, high_a = top.lower * (2 * a - top.lower), top.upper * (2 * a - top.upper)
     low_b, high_b = bottom.lower * (2 * b - bottom.lower), bottom.upper * (2 * b - bottom.upper)
@@ -144,19 +77,7 @@ def ratio(top: Estimate, bottom: Estimate, *, common: tuple[Any, Any] = (0.0, 0.
 
 
 def spread(rates: Estimate) -> tuple[Estimate, Estimate]:
-    """Compare the largest rate with the smallest.
-
-    Parameters
-    ----------
-    rates : Estimate of shape (n_groups,)
-        Rates with *simultaneous* intervals: where all of these hold, so do the ones returned.
-
-    Returns
-    -------
-    tuple of Estimate
-        ``largest - smallest`` and ``smallest / largest``, without standard errors: which group is the largest is
-        estimated too.
-    """
+    """Compare the largest rate with the smallest."""
     (low, high), (low_ends, high_ends) = _extremes(rates.lower), _extremes(rates.upper)
     smallest, largest = _extremes(rates.value)
     none = np.asarray(np.nan)
@@ -169,20 +90,7 @@ def spread(rates: Estimate) -> tuple[Estimate, Estimate]:
 
 
 def worst(estimates: Iterable[Estimate], *, largest: bool) -> Estimate:
-    """Take the largest (or smallest) of estimates with simultaneous intervals.
-
-    Parameters
-    ----------
-    estimates : iterable of Estimate
-        What `spread` returned.
-    largest : bool
-        Whether to take the largest.
-
-    Returns
-    -------
-    Estimate
-        The largest value, and the largest of all lower and of all upper ends; or the smallest.
-    """
+    """Take the largest (or smallest) of estimates with simultaneous intervals."""
     take = np.max if largest else np.min
     parts = list(estimates)
     ends = (take([getattr(part, name) for part in parts]) for name in ("value", "std_error", "lower", "upper"))
@@ -190,27 +98,9 @@ def worst(estimates: Iterable[Estimate], *, largest: bool) -> Estimate:
 
 
 def theil(unlucky: int, even: int, lucky: int, confidence_level: float) -> Estimate:
-    """Estimate the Theil index of benefits 0, 1 and 2, with its standard error by the delta method.
-
-    With the shares q of the rows, ``μ = q1 + 2 q2`` and ``T = 2 q2 ln 2 / μ - ln μ``. A row of benefit b moves it by
-    ``f(b) = 2 ln 2 [b = 2] / μ - b (2 q2 ln 2 / μ² + 1 / μ)``, of mean -1; the variance is that of f over n.
-
-    Parameters
-    ----------
-    unlucky : int
-        Rows of benefit 0: positive, but predicted negative.
-    even : int
-        Rows of benefit 1: predicted rightly.
-    lucky : int
-        Rows of benefit 2: negative, but predicted positive.
-    confidence_level : float
-        Coverage of the interval.
-
-    Returns
-    -------
-    Estimate
-        The index; nan if nobody benefits.
-    """
+    """Estimate the Theil index of benefits 0, 1 and 2, with its standard error by the delta method."""
+    # With the shares q of the rows, ``μ = q1 + 2 q2`` and ``T = 2 q2 ln 2 / μ - ln μ``. A row of benefit b moves it by
+    # ``f(b) = 2 ln 2 [b = 2] / μ - b (2 q2 ln 2 / μ² + 1 / μ)``, of mean -1; the variance is that of f over n.
     n = unlucky + even + lucky
     shares, benefits = np.array([unlucky, even, lucky]) / n, np.arange(3)
     mean = float(shares @ benefits)

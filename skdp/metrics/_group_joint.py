@@ -17,27 +17,7 @@ from skdp.oracles import project_to_simplex
 
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
-    """Read labels and predictions that belong to reports.
-
-    Parameters
-    ----------
-    groups : GroupReports
-        The reports.
-    **columns : array-like or series of shape (n_samples,), or dataframe of one column
-        The labels by their name.
-
-    Returns
-    -------
-    list of pandas.Categorical
-        The labels.
-
-    Raises
-    ------
-    TypeError
-        If it is None.
-    ValueError
-        If a value is missing, the lengths are not those of the reports, or there is no row.
-    """
+    """Read labels and predictions that belong to reports."""
     given = {name: read_column(values, name) for name, values in columns.items()}
     lengths = {name: len(values) for name, values in given.items()} | {"reports": len(groups)}
     if len(set(lengths.values())) > 1:
@@ -48,38 +28,12 @@ def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
 
 
 def leave_out_none(**columns: Any) -> dict[str, Any]:
-    """Keep the labels that were given.
-
-    Parameters
-    ----------
-    **columns : object
-        The labels by their name.
-
-    Returns
-    -------
-    dict of str to object
-        Those that are not None.
-    """
+    """Keep the labels that were given."""
     return {name: values for name, values in columns.items() if values is not None}
 
 
 def join_labels(labels: Sequence[pd.Categorical], n: int) -> tuple[NDArray[np.intp], int]:
-    """Code the combinations of labels.
-
-    Parameters
-    ----------
-    labels : sequence of pandas.Categorical
-        One or more labels of each row, or none.
-    n : int
-        The number of rows.
-
-    Returns
-    -------
-    codes : ndarray of shape (n,)
-        The combination of each row, the last label's values fastest.
-    n_combinations : int
-        How many there are.
-    """
+    """Code the combinations of labels."""
     shape = [len(label.categories) for label in labels]
     if not labels:
         return np.zeros(n, np.intp), 1
@@ -90,24 +44,7 @@ def join_labels(labels: Sequence[pd.Categorical], n: int) -> tuple[NDArray[np.in
 def invert_counts(
     groups: GroupReports, codes: NDArray[np.intp], n_combinations: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Estimate how many rows of each combination of labels are of each group.
-
-    Parameters
-    ----------
-    groups : GroupReports
-        The reports.
-    codes : ndarray of shape (n,)
-        The combination of each row.
-    n_combinations : int
-        How many there are.
-
-    Returns
-    -------
-    counts : ndarray of shape (n_combinations, n_groups)
-        Unbiased; the counts of a combination add up to the number of its rows.
-    variances : ndarray of shape (n_combinations, n_groups)
-        Their variances over the coins, estimated without bias and cut at 0.
-    """
+    """Estimate how many rows of each combination of labels are of each group."""
     counts = np.zeros((n_combinations, groups.domain.size))
     squares = np.zeros_like(counts)
     for rows, indicators in groups.indicators():
@@ -211,18 +148,7 @@ def joint_distribution(
 
 
 def project_rows(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Repair the counts of each combination of labels.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_combinations, n_groups)
-        Unbiased counts.
-
-    Returns
-    -------
-    ndarray of shape (n_combinations, n_groups)
-        The nearest ones that are not negative and have the same sums in each row.
-    """
+    """Repair the counts of each combination of labels."""
     return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
 
 

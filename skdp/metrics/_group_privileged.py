@@ -15,25 +15,7 @@ from skdp.metrics._group_reports import GroupReports
 
 
 def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
-    """Mark the privileged cells of a domain.
-
-    Parameters
-    ----------
-    privileged : value or collection of values, or tuple or collection of tuples
-        Declared values; a tuple has one for each of several columns.
-    domain : Domain
-        The columns of the group.
-
-    Returns
-    -------
-    ndarray of shape (n_groups,), dtype bool
-        True for the privileged cells.
-
-    Raises
-    ------
-    ValueError
-        If a value is not declared, or all or none are privileged.
-    """
+    """Mark the privileged cells of a domain."""
     several = len(domain.columns) > 1
     collection = isinstance(privileged, list | set | frozenset | np.ndarray | pd.Index | pd.Series)
     if not collection and not (isinstance(privileged, tuple) and (not several or _holds_tuples(privileged))):
@@ -62,18 +44,5 @@ def _place(domain: Domain, name: Any, value: Any) -> int:
 
 
 def indicate_privileged_rows(groups: GroupReports, cells: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Turn reports into unbiased indicators of the privileged rows.
-
-    Parameters
-    ----------
-    groups : GroupReports
-        The reports.
-    cells : ndarray of shape (n_groups,), dtype bool
-        The privileged cells.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Numbers whose mean over the coins is 1 for a privileged row, and 0 for another.
-    """
+    """Turn reports into unbiased indicators of the privileged rows."""
     return np.concatenate([part[:, cells].sum(axis=1) for _, part in groups.indicators()])

@@ -20,19 +20,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class GroupReports:
-    """The reports of the columns that make up the group of each row.
-
-    Attributes
-    ----------
-    domain : Domain
-        The columns of the group; its cells are the groups.
-    reported : Domain
-        The columns that the reports are of: those of the group, and under "joint" the others too.
-    oracles : tuple of FrequencyOracle
-        The protocol of each reported attribute: one for each column, or a single one for all of them jointly.
-    parts : tuple of ndarray
-        The reports of each attribute, as its oracle has them.
-    """
+    """The reports of the columns that make up the group of each row."""
 
     domain: Domain
     reported: Domain
@@ -43,45 +31,17 @@ class GroupReports:
         return len(self.parts[0])
 
     def indicators(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Turn reports into unbiased indicators of the group.
-
-        Yields
-        ------
-        rows : slice
-            Consecutive rows.
-        indicators : ndarray of shape (n_rows, n_groups)
-            The mean of an entry over the coins is 1 if the row is of the group, and 0 otherwise. Each row adds up to 1.
-        """
+        """Turn reports into unbiased indicators of the group."""
         for rows in self._blocks():
             yield rows, self._of_groups(_outer([_unbiased(oracle, part[rows]) for oracle, part in self._pairs()]))
 
     def likelihoods(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Say how likely each report is under each reported cell.
-
-        Yields
-        ------
-        rows : slice
-            Consecutive rows.
-        likelihoods : ndarray of shape (n_rows, n_cells)
-            The likelihoods, divided by that under a cell that the report does not support; the cells are those of
-            `reported`.
-        """
+        """Say how likely each report is under each reported cell."""
         for rows in self._blocks():
             yield rows, _outer([_likelihoods(oracle, part[rows]) for oracle, part in self._pairs()])
 
     def sum_to_groups(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Add up the reported cells of each group.
-
-        Parameters
-        ----------
-        cells : ndarray of shape (n, n_cells)
-            A number for each cell of `reported`.
-
-        Returns
-        -------
-        ndarray of shape (n, n_groups)
-            The sums.
-        """
+        """Add up the reported cells of each group."""
         return self._of_groups(cells)
 
     def _pairs(self) -> list[tuple[FrequencyOracle, NDArray[Any]]]:
@@ -104,32 +64,7 @@ class GroupReports:
 
 
 def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports:
-    """Read the reports of the columns that make up the group.
-
-    Parameters
-    ----------
-    reports : what the encoder's `transform` returns
-        Privatised rows.
-    encoder : local transformer
-        Fitted, with ``strategy="split"`` or ``"joint"``, or of a single column.
-    columns : column name or list of column names, optional
-        The columns whose combinations are the groups; by default all of the encoder.
-
-    Returns
-    -------
-    GroupReports
-        The reports.
-
-    Raises
-    ------
-    NotFittedError
-        If the encoder is not fitted.
-    TypeError
-        If it is no local transformer of categories.
-    ValueError
-        If its reports say nothing, or of another column in each row; if a column is none of its; if the reports are of
-        another encoder.
-    """
+    """Read the reports of the columns that make up the group."""
     chosen = check_encoder(encoder, columns)
     domain = encoder.domain_
     parts, _ = encoder._read_reports(reports)
@@ -143,29 +78,7 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
 
 
 def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
-    """Refuse an encoder whose reports say nothing of the group of each row.
-
-    Parameters
-    ----------
-    encoder : local transformer
-        What came.
-    columns : column name or list of column names, optional
-        The columns whose combinations are the groups; by default all of the encoder.
-
-    Returns
-    -------
-    list of column names
-        The columns of the group.
-
-    Raises
-    ------
-    NotFittedError
-        If the encoder is not fitted.
-    TypeError
-        If it is no local transformer of categories.
-    ValueError
-        If its reports say nothing, or of another column in each row; if a column is none of its.
-    """
+    """Refuse an encoder whose reports say nothing of the group of each row."""
     if not isinstance(encoder, ReportEstimator):
         name = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
         raise TypeError(f"encoder must be a fitted local transformer, as RandomizedResponseEncoder is; got {name}")
@@ -209,42 +122,12 @@ def _outer(factors: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuse a parameter that is none of the given words.
-
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    value : object
-        What came.
-    choices : tuple of str
-        What is expected.
-
-    Raises
-    ------
-    ValueError
-        If it is none of them.
-    """
+    """Refuse a parameter that is none of the given words."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {choices}, got {value!r}")
 
 
 def check_integer(name: str, value: Any, least: int) -> None:
-    """Refuse a parameter that is no integer, or too small.
-
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    value : object
-        What came.
-    least : int
-        The smallest integer that is allowed.
-
-    Raises
-    ------
-    ValueError
-        If it is something else.
-    """
+    """Refuse a parameter that is no integer, or too small."""
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

@@ -10,23 +10,7 @@ from typing import Any
 
 
 def import_aif360(module: str) -> Any:
-    """Import a part of aif360.
-
-    Parameters
-    ----------
-    module : {"datasets", "metrics"}
-        The part; only the second takes long.
-
-    Returns
-    -------
-    module
-        The imported module.
-
-    Raises
-    ------
-    ImportError
-        If aif360 is not installed.
-    """
+    """Import a part of aif360."""
     try:
         with _without_advice():
             return import_module(f"aif360.{module}")
@@ -56,23 +40,7 @@ def _without_advice() -> Iterator[None]:
 
 
 def import_fairlearn(module: str) -> Any:
-    """Import a part of fairlearn.
-
-    Parameters
-    ----------
-    module : {"postprocessing", "reductions"}
-        The part.
-
-    Returns
-    -------
-    module
-        The imported module.
-
-    Raises
-    ------
-    ImportError
-        If fairlearn is not installed.
-    """
+    """Import a part of fairlearn."""
     try:
         return import_module(f"fairlearn.{module}")
     except ImportError as error:

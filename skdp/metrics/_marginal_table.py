@@ -73,23 +73,7 @@ def marginal_table(real: Any, synthetic: Any, columns: Sequence[Any], *, domain:
 
 
 def check_marginal(columns: Any) -> tuple[Any, ...]:
-    """Read the columns of a marginal.
-
-    Parameters
-    ----------
-    columns : iterable of column names
-        What the user gave.
-
-    Returns
-    -------
-    tuple of column names
-        At least one, different.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are none, or not different.
-    """
+    """Read the columns of a marginal."""
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise TypeError(f"a marginal must be a tuple of column names, got {type(columns).__name__}")
     marginal = tuple(columns)

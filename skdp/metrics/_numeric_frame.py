@@ -12,25 +12,7 @@ from skdp.frames import convert_frame, is_frame, read_table
 
 
 def read_frame(X: Any) -> pd.DataFrame:
-    """Read a table of any library as pandas.
-
-    Parameters
-    ----------
-    X : pandas, polars or pyarrow dataframe, or 2-D ndarray
-        The table.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Its rows, none with a missing value.
-
-    Raises
-    ------
-    TypeError
-        If it is neither a dataframe nor an array.
-    ValueError
-        If a column has missing values or two have the same name.
-    """
+    """Read a table of any library as pandas."""
     if isinstance(X, np.ndarray) and X.ndim == 2:
         X = pd.DataFrame(X, columns=list(read_table(X).names))
     if not is_frame(X):
@@ -49,18 +31,7 @@ def read_frame(X: Any) -> pd.DataFrame:
 
 
 def encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn every column into numbers, or into a 0/1 column a value.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        A table without missing values.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns that are numbers in some sense as floats, then a column ``column=value`` for each value of the rest.
-    """
+    """Turn every column into numbers, or into a 0/1 column a value."""
     numeric = {name: numbers for name in frame.columns if (numbers := _as_numbers(frame[name])) is not None}
     texts = [name for name in frame.columns if name not in numeric]
     return pd.get_dummies(frame.assign(**numeric), columns=texts, prefix_sep="=", dtype=np.float64)

@@ -32,38 +32,15 @@ _MOST_CODES = 1 << 62
 
 
 @dataclass(frozen=True)
-class PairedTables:  # numpydoc ignore=PR02
-    """The codes of two tables, the rows of the real one first.
-
-    Parameters
-    ----------
-    n_real : int
-        How many rows are real.
-    labels : mapping of column name to list
-        What the codes mean: the values (of an `Interval`, the bins as text), then None for missing values that are not
-        among them and "outside the domain" for any others, each if there are such.
-    codes : mapping of column name to ndarray of unsigned integers
-        The codes of both tables.
-    """
+class PairedTables:
+    """The codes of two tables, the rows of the real one first."""
 
     n_real: int
     labels: Mapping[Any, list[Any]]
     codes: Mapping[Any, NDArray[np.unsignedinteger]]
 
     def counts(self, columns: Sequence[Any]) -> tuple[Counts, Counts]:
-        """Count the rows of either table in the cells of a marginal.
-
-        Parameters
-        ----------
-        columns : sequence of column names
-            The columns of the marginal.
-
-        Returns
-        -------
-        pair of ndarray of integers
-            The counts of the real and of the synthetic rows, the last column fastest; where there are far more cells
-            than rows, in the cells that occur only.
-        """
+        """Count the rows of either table in the cells of a marginal."""
         cells = math.prod(len(self.labels[column]) for column in columns)
         joint = self._join(columns)
         if cells > max(_FEW_CELLS, 2 * joint.size):
@@ -88,27 +65,7 @@ class PairedTables:  # numpydoc ignore=PR02
 
 
 def pair_tables(real: Any, synthetic: Any, columns: Iterable[Any] | None, domain: Any) -> PairedTables:
-    """Code two tables.
-
-    Parameters
-    ----------
-    real, synthetic : dataframe or 2-D array-like
-        The tables.
-    columns : iterable of column names, or None
-        The columns to code; None for all, which must then be the same in both.
-    domain : Domain, mapping of column name to values or Interval, or None
-        The values of columns. Those that occur, for any other column.
-
-    Returns
-    -------
-    PairedTables
-        The codes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the tables, columns and values do not fit one another.
-    """
+    """Code two tables."""
     tables = read_pair(real, synthetic)
     names = check_columns(tables, columns)
     declared = read_declared(domain, tables[0])

@@ -17,23 +17,11 @@ _EVENTS = {"equalized_odds": (0, 1), "true_positive_rate_parity": (1,), "demogra
 
 
 class PrivateParity(ClassificationMoment):
-    """The difference between a rate of each group and that of all rows, from unbiased indicators of the groups.
+    """The difference between a rate of each group and that of all rows, from unbiased indicators of the groups."""
 
-    With u the indicators, e an event (a label, or all rows) and h a classifier, the rate of group g is
-    ``sum(u_g h) / sum(u_g)`` over the rows of the event, linear in h: all that the reductions of Agarwal et al. (2018)
-    need. Their costs may have either sign, so the indicators may too.
-
-    Parameters
-    ----------
-    encoder : local transformer
-        The fitted encoder of the reports.
-    constraints : {"equalized_odds", "true_positive_rate_parity", "demographic_parity"}
-        Which rates.
-    columns : column name, list of column names or None
-        The columns of the group.
-    difference_bound : float
-        How large a difference may be.
-    """
+    # With u the indicators, e an event (a label, or all rows) and h a classifier, the rate of group g is ``sum(u_g h) /
+    # sum(u_g)`` over the rows of the event, linear in h: all that the reductions of Agarwal et al. (2018) need. Their
+    # costs may have either sign, so the indicators may too.
 
     def __init__(self, encoder: Any, constraints: str, columns: Any, difference_bound: float) -> None:
         super().__init__()
@@ -48,22 +36,7 @@ class PrivateParity(ClassificationMoment):
         return f"{type(self).__name__}({self.encoder!r}, {listed})"
 
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
-        """Read the rows that a classifier is learnt from.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The features, untouched.
-        y : array-like of shape (n_samples,)
-            Labels, 0 and 1.
-        sensitive_features : what the encoder's `transform` returns
-            The reports of the groups.
-
-        Raises
-        ------
-        ValueError
-            If lengths differ, labels are not 0 and 1, the reports are of another encoder, or a group is too small.
-        """
+        """Read the rows that a classifier is learnt from."""
         labels = read_column(y, "y")
         if not set(labels.unique()) <= {0, 1}:
             raise ValueError("y must hold the labels 0 and 1 only")
@@ -85,76 +58,31 @@ class PrivateParity(ClassificationMoment):
         self._index = pd.MultiIndex.from_tuples(pairs, names=["sign", "event", "group_id"])
 
     @property
-    def index(self) -> pd.MultiIndex:  # numpydoc ignore=RT01
+    def index(self) -> pd.MultiIndex:
         """The constraints: above and below, for each event and group."""
         return self._index
 
     def default_objective(self) -> Any:
-        """Return what is minimised.
-
-        Returns
-        -------
-        fairlearn.reductions.ErrorRate
-            The error.
-        """
+        """Return what is minimised."""
         return ErrorRate()
 
     def bound(self) -> pd.Series:
-        """Return how large the differences may be.
-
-        Returns
-        -------
-        pandas.Series
-            The same bound for each constraint.
-        """
+        """Return how large the differences may be."""
         return pd.Series(self.difference_bound, index=self.index)
 
     def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
-        """Return the differences between a classifier's rates.
-
-        Parameters
-        ----------
-        predictor : callable
-            What takes features and returns predictions, 0 and 1.
-
-        Returns
-        -------
-        pandas.Series
-            Rate of the group less rate of all rows, and the same with the other sign.
-        """
+        """Return the differences between a classifier's rates."""
         differences = self._differences.T @ np.asarray(predictor(self.X), float).reshape(-1)
         return pd.Series(np.concatenate([differences, -differences]), index=self.index)
 
     def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
-        """Shrink multipliers without a change of what they add up to.
-
-        Parameters
-        ----------
-        lambda_vec : pandas.Series
-            The multipliers.
-
-        Returns
-        -------
-        pandas.Series
-            Those of the two signs of a difference, of which one is 0.
-        """
+        """Shrink multipliers without a change of what they add up to."""
         above, below = np.split(lambda_vec.to_numpy(), 2)
         net = above - below
         return pd.Series(np.concatenate([net.clip(min=0), (-net).clip(min=0)]), index=self.index)
 
     def signed_weights(self, lambda_vec: pd.Series) -> pd.Series:
-        """Return what it is worth to predict 1 rather than 0.
-
-        Parameters
-        ----------
-        lambda_vec : pandas.Series
-            The multipliers.
-
-        Returns
-        -------
-        pandas.Series
-            A weight a row, n times the decrease of the penalty.
-        """
+        """Return what it is worth to predict 1 rather than 0."""
         above, below = np.split(lambda_vec.to_numpy(), 2)
         weights = -self.total_samples * (self._differences @ (above - below))
         return pd.Series(weights, index=self.tags.index)

@@ -19,23 +19,7 @@ Values = Categories | Interval
 
 
 def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
-    """Read both tables; either must have rows.
-
-    Parameters
-    ----------
-    real, synthetic : dataframe or 2-D array-like
-        The tables.
-
-    Returns
-    -------
-    pair of Table
-        Their columns.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If either is no table, or has no rows or no columns.
-    """
+    """Read both tables; either must have rows."""
     tables = _read("real", real), _read("synthetic", synthetic)
     for label, table in zip(("real", "synthetic"), tables, strict=True):
         if n_rows(table) == 0:
@@ -44,41 +28,12 @@ def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
 
 
 def n_rows(table: Table) -> int:
-    """Count the rows of a table that has columns.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-
-    Returns
-    -------
-    int
-        The number of its rows.
-    """
+    """Count the rows of a table that has columns."""
     return len(table.columns[0])
 
 
 def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> list[Any]:
-    """List the columns to look at, which both tables must have.
-
-    Parameters
-    ----------
-    tables : pair of Table
-        The real one and the synthetic one.
-    columns : iterable of column names, or None
-        What the user asked for; None for all, which must then be the same in both.
-
-    Returns
-    -------
-    list of column names
-        The columns, in the order asked for or that of the real table.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a table does not have the columns, or they are named twice or not at all.
-    """
+    """List the columns to look at, which both tables must have."""
     real, synthetic = tables
     if columns is None:
         alone = [name for name in (*real.names, *synthetic.names) if (name in real.names) != (name in synthetic.names)]
@@ -100,25 +55,7 @@ def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> lis
 
 
 def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
-    """Read what is declared about the columns of a table.
-
-    Parameters
-    ----------
-    domain : Domain, mapping of column name to values or Interval, or None
-        The declaration.
-    table : Table
-        The table, which must have all declared columns.
-
-    Returns
-    -------
-    dict of column name to Categories or Interval
-        The declared values.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no declaration, or one of other columns.
-    """
+    """Read what is declared about the columns of a table."""
     if domain is None:
         return {}
     if not isinstance(domain, Domain | Mapping):
@@ -133,27 +70,7 @@ def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
 
 
 def observed_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool]:
-    """Read the distinct values of a column.
-
-    Parameters
-    ----------
-    name : column name
-        For errors.
-    column : array or series
-        The column.
-    label : str
-        What to call its table in an error.
-
-    Returns
-    -------
-    pair of list and bool
-        The values, sorted, and whether any is missing.
-
-    Raises
-    ------
-    ValueError
-        If they are of several kinds, or cannot be sorted.
-    """
+    """Read the distinct values of a column."""
     try:
         return distinct_values(column)
     except ColumnError as error:
@@ -161,27 +78,7 @@ def observed_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool
 
 
 def encode_column(name: Any, values: Values, column: Any) -> NDArray[np.unsignedinteger]:
-    """Code a column.
-
-    Parameters
-    ----------
-    name : column name
-        For errors.
-    values : Categories or Interval
-        The values; their codes are 0, 1, ….
-    column : array or series
-        The column.
-
-    Returns
-    -------
-    ndarray of unsigned integers
-        Codes; ``len(values)`` for missing if it is not among the values, ``len(values) + 1`` for anything else.
-
-    Raises
-    ------
-    ValueError
-        If the column cannot be coded, such as text by an `Interval`.
-    """
+    """Code a column."""
     (codes,) = Domain({name: values}).encode([column])
     codes = codes.astype(np.min_scalar_type(len(values) + 1), copy=False)
     outside = codes == len(values)
@@ -191,20 +88,7 @@ def encode_column(name: Any, values: Values, column: Any) -> NDArray[np.unsigned
 
 
 def check_count(name: str, number: Any) -> None:
-    """Check a parameter that counts something.
-
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    number : object
-        What came; an int of at least 1 passes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no int, or less than 1.
-    """
+    """Check a parameter that counts something."""
     if not isinstance(number, Integral) or isinstance(number, bool):
         raise TypeError(f"{name} must be an int, got {type(number).__name__}")
     if number < 1:

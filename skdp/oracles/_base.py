@@ -326,18 +326,7 @@ class FrequencyOracle(ABC):
 
 
 def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Count the ones of each column.
-
-    Parameters
-    ----------
-    bits : ndarray of shape (n, k), dtype bool
-        Contiguous bits.
-
-    Returns
-    -------
-    ndarray of shape (k,), dtype int64
-        The sums.
-    """
+    """Count the ones of each column."""
     n, k = bits.shape
     sums = np.zeros(k, np.int64)
     # Rows side by side make long rows, and 255 of these are summed in bytes: both let the processor add many at once.

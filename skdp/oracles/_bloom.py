@@ -19,65 +19,21 @@ from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
 
 
 class BloomRandomizer:
-    """RAPPOR on values that are given as bytes: a Bloom filter each, whose bits are randomised twice.
+    """RAPPOR on values that are given as bytes: a Bloom filter each, whose bits are randomised twice."""
 
-    A value sets the bits that h public hash functions name; which functions, depends on the public cohort of the
-    record. In the permanent round every bit is flipped with probability f/2. In the instantaneous round a bit that is
-    now 1 is reported as 1 with probability q, and a bit that is 0 with probability p ([1]_).
-
-    Parameters
-    ----------
-    n_bits : int
-        The size m of the filter, from 2 to 65,536.
-    n_hashes : int
-        The number h of hash functions of a cohort, from 1 to `n_bits`.
-    n_cohorts : int
-        The number of cohorts, from 1 to 65,536.
-    epsilon : float or Fraction, optional
-        The wanted privacy loss of the permanent round, from which f follows; None if f is given.
-    f : float or Fraction, optional
-        Twice the probability of a flip, between 0 and 1; None if epsilon is given.
-    p, q : float or Fraction
-        The probabilities of a reported 1, ``0 <= p < q <= 1``; p = 0 and q = 1 leave the second round out.
-
-    Attributes
-    ----------
-    flip : int
-        The probability of a flip in the permanent round, times 2**64: rounded up, toward more noise.
-    heads : tuple of int
-        The probabilities p (rounded up) and q (rounded down) times 2**64.
-    on, off : Fraction
-        The exact probability, over both rounds, that a bit is reported as 1 if it is set in the filter, or not set.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
-    Notes
-    -----
-    **Privacy.** Local model, replacement of the value; the cohort is drawn without looking at it. The bits are
-    independent given the value, so only those in which two filters differ count. Let a of them be set for the first
-    value only, and b for the second only. No filter has more than h ones, so ``a <= h``, ``b <= h`` and ``a + b <= m``:
-    up to 2 h bits differ, not h. After the permanent round each of them tells the values apart by the factor
-    ``(1 - f/2) / (f/2)`` at most, in both directions, which gives epsilon = min(2 h, m) ln((1 - f/2) / (f/2)). In one
-    report the a bits count on / off each, if they are 1, and the b bits (1 - off) / (1 - on), if they are 0: with
-    a = b = h this is h ln(on (1 - off) / (off (1 - on))), in which h is the number of *pairs* of bits. Where 2 h > m,
-    the larger factor takes as many bits as it can.
-
-    References
-    ----------
-    .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized aggregatable privacy-preserving ordinal
-       response. CCS, sections 3 and 4.
-
-    Examples
-    --------
-    >>> rappor = BloomRandomizer(128, 2, 8, f=0.5, p=0.5, q=0.75)
-    >>> rappor.off, rappor.on
-    (Fraction(9, 16), Fraction(11, 16))
-    >>> rappor.permanent_ratio, rappor.report_ratio
-    (Fraction(81, 1), Fraction(5929, 2025))
-    """
+    # A value sets the bits that h public hash functions name; which functions, depends on the public cohort of the
+    # record. In the permanent round every bit is flipped with probability f/2. In the instantaneous round a bit that is
+    # now 1 is reported as 1 with probability q, and a bit that is 0 with probability p ([1]_).
+    # **Privacy.** Local model, replacement of the value; the cohort is drawn without looking at it. The bits are
+    # independent given the value, so only those in which two filters differ count. Let a of them be set for the first
+    # value only, and b for the second only. No filter has more than h ones, so ``a <= h``, ``b <= h`` and ``a + b <=
+    # m``: up to 2 h bits differ, not h. After the permanent round each of them tells the values apart by the factor
+    # ``(1 - f/2) / (f/2)`` at most, in both directions, which gives epsilon = min(2 h, m) ln((1 - f/2) / (f/2)). In one
+    # report the a bits count on / off each, if they are 1, and the b bits (1 - off) / (1 - on), if they are 0: with a =
+    # b = h this is h ln(on (1 - off) / (off (1 - on))), in which h is the number of *pairs* of bits. Where 2 h > m, the
+    # larger factor takes as many bits as it can.
+    # .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized aggregatable privacy-preserving ordinal
+    #    response. CCS, sections 3 and 4.
 
     def __init__(
         self,
@@ -110,37 +66,24 @@ class BloomRandomizer:
         self.on, self.off = (1 - flip) * high + flip * low, flip * high + (1 - flip) * low
 
     @property
-    def differing_bits(self) -> int:  # numpydoc ignore=RT01
+    def differing_bits(self) -> int:
         """The largest number of bits in which the filters of two values differ."""
         return min(2 * self.n_hashes, self.n_bits)
 
     @property
-    def permanent_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+    def permanent_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of the permanent bits under two values, exact."""
         return Fraction(ONE - self.flip, self.flip) ** self.differing_bits
 
     @property
-    def report_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+    def report_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of one report under two values, exact."""
         larger, smaller = sorted([self.on / self.off, (1 - self.off) / (1 - self.on)], reverse=True)
         most = min(self.n_hashes, self.n_bits - 1)  # every value sets a bit, so no filter has all bits for itself
         return larger**most * smaller ** min(self.n_hashes, self.n_bits - most)
 
     def places(self, cohort: int, value: bytes) -> NDArray[np.intp]:
-        """Return the bits that a value sets: by SHA-256, so the same ones everywhere and for ever.
-
-        Parameters
-        ----------
-        cohort : int
-            The cohort.
-        value : bytes
-            The value.
-
-        Returns
-        -------
-        ndarray of shape (n_hashes,), dtype intp
-            Bits, not necessarily distinct.
-        """
+        """Return the bits that a value sets: by SHA-256, so the same ones everywhere and for ever."""
         prefix = f"skdp bloom filter {cohort} ".encode()
         blocks = range(-(-self.n_hashes // 4))
         digest = b"".join(hashlib.sha256(prefix + f"{block} ".encode() + value).digest() for block in blocks)
@@ -148,25 +91,7 @@ class BloomRandomizer:
         return (words % np.uint64(self.n_bits)).astype(np.intp)
 
     def filters(self, cohorts: NDArray[Any], values: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Return the Bloom filters of values.
-
-        Parameters
-        ----------
-        cohorts : ndarray of integers, shape (n,)
-            The cohort of each record.
-        values : sequence of bytes, of length n
-            The value of each record.
-
-        Returns
-        -------
-        ndarray of shape (n, n_bits), dtype bool
-            The bits.
-
-        Raises
-        ------
-        ValueError
-            If the bits would take more than 2 GiB.
-        """
+        """Return the Bloom filters of values."""
         self.check_size(len(values))
         known: dict[tuple[int, bytes], int] = {}
         pairs = zip(cohorts.tolist(), values, strict=True)
@@ -177,18 +102,7 @@ class BloomRandomizer:
         return bits
 
     def check_size(self, n: int) -> None:
-        """Refuse a call whose bits would fill the memory.
-
-        Parameters
-        ----------
-        n : int
-            The number of records.
-
-        Raises
-        ------
-        ValueError
-            If they would take more than 2 GiB.
-        """
+        """Refuse a call whose bits would fill the memory."""
         if n * self.n_bits > MAX_REPORT_BYTES:
             raise ValueError(
                 f"{n:,} filters of {self.n_bits:,} bits would need {n * self.n_bits:,} bytes (the limit is "
@@ -196,20 +110,7 @@ class BloomRandomizer:
             )
 
     def instantaneous(self, bits: NDArray[np.bool_], source: ByteSource) -> NDArray[np.uint8]:
-        """Make a report of permanent bits: the second round.
-
-        Parameters
-        ----------
-        bits : ndarray of shape (n, n_bits), dtype bool
-            Bits after the permanent round; they are overwritten.
-        source : ByteSource
-            Where the coins come from. Both coins of every bit are drawn, whatever the bit is.
-
-        Returns
-        -------
-        ndarray of shape (n, n_bits), dtype uint8
-            The report.
-        """
+        """Make a report of permanent bits: the second round."""
         flat = bits.reshape(-1)
         for start in range(0, flat.size, BLOCK):
             block = flat[start : start + BLOCK]
@@ -219,25 +120,7 @@ class BloomRandomizer:
         return bits.view(np.uint8)
 
     def channel(self, filters: Sequence[Sequence[int]], *, permanent: bool = False) -> list[list[Fraction]]:
-        """Return the exact probability of every vector of bits given filters.
-
-        Parameters
-        ----------
-        filters : sequence of sequences of {0, 1}
-            Bloom filters.
-        permanent : bool, default=False
-            True for the permanent round alone, False for a report.
-
-        Returns
-        -------
-        list of list of Fraction
-            A row a filter, a column a vector, in the order of binary numbers whose first digit is the first bit.
-
-        Raises
-        ------
-        ValueError
-            If there are more than 2**16 vectors.
-        """
+        """Return the exact probability of every vector of bits given filters."""
         if self.n_bits > 16:
             raise ValueError(f"the channel has 2**{self.n_bits} reports; it is given up to n_bits = 16")
         flip = Fraction(self.flip, ONE)

@@ -40,22 +40,7 @@ WITH_SECOND_ROUND = ("randomized_response", *_UNARY, "local_hashing", "binary_lo
 
 
 def make_first_round(name: str, k: int, epsilon: float | Fraction, again: float | Fraction) -> FrequencyOracle:
-    """Make the oracle of a name for reports to which a second round of noise is added.
-
-    Parameters
-    ----------
-    name : str
-        One of `WITH_SECOND_ROUND`.
-    k : int
-        The number of values.
-    epsilon, again : float or Fraction
-        The wanted privacy loss of the first round, and of a single report.
-
-    Returns
-    -------
-    FrequencyOracle
-        The first round.
-    """
+    """Make the oracle of a name for reports to which a second round of noise is added."""
     return hashing_for_two_rounds(k, epsilon, again) if name == "local_hashing" else ORACLES[name](k, epsilon)
 
 

@@ -309,24 +309,7 @@ class HadamardResponse(FrequencyOracle):
 
 
 def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Multiply each row by the Hadamard matrix in Sylvester's order, in O(b log b).
-
-    Parameters
-    ----------
-    rows : ndarray of shape (m, b), dtype int64
-        Integers; b is a power of two.
-
-    Returns
-    -------
-    ndarray of shape (m, b), dtype int64
-        Entry j of a row: the sum of its entries y, with a minus sign where j and y have an odd number of ones in
-        common.
-
-    Examples
-    --------
-    >>> walsh_hadamard(np.array([[5, 1, 2, 0]])).tolist()
-    [[8, 6, 4, 2]]
-    """
+    """Multiply each row by the Hadamard matrix in Sylvester's order, in O(b log b)."""
     out = rows.astype(np.int64)
     half = 1
     while half < out.shape[1]:

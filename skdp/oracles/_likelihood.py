@@ -22,45 +22,17 @@ Floats = NDArray[np.float64]
 
 
 def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
-    """Return the frequencies under which reports are the likeliest, up to `TOLERANCE`.
-
-    The log-likelihood is concave, so its slopes bound what is missing: with the mixture m of each report, no
-    frequencies have one larger by more than ``n (max_x mean(likelihood_x / m) - 1)``. Iterative Bayesian updates (EM,
-    [1]_), extrapolated ([2]_), take few steps where the reports say much. Elsewhere Newton steps follow, each the
-    solution of a quadratic problem with the constraints of frequencies ([3]_).
-
-    Parameters
-    ----------
-    likelihoods : ndarray of shape (n_distinct, k)
-        The probability of each distinct report given each value, up to a factor for each report.
-    repeats : ndarray of shape (n_distinct,)
-        How often each came, at least once.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Frequencies: not negative, with sum 1.
-
-    Warns
-    -----
-    RuntimeWarning
-        If the bound is not reached, with what may be missing.
-
-    References
-    ----------
-    .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
-       algorithms. PODS.
-    .. [2] R. Varadhan, C. Roland (2008). Simple and globally convergent methods for accelerating the convergence of
-       any EM algorithm. Scandinavian Journal of Statistics 35(2).
-    .. [3] Y. Wang (2007). On fast computation of the non-parametric maximum likelihood estimate of a mixing
-       distribution. Journal of the Royal Statistical Society B 69(2).
-
-    Examples
-    --------
-    >>> likelihoods = np.array([[0.75, 0.25], [0.25, 0.75]])
-    >>> likeliest_frequencies(likelihoods, np.array([60, 40])).round(2)
-    array([0.7, 0.3])
-    """
+    """Return the frequencies under which reports are the likeliest, up to `TOLERANCE`."""
+    # The log-likelihood is concave, so its slopes bound what is missing: with the mixture m of each report, no
+    # frequencies have one larger by more than ``n (max_x mean(likelihood_x / m) - 1)``. Iterative Bayesian updates (EM,
+    # [1]_), extrapolated ([2]_), take few steps where the reports say much. Elsewhere Newton steps follow, each the
+    # solution of a quadratic problem with the constraints of frequencies ([3]_).
+    # .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
+    #    algorithms. PODS.
+    # .. [2] R. Varadhan, C. Roland (2008). Simple and globally convergent methods for accelerating the convergence of
+    #    any EM algorithm. Scandinavian Journal of Statistics 35(2).
+    # .. [3] Y. Wang (2007). On fast computation of the non-parametric maximum likelihood estimate of a mixing
+    #    distribution. Journal of the Royal Statistical Society B 69(2).
     size, k = likelihoods.shape
     work = size * k**2
     rounds = _FEW_UPDATES if work <= _LITTLE_WORK else _MANY_UPDATES
@@ -77,18 +49,7 @@ def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
 
 
 def extrapolate(start: Floats, once: Floats, twice: Floats) -> Floats:
-    """Return frequencies further on the way of two updates.
-
-    Parameters
-    ----------
-    start, once, twice : ndarray of shape (k,)
-        Frequencies, and what one and two updates made of them.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Frequencies.
-    """
+    """Return frequencies further on the way of two updates."""
     step, bend = once - start, twice - 2 * once + start
     stretch = float(np.sqrt((step @ step) / max(float(bend @ bend), 1e-300)))
     further = start + 2 * stretch * step + stretch**2 * bend

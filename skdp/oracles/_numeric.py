@@ -142,46 +142,12 @@ class NumericMechanism(ABC):
 
 
 def check_steps(steps: Any) -> int:
-    """Check the number of steps of a grid.
-
-    Parameters
-    ----------
-    steps : int
-        From 1 to 65,536.
-
-    Returns
-    -------
-    int
-        The number.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no integer, or out of range.
-    """
+    """Check the number of steps of a grid."""
     return check_size(steps, least=1, most=MAX_STEPS, name="grid_size")
 
 
 def informative_threshold(epsilon: float | Fraction, weight: Fraction) -> int:
-    """Return `lie_threshold`, provided that it leaves something of the truth.
-
-    Parameters
-    ----------
-    epsilon : float or Fraction
-        The wanted privacy loss.
-    weight : Fraction
-        The number of all reports for each one in the window.
-
-    Returns
-    -------
-    int
-        From 1 to 2**64 - 1.
-
-    Raises
-    ------
-    ValueError
-        If epsilon is so small that the report would be a lie always, and no estimate exists.
-    """
+    """Return `lie_threshold`, provided that it leaves something of the truth."""
     threshold = lie_threshold(epsilon, weight)
     if threshold == ONE:
         raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would say nothing")
@@ -189,52 +155,14 @@ def informative_threshold(epsilon: float | Fraction, weight: Fraction) -> int:
 
 
 def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
-    """Round numbers to one of the two neighbouring positions such that the mean is kept.
-
-    Parameters
-    ----------
-    scaled : ndarray of int64, shape (n,)
-        Places on the grid, in units of a 65,536th of a step.
-    source : ByteSource
-        Where the coins come from: two bytes a number.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype int64
-        The position above with a probability of exactly the part beyond the position below.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> round_at_random(np.full(8, 3 * SUBSTEPS // 2), SeededSource(0)).tolist()
-    [1, 2, 2, 2, 2, 1, 1, 1]
-    """
+    """Round numbers to one of the two neighbouring positions such that the mean is kept."""
     below = scaled >> 16
     words = source.bytes(2 * scaled.size).view("<u2")
     return below + (words < scaled - (below << 16))
 
 
 def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
-    """Return how numbers that are uniform over a bin fall on the positions, after `round_at_random`.
-
-    Parameters
-    ----------
-    steps : int
-        The number of steps of the grid.
-    n_bins : int
-        The number of bins of equal width.
-
-    Returns
-    -------
-    ndarray of shape (n_bins, steps + 1)
-        A distribution a row.
-
-    Examples
-    --------
-    >>> bin_positions(4, 2)
-    array([[0.25, 0.5 , 0.25, 0.  , 0.  ],
-           [0.  , 0.  , 0.25, 0.5 , 0.25]])
-    """
+    """Return how numbers that are uniform over a bin fall on the positions, after `round_at_random`."""
     edges = np.arange(n_bins + 1)[:, np.newaxis] * (steps / n_bins)
     # A number at distance d from a position goes there with probability 1 - |d|: this is the integral over d.
     distance = np.clip(edges - np.arange(steps + 1), -1, 1)
@@ -245,39 +173,14 @@ def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
 def estimate_frequencies(
     channel: NDArray[np.float64], counts: NDArray[np.integer], *, smooth: bool
 ) -> NDArray[np.float64]:
-    """Estimate a distribution from reports: the likeliest one, or a smooth one ("EMS", [1]_).
-
-    Parameters
-    ----------
-    channel : ndarray of shape (n_bins, n_reports)
-        The distribution of the reports for each bin.
-    counts : ndarray of shape (n_reports,)
-        How often each report came.
-    smooth : bool
-        False for the likeliest distribution, to 0.001 of log-likelihood. True for the one that stays the same if an
-        update of expectation maximisation is averaged over neighbouring bins with the weights 1/4, 1/2, 1/4.
-
-    Returns
-    -------
-    ndarray of shape (n_bins,)
-        Frequencies: not negative, with sum 1.
-
-    References
-    ----------
-    .. [1] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
-
-    Examples
-    --------
-    >>> channel = np.array([[0.75, 0.25], [0.25, 0.75]])
-    >>> estimate_frequencies(channel, np.array([60, 40]), smooth=False).round(2)
-    array([0.7, 0.3])
-    """
+    """Estimate a distribution from reports: the likeliest one, or a smooth one ("EMS", [1]_)."""
+    # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
     seen = counts > 0
     likelihoods, repeats = np.ascontiguousarray(channel[:, seen].T), counts[seen]
     if not smooth:
         return likeliest_frequencies(likelihoods, repeats)
 
-    def update(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:  # numpydoc ignore=GL08
+    def update(frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
         updated = frequencies * ((repeats / (likelihoods @ frequencies)) @ likelihoods)
         padded = np.pad(updated, 1, mode="edge")
         averaged = padded[:-2] + 2 * updated + padded[2:]

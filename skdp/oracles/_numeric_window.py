@@ -14,48 +14,16 @@ from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 
 
 class WindowMechanism(NumericMechanism):
-    """Report a place in a window at the true position, or with some probability any place at all.
+    """Report a place in a window at the true position, or with some probability any place at all."""
 
-    There are N = steps + w reports. With probability l a report is uniform over all of them, otherwise over the w
-    reports ``t .. t + w - 1``, where t is the position. One of these is ``1 + (N / w) (1 - l) / l`` times likelier than
-    any other, which is e^eps in integers, with l rounded up.
-
-    Parameters
-    ----------
-    steps : int
-        The number of steps of the grid, from 1 to 65,536.
-    epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
-    width : int
-        The width w of the window, at least 1.
-
-    Attributes
-    ----------
-    width : int
-        The width of the window.
-    lie : Fraction
-        The exact probability l.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
-    Notes
-    -----
-    **Privacy.** Local model, replacement of the number. `epsilon` is computed from the integers that are drawn and
-    rounded up; it never exceeds the request, and is finite however large that is.
-
-    The middle of the window is as far from the middle (N - 1) / 2 of the reports as the position is from steps / 2. So
-    ``E[y] - (N - 1) / 2 = (1 - l) (t - steps / 2)``, and ``steps / 2 + (y - (N - 1) / 2) / (1 - l)`` is unbiased. Its
-    variance is ``(l (N^2 - 1) + (1 - l) (w^2 - 1)) / (12 (1 - l)^2) + (t - steps / 2)^2 l / (1 - l)``.
-
-    Examples
-    --------
-    >>> mechanism = WindowMechanism(2, math.log(3), 2)
-    >>> [[round(float(share), 3) for share in row] for row in mechanism.channel()]
-    [[0.375, 0.375, 0.125, 0.125], [0.125, 0.375, 0.375, 0.125], [0.125, 0.125, 0.375, 0.375]]
-    """
+    # There are N = steps + w reports. With probability l a report is uniform over all of them, otherwise over the w
+    # reports ``t .. t + w - 1``, where t is the position. One of these is ``1 + (N / w) (1 - l) / l`` times likelier
+    # than any other, which is e^eps in integers, with l rounded up.
+    # **Privacy.** Local model, replacement of the number. `epsilon` is computed from the integers that are drawn and
+    # rounded up; it never exceeds the request, and is finite however large that is.
+    # The middle of the window is as far from the middle (N - 1) / 2 of the reports as the position is from steps / 2.
+    # So ``E[y] - (N - 1) / 2 = (1 - l) (t - steps / 2)``, and ``steps / 2 + (y - (N - 1) / 2) / (1 - l)`` is unbiased.
+    # Its variance is ``(l (N^2 - 1) + (1 - l) (w^2 - 1)) / (12 (1 - l)^2) + (t - steps / 2)^2 l / (1 - l)``.
 
     def __init__(self, steps: int, epsilon: float | Fraction, width: int) -> None:
         self.steps = check_steps(steps)

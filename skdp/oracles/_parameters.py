@@ -46,70 +46,22 @@ def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str =
 
 
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
-    """Return the least probability of a lie that keeps the promise, times 2**64, rounded up.
-
-    A protocol that reports uniformly from all reports with probability l ("a lie"), and otherwise uniformly from those
-    that support the true value, a share 1 / w of all, reports one of these ``1 + w (1 - l) / l`` times likelier than
-    any other. This is at most e^eps for ``l >= w / (e^eps - 1 + w)``.
-
-    Parameters
-    ----------
-    epsilon : float or Fraction
-        The wanted privacy loss.
-    weight : Fraction or int
-        The number w of all reports for each one that supports the true value.
-
-    Returns
-    -------
-    int
-        From 1 to 2**64.
-
-    Examples
-    --------
-    >>> round(lie_threshold(math.log(3), 2) / 2**64, 12)
-    0.5
-    """
+    """Return the least probability of a lie that keeps the promise, times 2**64, rounded up."""
+    # A protocol that reports uniformly from all reports with probability l ("a lie"), and otherwise uniformly from
+    # those that support the true value, a share 1 / w of all, reports one of these ``1 + w (1 - l) / l`` times likelier
+    # than any other. This is at most e^eps for ``l >= w / (e^eps - 1 + w)``.
     return min(ONE, math.ceil(ONE * weight / (exp_bounds(capped_epsilon(epsilon))[0] - 1 + weight)))
 
 
 def capped_epsilon(epsilon: Any) -> Fraction:
-    """Check a privacy loss, and cut one that is far beyond what can be achieved.
-
-    Parameters
-    ----------
-    epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
-
-    Returns
-    -------
-    Fraction
-        Its exact value, at most `MOST_EPSILON`: bounds of e^eps take long for a large one.
-
-    Examples
-    --------
-    >>> capped_epsilon(0.5), capped_epsilon(10**400)
-    (Fraction(1, 2), Fraction(1000, 1))
-    """
+    """Check a privacy loss, and cut one that is far beyond what can be achieved."""
     if isinstance(epsilon, int | Fraction) and epsilon > MOST_EPSILON:
         return MOST_EPSILON  # may be beyond the floats
     return min(check_epsilon(epsilon), MOST_EPSILON)
 
 
 def pure_error(k: int, p: Fraction, q: Fraction) -> float:
-    """Return the mean over the values of n times the variance of a frequency.
-
-    Parameters
-    ----------
-    k : int
-        The number of values.
-    p, q : Fraction
-        The support probabilities.
-
-    Returns
-    -------
-    float
-        ``((k - 1) q (1 - q) + p (1 - p)) / (k (p - q)**2)``; infinite unless p > q.
-    """
+    """Return the mean over the values of n times the variance of a frequency."""
     if p <= q:
         return math.inf
     return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))

@@ -59,24 +59,7 @@ class Postprocessor(Protocol):
     def __call__(
         self, oracle: FrequencyOracle, support: NDArray[np.int64], n: int, reports: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
-        """Estimate counts.
-
-        Parameters
-        ----------
-        oracle : FrequencyOracle
-            Where the reports come from.
-        support : ndarray of shape (k,)
-            Their tally.
-        n : int
-            Their number.
-        reports : ndarray, optional
-            The reports themselves, for an estimate that the tally does not determine.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            The counts; nan where the reports say nothing.
-        """
+        """Estimate counts."""
         ...
 
 
@@ -114,25 +97,7 @@ def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
 
 
 def scale_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
-    """Set negative counts to 0 and multiply the others so that they add up to a total ("norm-mul").
-
-    Parameters
-    ----------
-    counts : array-like of shape (k,)
-        Any numbers.
-    total : float
-        What the result adds up to, at least 0.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        The counts; all the same if none was positive.
-
-    Examples
-    --------
-    >>> scale_to_total([9.0, 3.0, -2.0], 8).tolist()
-    [6.0, 2.0, 0.0]
-    """
+    """Set negative counts to 0 and multiply the others so that they add up to a total ("norm-mul")."""
     counts = np.asarray(counts, float)
     if not np.isfinite(counts).all():
         return counts
@@ -144,28 +109,7 @@ def scale_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
 
 
 def cut_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
-    """Keep the largest counts as long as they add up to no more than a total ("norm-cut").
-
-    Parameters
-    ----------
-    counts : array-like of shape (k,)
-        Any numbers.
-    total : float
-        The limit of their sum.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        The counts from a level upwards unchanged, the others 0. Equal counts are kept or cut together, whatever their
-        order; if the largest one alone is above the total, nothing is kept.
-
-    Examples
-    --------
-    >>> cut_to_total([6.0, 3.0, 2.0, -1.0], 10).tolist()
-    [6.0, 3.0, 0.0, 0.0]
-    >>> cut_to_total([2.0, 6.0, 2.0, 2.0], 10).tolist()
-    [0.0, 6.0, 0.0, 0.0]
-    """
+    """Keep the largest counts as long as they add up to no more than a total ("norm-cut")."""
     counts = np.asarray(counts, float)
     if not np.isfinite(counts).all():
         return counts
@@ -177,27 +121,9 @@ def cut_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
 
 
 def shrink_by_power_law(counts: ArrayLike, std_error: ArrayLike, total: int) -> NDArray[np.float64]:
-    """Return the mean of each count given its estimate, if counts follow a power law.
-
-    Parameters
-    ----------
-    counts : array-like of shape (k,)
-        Unbiased estimates with normal errors.
-    std_error : array-like of shape (k,)
-        Their standard errors.
-    total : int
-        The largest possible count.
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        Numbers in ``[0, total]``.
-
-    Notes
-    -----
-    The prior density at a count s is proportional to ``(s + 1)**-a`` on ``[0, total]``; a is such that its mean is the
-    mean of the estimates. Integrals are sums over 256 points within 8 standard errors, even in ``log(s + 1)``.
-    """
+    """Return the mean of each count given its estimate, if counts follow a power law."""
+    # The prior density at a count s is proportional to ``(s + 1)**-a`` on ``[0, total]``; a is such that its mean is
+    # the mean of the estimates. Integrals are sums over 256 points within 8 standard errors, even in ``log(s + 1)``.
     counts = np.asarray(counts, float)
     spread = np.broadcast_to(np.asarray(std_error, float), counts.shape)
     if total == 0 or not (np.isfinite(counts).all() and np.isfinite(spread).all()):
@@ -223,7 +149,7 @@ def shrink_by_power_law(counts: ArrayLike, std_error: ArrayLike, total: int) -> 
 def _fit_power_law(mean: float, end: float) -> float:
     """Return the exponent a, at least 0, for which the density ``u**-a`` on ``[1, e**end]`` has a mean of 1 + mean."""
 
-    def excess(exponent: float) -> float:  # numpydoc ignore=GL08
+    def excess(exponent: float) -> float:
         return _growth((2 - exponent) * end) / _growth((1 - exponent) * end) - 1 - mean
 
     if excess(0.0) <= 0:
@@ -248,7 +174,7 @@ def _shrink(estimates: NDArray[np.float64], oracle: FrequencyOracle, n: int) -> 
 def _repair(change: Callable[[NDArray[np.float64], FrequencyOracle, int], NDArray[np.float64]]) -> Postprocessor:
     """Make a postprocessor of a change of the unbiased estimates."""
 
-    def postprocess(  # numpydoc ignore=GL08
+    def postprocess(
         oracle: FrequencyOracle, support: NDArray[np.int64], n: int, reports: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
         return change(oracle.estimate(support, n), oracle, n)

@@ -23,37 +23,14 @@ _CELLS = 1 << 18
 
 
 class VectorHash:
-    """Affine maps of vectors modulo a prime P, folded into g buckets: ``h(x) = ((a · x + b) mod P) mod g``.
+    """Affine maps of vectors modulo a prime P, folded into g buckets: ``h(x) = ((a · x + b) mod P) mod g``."""
 
-    For a uniform vector a and a uniform b, and vectors x ≠ y of residues: let x and y differ in place j. Whatever the
-    other coefficients are, the equations ``a_j x_j + b = u``, ``a_j y_j + b = w`` have exactly one solution (a_j, b)
-    for each of the P² pairs (u, w), because the determinant x_j - y_j is not 0 modulo the prime. So the residues of x
-    and y are independent and uniform, and with P = m g + s, where s buckets get m + 1 residues and the others m, they
-    meet in a bucket with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair. The
-    strings may be of any length: it only lengthens the seed.
-
-    Parameters
-    ----------
-    width : int
-        The number d of residues of a vector.
-    g : int
-        The number of buckets, from 2 to P.
-    prime : int, default=2**31 - 1
-        P, at most 2**31 - 1.
-
-    Attributes
-    ----------
-    seed_bits : int
-        The width of a seed, which holds a and b: d + 1 residues.
-    collision : Fraction
-        The probability c.
-
-    Examples
-    --------
-    >>> family = VectorHash(3, 4)
-    >>> family.seed_bits, round(float(family.collision), 6)
-    (124, 0.25)
-    """
+    # For a uniform vector a and a uniform b, and vectors x ≠ y of residues: let x and y differ in place j. Whatever the
+    # other coefficients are, the equations ``a_j x_j + b = u``, ``a_j y_j + b = w`` have exactly one solution (a_j, b)
+    # for each of the P² pairs (u, w), because the determinant x_j - y_j is not 0 modulo the prime. So the residues of x
+    # and y are independent and uniform, and with P = m g + s, where s buckets get m + 1 residues and the others m, they
+    # meet in a bucket with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair. The
+    # strings may be of any length: it only lengthens the seed.
 
     def __init__(self, width: int, g: int, *, prime: int = _PRIME) -> None:
         self.width, self.g, self.prime = width, g, prime
@@ -62,38 +39,12 @@ class VectorHash:
         self.collision = Fraction(larger * (smaller + 1) ** 2 + (g - larger) * smaller**2, prime**2)
 
     def draw(self, source: ByteSource, n: int) -> NDArray[np.uint32]:
-        """Draw seeds.
-
-        Parameters
-        ----------
-        source : ByteSource
-            Where the coins come from.
-        n : int
-            How many.
-
-        Returns
-        -------
-        ndarray of shape (n, width + 1), dtype uint32
-            Residues: the coefficients a, then b. They may be public.
-        """
+        """Draw seeds."""
         residues = uniform_integers(source, self.prime, n * (self.width + 1))
         return residues.astype(np.uint32).reshape(n, self.width + 1)
 
     def __call__(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.unsignedinteger]:
-        """Hash vectors.
-
-        Parameters
-        ----------
-        seeds : ndarray of shape (n, width + 1), dtype uint32
-            A seed for each vector.
-        vectors : ndarray of integers, shape (n, width)
-            Vectors of residues.
-
-        Returns
-        -------
-        ndarray of unsigned integers, shape (n,)
-            Buckets.
-        """
+        """Hash vectors."""
         residues = seeds[:, -1].astype(np.uint64)
         for place in range(self.width):
             residues += seeds[:, place].astype(np.uint64) * vectors[:, place].astype(np.uint64)  # below 2**63
@@ -103,24 +54,7 @@ class VectorHash:
     def count_matches(
         self, seeds: NDArray[np.uint32], buckets: NDArray[Any], heads: NDArray[Any], tails: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Count, for each sum of a head and a tail, the reports whose bucket is that of the sum.
-
-        Parameters
-        ----------
-        seeds : ndarray of shape (n, width + 1), dtype uint32
-            The seeds of the reports.
-        buckets : ndarray of integers, shape (n,)
-            Their buckets.
-        heads : ndarray of integers, shape (c, width)
-            Vectors.
-        tails : ndarray of integers, shape (e, width)
-            Vectors; all sums must be vectors of residues, without a reduction.
-
-        Returns
-        -------
-        ndarray of shape (c, e), dtype int64
-            The counts. The hash is linear, so each of the c e sums costs an addition.
-        """
+        """Count, for each sum of a head and a tail, the reports whose bucket is that of the sum."""
         counts = np.zeros((len(heads), len(tails)), np.int64)
         prime, g = np.uint32(self.prime), np.uint32(self.g)
         step = max(16, _CELLS // len(tails))
@@ -152,39 +86,14 @@ class VectorHash:
 
 
 class PrefixHashing:
-    """The client's side of the prefix extending method, on bit strings of one length.
+    """The client's side of the prefix extending method, on bit strings of one length."""
 
-    Each record draws a public group; the group says how long a prefix it reports. The prefix is hashed into g buckets
-    by a function of its own, and the bucket is randomised with the whole of epsilon ([1]_).
-
-    Parameters
-    ----------
-    epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
-    n_bits : int
-        The length of the strings.
-    first_bits, step_bits : int
-        The length of the first group's prefix, and by how much it grows from a group to the next.
-
-    Attributes
-    ----------
-    lengths : list of int
-        The length of each group's prefix; the last one is `n_bits`.
-    hash_family : VectorHash
-        The hash functions.
-    p, q : Fraction
-        The exact probabilities that a report supports its own prefix, and any other prefix.
-
-    Notes
-    -----
-    **Privacy.** Local model, replacement of the value. Group and seed are drawn without looking at the value, so they
-    may be public; given these, the bucket is a report of randomised response.
-
-    References
-    ----------
-    .. [1] T. Wang, N. Li, S. Jha (2021). Locally differentially private heavy hitter identification. IEEE TDSC 18(2),
-       arXiv:1708.06674.
-    """
+    # Each record draws a public group; the group says how long a prefix it reports. The prefix is hashed into g buckets
+    # by a function of its own, and the bucket is randomised with the whole of epsilon ([1]_).
+    # **Privacy.** Local model, replacement of the value. Group and seed are drawn without looking at the value, so they
+    # may be public; given these, the bucket is a report of randomised response.
+    # .. [1] T. Wang, N. Li, S. Jha (2021). Locally differentially private heavy hitter identification. IEEE TDSC 18(2),
+    #    arXiv:1708.06674.
 
     def __init__(self, epsilon: float | Fraction, n_bits: int, *, first_bits: int, step_bits: int) -> None:
         self.lengths = [*range(min(first_bits, n_bits), n_bits, step_bits), n_bits]
@@ -199,46 +108,22 @@ class PrefixHashing:
         self._masks = np.array([vectors_of([(1 << length) - 1], length, self.width)[0] for length in self.lengths])
 
     @property
-    def epsilon(self) -> float:  # numpydoc ignore=RT01
+    def epsilon(self) -> float:
         """The achieved privacy loss, rounded up."""
         return log_upper(self.inner.worst_ratio)
 
     @property
-    def columns(self) -> list[str]:  # numpydoc ignore=RT01
+    def columns(self) -> list[str]:
         """The names of the columns of a report."""
         return ["group", "bucket", *(f"seed_{place}" for place in range(self.width + 1))]
 
     def check_size(self, n: int) -> None:
-        """Refuse a call whose reports would fill the memory.
-
-        Parameters
-        ----------
-        n : int
-            The number of records.
-
-        Raises
-        ------
-        ValueError
-            If they would take more than 2 GiB.
-        """
+        """Refuse a call whose reports would fill the memory."""
         if 4 * n * len(self.columns) > MAX_REPORT_BYTES:
             raise ValueError(f"{n:,} reports would need more than {MAX_REPORT_BYTES:,} bytes; report in batches")
 
     def report(self, vectors: NDArray[Any], source: ByteSource) -> NDArray[np.uint32]:
-        """Randomise strings.
-
-        Parameters
-        ----------
-        vectors : ndarray of integers, shape (n, width)
-            The strings, as `vectors_of` cuts them.
-        source : ByteSource
-            Where the coins come from.
-
-        Returns
-        -------
-        ndarray of shape (n, width + 3), dtype uint32
-            The reports: group, randomised bucket, seed.
-        """
+        """Randomise strings."""
         n = len(vectors)
         reports = np.empty((n, len(self.columns)), np.uint32)
         reports[:, 0] = uniform_integers(source, len(self.lengths), n)
@@ -248,55 +133,18 @@ class PrefixHashing:
         return reports
 
     def valid(self, reports: NDArray[Any]) -> bool:
-        """Say whether all reports are ones that `report` can give.
-
-        Parameters
-        ----------
-        reports : ndarray of integers, shape (n, width + 3)
-            Reports.
-
-        Returns
-        -------
-        bool
-            True if groups, buckets and seeds are in range.
-        """
+        """Say whether all reports are ones that `report` can give."""
         most = [len(self.lengths) - 1, self.inner.k - 1, *[self.hash_family.prime - 1] * (self.width + 1)]
         return bool(((reports >= 0) & (reports <= np.array(most))).all())
 
     def estimate(self, support: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
-        """Estimate without bias how many of n reports are of each prefix.
-
-        Parameters
-        ----------
-        support : array-like
-            The number of reports that support the prefix.
-        n : array-like
-            The number of reports that could.
-
-        Returns
-        -------
-        ndarray
-            ``(support - n q) / (p - q)``; nan if p = q, as the reports then say nothing.
-        """
+        """Estimate without bias how many of n reports are of each prefix."""
         gain = float(self.p - self.q)
         support, n = np.asarray(support, float), np.asarray(n, float)
         return (support - n * float(self.q)) / gain if gain else np.full(support.shape, np.nan)
 
     def variance(self, counts: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
-        """Return the variance of `estimate` when the true counts are given.
-
-        Parameters
-        ----------
-        counts : array-like
-            True counts, or estimates of them; they are clipped to ``[0, n]``.
-        n : array-like
-            The number of reports.
-
-        Returns
-        -------
-        ndarray
-            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
-        """
+        """Return the variance of `estimate` when the true counts are given."""
         n, gain = np.asarray(n, float), self.p - self.q
         inside = np.clip(np.asarray(counts, float), 0, n)
         if gain == 0:
@@ -306,27 +154,7 @@ class PrefixHashing:
 
 
 def vectors_of(strings: list[int], length: int, width: int) -> NDArray[np.uint32]:
-    """Cut bit strings into vectors of residues, from their first bit on.
-
-    Parameters
-    ----------
-    strings : list of int
-        Strings of `length` bits, the first bit the most significant one.
-    length : int
-        Their length.
-    width : int
-        The number of residues.
-
-    Returns
-    -------
-    ndarray of shape (n, width), dtype uint32
-        The residues, below 2**30; behind the string come zeros. Different strings of one length give different vectors.
-
-    Examples
-    --------
-    >>> vectors_of([0b11], 2, 2).tolist() == [[0b11 << 28, 0]]
-    True
-    """
+    """Cut bit strings into vectors of residues, from their first bit on."""
     mask = (1 << LIMB_BITS) - 1
     left = width * LIMB_BITS - length
     shifts = [LIMB_BITS * place for place in reversed(range(width))]

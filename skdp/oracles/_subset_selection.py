@@ -162,11 +162,9 @@ class SubsetSelection(FrequencyOracle):
         return bits
 
     def _build(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
-        """Draw the sets without a table of all.
-
-        The true value's bit is a coin, and the rest of the set is uniform among the sets of k - 1 other values. It is
-        drawn from 0 .. k - 2: the last value, k - 1, stands in for the true one.
-        """
+        """Draw the sets without a table of all."""
+        # The true value's bit is a coin, and the rest of the set is uniform among the sets of k - 1 other values. It is
+        # drawn from 0 .. k - 2: the last value, k - 1, stands in for the true one.
         own = bernoulli_ratio(source, self.p.numerator, self.p.denominator, codes.size)
         packed = subsets(source, self.k - 1, self.subset_size - 1, ~own)
         step = max(1, _CELLS // self.k)

@@ -23,36 +23,12 @@ from skdp.randomness import ONE, ByteSource, bernoulli
 
 
 class TwoRoundResponse(RandomizedResponse):
-    """Randomised response to the report of randomised response ("L-GRR").
+    """Randomised response to the report of randomised response ("L-GRR")."""
 
-    A code that is replaced by a uniform draw with probability l1, and the result with probability l2, is replaced with
-    probability ``l = 1 - (1 - l1) (1 - l2)``: both rounds together are randomised response again.
-
-    Parameters
-    ----------
-    permanent : RandomizedResponse
-        The first round.
-    epsilon : float or Fraction
-        The wanted privacy loss of a single report. Where the first round alone keeps it, the second one does nothing.
-
-    Attributes
-    ----------
-    permanent, instantaneous : RandomizedResponse
-        The two rounds. The second one has the least probability of a lie that keeps epsilon, rounded up.
-    lie, p, q : Fraction
-        Those of both rounds together, exact.
-
-    Notes
-    -----
-    **Privacy.** `worst_ratio` and `epsilon` are those of a single report. Any number of reports that share their first
-    round have at most the epsilon of `permanent`.
-
-    Examples
-    --------
-    >>> oracle = TwoRoundResponse(RandomizedResponse(4, 2.0), 1.0)
-    >>> round(oracle.permanent.epsilon, 6), round(oracle.epsilon, 6)
-    (2.0, 1.0)
-    """
+    # A code that is replaced by a uniform draw with probability l1, and the result with probability l2, is replaced
+    # with probability ``l = 1 - (1 - l1) (1 - l2)``: both rounds together are randomised response again.
+    # **Privacy.** `worst_ratio` and `epsilon` are those of a single report. Any number of reports that share their
+    # first round have at most the epsilon of `permanent`.
 
     def __init__(self, permanent: RandomizedResponse, epsilon: float | Fraction) -> None:
         self.k = k = permanent.k
@@ -66,75 +42,23 @@ class TwoRoundResponse(RandomizedResponse):
         self.q = self.lie / k
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
-        """Randomise codes in both rounds.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values, ``0 .. k - 1``.
-        source : ByteSource
-            Where the coins of both rounds come from.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Reports of the same dtype.
-        """
+        """Randomise codes in both rounds."""
         return self.report_again(self.permanent.report(codes, source), source)
 
     def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[Any]:
-        """Add the noise of the second round.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n,)
-            Permanent reports.
-        source : ByteSource
-            Where the coins come from.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Reports to send.
-        """
+        """Add the noise of the second round."""
         return self.instantaneous.report(reports, source)
 
 
 class TwoRoundUnaryEncoding(UnaryEncoding):
-    """Unary encoding whose bits are flipped once more ("L-OSUE" after optimised bits, "L-SUE" after symmetric ones).
+    """Unary encoding whose bits are flipped once more ("L-OSUE" after optimised bits, "L-SUE" after symmetric ones)."""
 
-    The second round flips each bit with probability f. A bit that is 1 with probability s after the first round is 1
-    with probability ``s (1 - f) + (1 - s) f`` after both. The ratio ``p (1 - q) / ((1 - p) q)`` of these falls as f
-    grows to 1/2: with x either of p and q, the derivative of ln(x / (1 - x)) in f is (1/x - 1/(1 - x)) / (1 - 2 f),
-    which is smaller for the larger x. So bisection finds the least f that keeps epsilon, among integers over 2**64.
-
-    Parameters
-    ----------
-    permanent : UnaryEncoding
-        The first round.
-    epsilon : float or Fraction
-        The wanted privacy loss of a single report. Where the first round alone keeps it, the second one does nothing.
-
-    Attributes
-    ----------
-    permanent : UnaryEncoding
-        The first round.
-    flip : Fraction
-        The probability f.
-    p, q : Fraction
-        Those of both rounds together, exact.
-
-    Notes
-    -----
-    **Privacy.** `worst_ratio` and `epsilon` are those of a single report. Any number of reports that share their first
-    round have at most the epsilon of `permanent`.
-
-    Examples
-    --------
-    >>> oracle = TwoRoundUnaryEncoding(UnaryEncoding(14, 2.0), 1.0)
-    >>> round(oracle.permanent.epsilon, 6), round(oracle.epsilon, 6), round(float(oracle.flip), 3)
-    (2.0, 1.0, 0.197)
-    """
+    # The second round flips each bit with probability f. A bit that is 1 with probability s after the first round is 1
+    # with probability ``s (1 - f) + (1 - s) f`` after both. The ratio ``p (1 - q) / ((1 - p) q)`` of these falls as f
+    # grows to 1/2: with x either of p and q, the derivative of ln(x / (1 - x)) in f is (1/x - 1/(1 - x)) / (1 - 2 f),
+    # which is smaller for the larger x. So bisection finds the least f that keeps epsilon, among integers over 2**64.
+    # **Privacy.** `worst_ratio` and `epsilon` are those of a single report. Any number of reports that share their
+    # first round have at most the epsilon of `permanent`.
 
     def __init__(self, permanent: UnaryEncoding, epsilon: float | Fraction) -> None:
         self.k = permanent.k
@@ -152,74 +76,22 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         self.p, self.q = (share + self.flip * (1 - 2 * share) for share in (self.permanent.p, self.permanent.q))
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
-        """Randomise codes in both rounds.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values, ``0 .. k - 1``.
-        source : ByteSource
-            Where the coins of both rounds come from.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype uint8
-            Bits.
-        """
+        """Randomise codes in both rounds."""
         return self.report_again(self.permanent.report(codes, source), source)
 
     def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[np.uint8]:
-        """Add the noise of the second round.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, k), dtype uint8
-            Permanent reports.
-        source : ByteSource
-            Where the coins come from.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype uint8
-            Reports to send.
-        """
+        """Add the noise of the second round."""
         bits = check_bits(reports, self.k)
         return (bits ^ bernoulli(source, self._flip, bits.size).reshape(bits.shape)).view(np.uint8)
 
 
 class TwoRoundHashing(LocalHashing):
-    """Local hashing whose bucket is randomised once more ("LOLOHA", [1]_).
+    """Local hashing whose bucket is randomised once more ("LOLOHA", [1]_)."""
 
-    Parameters
-    ----------
-    permanent : LocalHashing
-        The first round; its number of buckets and hash family are kept.
-    epsilon : float or Fraction
-        The wanted privacy loss of a single report. Where the first round alone keeps it, the second one does nothing.
-
-    Attributes
-    ----------
-    permanent : LocalHashing
-        The first round.
-    p, q : Fraction
-        The support probabilities of both rounds together, exact.
-
-    Notes
-    -----
-    **Privacy.** `worst_ratio` and `epsilon` are those of a single report, given its public seed. Any number of reports
-    that share seed and first round have at most the epsilon of `permanent`.
-
-    References
-    ----------
-    .. [1] H. Arcolezi, C. Pinzón, C. Palamidessi, S. Gambs (2023). Frequency estimation of evolving data under local
-       differential privacy. EDBT.
-
-    Examples
-    --------
-    >>> oracle = TwoRoundHashing(LocalHashing(1_000, 2.0), 1.0)
-    >>> oracle.n_buckets, round(oracle.permanent.epsilon, 6), round(oracle.epsilon, 6)
-    (8, 2.0, 1.0)
-    """
+    # **Privacy.** `worst_ratio` and `epsilon` are those of a single report, given its public seed. Any number of
+    # reports that share seed and first round have at most the epsilon of `permanent`.
+    # .. [1] H. Arcolezi, C. Pinzón, C. Palamidessi, S. Gambs (2023). Frequency estimation of evolving data under local
+    #    differential privacy. EDBT.
 
     def __init__(self, permanent: LocalHashing, epsilon: float | Fraction) -> None:
         self.k, self.n_buckets, self.hash_family = permanent.k, permanent.n_buckets, permanent.hash_family
@@ -229,49 +101,16 @@ class TwoRoundHashing(LocalHashing):
         self.p, self.q = _support(self._inner, self.hash_family)
 
     def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[np.uint64]:
-        """Add the noise of the second round.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, 2), dtype uint64
-            Permanent reports.
-        source : ByteSource
-            Where the coins come from.
-
-        Returns
-        -------
-        ndarray of shape (n, 2), dtype uint64
-            Reports to send, with the same seeds.
-        """
+        """Add the noise of the second round."""
         self._check_reports(reports)
         return np.column_stack([reports[:, 0], self._rounds.report_again(reports[:, 1], source)])
 
 
 def hashing_for_two_rounds(k: int, epsilon: float | Fraction, again: float | Fraction) -> LocalHashing:
-    """Return the local hashing to which a second round is best added.
-
-    Both rounds together are randomised response over the buckets with the epsilon of a single report, whatever the
-    first round is. So the number of buckets with the least error is that of one round with this epsilon: near
-    e^again + 1, and thus less than for one round with all of epsilon. It makes for fewer permanent reports of a record
-    too.
-
-    Parameters
-    ----------
-    k : int
-        The number of values.
-    epsilon, again : float or Fraction
-        The wanted privacy loss of the first round, and of a single report.
-
-    Returns
-    -------
-    LocalHashing
-        The first round.
-
-    Examples
-    --------
-    >>> hashing_for_two_rounds(1_000, 4.0, 1.0).n_buckets, LocalHashing(1_000, 4.0).n_buckets
-    (4, 54)
-    """
+    """Return the local hashing to which a second round is best added."""
+    # Both rounds together are randomised response over the buckets with the epsilon of a single report, whatever the
+    # first round is. So the number of buckets with the least error is that of one round with this epsilon: near e^again
+    # + 1, and thus less than for one round with all of epsilon. It makes for fewer permanent reports of a record too.
     return LocalHashing(k, epsilon, n_buckets=LocalHashing(k, again).n_buckets)
 
 
@@ -279,25 +118,7 @@ TwoRounds = TwoRoundResponse | TwoRoundUnaryEncoding | TwoRoundHashing
 
 
 def two_rounds(permanent: FrequencyOracle, epsilon: float | Fraction) -> TwoRounds:
-    """Add a second round to an oracle.
-
-    Parameters
-    ----------
-    permanent : RandomizedResponse, UnaryEncoding or LocalHashing
-        The first round.
-    epsilon : float or Fraction
-        The wanted privacy loss of a single report.
-
-    Returns
-    -------
-    TwoRoundResponse, TwoRoundUnaryEncoding or TwoRoundHashing
-        The oracle of a single report.
-
-    Raises
-    ------
-    TypeError
-        If no second round is known for the oracle.
-    """
+    """Add a second round to an oracle."""
     if isinstance(permanent, RandomizedResponse):
         return TwoRoundResponse(permanent, epsilon)
     if isinstance(permanent, UnaryEncoding):

@@ -152,10 +152,8 @@ class UnaryEncoding(FrequencyOracle):
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
     def _turn(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
-        """Draw records of the first value, and turn each until its first bit is that of the true value.
-
-        Which of the other coins falls to which of the other values does not matter: they are all alike.
-        """
+        """Draw records of the first value, and turn each until its first bit is that of the true value."""
+        # Which of the other coins falls to which of the other values does not matter: they are all alike.
         own, other = self._heads
         together = 8 // self.k
         drawn = eight_coins((own, *[other] * (self.k - 1)) * together).draw(source, -(-codes.size // together))
@@ -204,7 +202,7 @@ class UnaryEncoding(FrequencyOracle):
         vectors = list(product((0, 1), repeat=self.k))
         coins = [[1 - share, share] for share in (self.p, self.q)]
 
-        def probability(bits: tuple[int, ...], value: int) -> Fraction:  # numpydoc ignore=GL08
+        def probability(bits: tuple[int, ...], value: int) -> Fraction:
             return math.prod((coins[place != value][bit] for place, bit in enumerate(bits)), start=Fraction(1))
 
         return [[probability(bits, value) for bits in vectors] for value in range(self.k)]
@@ -220,25 +218,7 @@ def _turned(k: int) -> NDArray[np.uint8]:
 
 
 def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
-    """Check an array of bits and view it as booleans.
-
-    Parameters
-    ----------
-    reports : ndarray of shape (n, k)
-        Zeros and ones.
-    k : int
-        The number of columns.
-
-    Returns
-    -------
-    ndarray of shape (n, k), dtype bool
-        The same bits.
-
-    Raises
-    ------
-    ValueError
-        If the shape is another, or something else than 0 and 1 occurs.
-    """
+    """Check an array of bits and view it as booleans."""
     bits = np.asarray(reports)
     if bits.ndim != 2 or bits.shape[1] != k:
         raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")

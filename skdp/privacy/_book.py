@@ -26,16 +26,8 @@ _DIGITS = 800
 
 
 @dataclass(frozen=True)
-class Budget:  # numpydoc ignore=PR02
-    """The most that may be spent.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        What all charges together may come to.
-    relation : {"replace", "add_remove"} or None
-        The neighbouring relation that charges are converted to; None before the first one decides.
-    """
+class Budget:
+    """The most that may be spent."""
 
     epsilon: float
     delta: float
@@ -46,22 +38,8 @@ class Budget:  # numpydoc ignore=PR02
 
 
 @dataclass(frozen=True)
-class Charge:  # numpydoc ignore=PR02
-    """A line of the book.
-
-    Parameters
-    ----------
-    what : str
-        Who asked.
-    epsilon, delta : Decimal
-        What is charged: the decimals that were written, so that sums are exact (0.1 is a tenth).
-    relation : {"replace", "add_remove"}
-        The neighbouring relation that they are for, which is the ledger's.
-    guarantee : PrivacyGuarantee
-        What the release promises, as it was stated.
-    time : str
-        When, in UTC, as ISO 8601 has it.
-    """
+class Charge:
+    """A line of the book."""
 
     what: str
     epsilon: Decimal
@@ -72,22 +50,7 @@ class Charge:  # numpydoc ignore=PR02
 
     @classmethod
     def of(cls, what: str, guarantee: PrivacyGuarantee, relation: Relation) -> Self:
-        """Write a guarantee down.
-
-        Parameters
-        ----------
-        what : str
-            Who asks.
-        guarantee : PrivacyGuarantee
-            What the release promises.
-        relation : {"replace", "add_remove"}
-            The neighbouring relation of the ledger.
-
-        Returns
-        -------
-        Charge
-            The line.
-        """
+        """Write a guarantee down."""
         charged = guarantee.to(relation)
         time = datetime.now(UTC).isoformat(timespec="microseconds")
         return cls(what, _written(charged.epsilon), _written(charged.delta), relation, guarantee, time)
@@ -99,47 +62,20 @@ def _written(number: Any) -> Decimal:
 
 
 @dataclass(frozen=True)
-class Account:  # numpydoc ignore=PR02
-    """Where a ledger stands: all that the next charge needs to know, however many there were.
-
-    Parameters
-    ----------
-    budget : Budget
-        With the relation that the first charge gave it.
-    epsilon, delta : Decimal
-        What was charged so far, exactly.
-    """
+class Account:
+    """Where a ledger stands: all that the next charge needs to know, however many there were."""
 
     budget: Budget
     epsilon: Decimal = Decimal(0)
     delta: Decimal = Decimal(0)
 
     def after(self, epsilon: Decimal, delta: Decimal, relation: Relation) -> Account:
-        """Return the account after one more charge.
-
-        Parameters
-        ----------
-        epsilon, delta : Decimal
-            What is charged.
-        relation : {"replace", "add_remove"}
-            Its relation, which becomes the budget's.
-
-        Returns
-        -------
-        Account
-            A new one.
-        """
+        """Return the account after one more charge."""
         with localcontext(prec=_DIGITS):
             return Account(replace(self.budget, relation=relation), self.epsilon + epsilon, self.delta + delta)
 
     def left(self) -> tuple[Decimal, Decimal]:
-        """Return what is left of the budget.
-
-        Returns
-        -------
-        tuple of Decimal
-            Epsilon and delta.
-        """
+        """Return what is left of the budget."""
         budget = self.budget
         with localcontext(prec=_DIGITS):
             return Decimal(repr(budget.epsilon)) - self.epsilon, Decimal(repr(budget.delta)) - self.delta
@@ -154,13 +90,7 @@ class Turn:
 
     @contextmanager
     def take(self) -> Iterator[bool]:
-        """Wait for other threads.
-
-        Yields
-        ------
-        bool
-            False if this thread's turn had begun before: only what was known then may be read.
-        """
+        """Wait for other threads."""
         with self.lock:
             first, self.taken = not self.taken, True
             try:
@@ -173,13 +103,7 @@ INTERRUPTED = "the ledger is being charged by the code that this code interrupts
 
 
 class MemoryBook:
-    """A list, for the threads of one process.
-
-    Parameters
-    ----------
-    budget : Budget
-        The most that may be spent.
-    """
+    """A list, for the threads of one process."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -189,50 +113,17 @@ class MemoryBook:
         self._process: int | None = os.getpid()
 
     def account(self) -> Account:
-        """Return where the ledger stands, without waiting for anybody.
-
-        Returns
-        -------
-        Account
-            After the last charge.
-
-        Raises
-        ------
-        RuntimeError
-            In a process that was forked from its own, and of a copy.
-        """
+        """Return where the ledger stands, without waiting for anybody."""
         self._check_process()
         return self._account
 
     def charges(self) -> list[Charge]:
-        """Return all lines in order.
-
-        Returns
-        -------
-        list of Charge
-            The lines.
-
-        Raises
-        ------
-        RuntimeError
-            As `account`.
-        """
+        """Return all lines in order."""
         self._check_process()
         return list(self._charges)
 
     def add(self, write: Callable[[Account], Charge]) -> None:
-        """Add a line.
-
-        Parameters
-        ----------
-        write : callable
-            Gets the account, while nobody else charges, and returns the line; if it raises, nothing is charged.
-
-        Raises
-        ------
-        RuntimeError
-            As `account`, and in code that interrupts a charge.
-        """
+        """Add a line."""
         self._check_process()
         with self._turn.take() as first:
             if not first:

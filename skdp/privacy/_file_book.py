@@ -54,31 +54,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class FileBook:
-    """A file of lines: each charge is one of them, which is on the disk before `add` returns.
+    """A file of lines: each charge is one of them, which is on the disk before `add` returns."""
 
-    The file is opened for each charge, so that nothing is shared over threads, forks or pickles but the path. What was
-    read once is not read again.
-
-    Parameters
-    ----------
-    path : Path
-        Absolute, without symbolic links.
-    budget : Budget or None
-        What a new file starts with, and what an existing one must have; None to take that of an existing file. A
-        relation of None fits any.
-
-    Attributes
-    ----------
-    budget : Budget
-        What the file says.
-
-    Raises
-    ------
-    OSError
-        If the file, or its folder, does not exist or cannot be written.
-    ValueError
-        If the file is no ledger, a damaged one, or one with another budget or with several names.
-    """
+    # The file is opened for each charge, so that nothing is shared over threads, forks or pickles but the path. What
+    # was read once is not read again.
 
     def __init__(self, path: Path, budget: Budget | None) -> None:
         self.path = path
@@ -100,20 +79,7 @@ class FileBook:
             )
 
     def account(self) -> Account:
-        """Return where the ledger stands; in code that interrupts a charge, where it stood when last read.
-
-        Returns
-        -------
-        Account
-            After the last charge of any process.
-
-        Raises
-        ------
-        OSError
-            If the file is gone, cannot be written, or stays locked for a minute.
-        ValueError
-            If it is damaged.
-        """
+        """Return where the ledger stands; in code that interrupts a charge, where it stood when last read."""
         with _turn.take() as first:
             if first:
                 with self._opened():
@@ -121,18 +87,7 @@ class FileBook:
             return self._known()
 
     def charges(self) -> list[Charge]:
-        """Return all lines in order.
-
-        Returns
-        -------
-        list of Charge
-            The lines.
-
-        Raises
-        ------
-        OSError, ValueError
-            As `account`.
-        """
+        """Return all lines in order."""
         self.account()
         position, found = Position(), []
         with self._explained(), self.path.open("rb") as lines:
@@ -145,20 +100,7 @@ class FileBook:
         return found
 
     def add(self, write: Callable[[Account], Charge]) -> None:
-        """Add a line.
-
-        Parameters
-        ----------
-        write : callable
-            Gets the account, while nobody else charges, and returns the charge; if it raises, nothing is charged.
-
-        Raises
-        ------
-        OSError, ValueError
-            As `account`.
-        RuntimeError
-            In code that interrupts a charge.
-        """
+        """Add a line."""
         with _turn.take() as first:
             if not first:
                 raise RuntimeError(INTERRUPTED)

@@ -14,19 +14,8 @@ TARGET = "(target)"
 
 
 @dataclass(frozen=True)
-class Column:  # numpydoc ignore=PR02
-    """A column somewhere in a pipeline.
-
-    Parameters
-    ----------
-    origins : frozenset
-        The columns of the user's table that it was made of.
-    raw : frozenset
-        Those of them whose true values it may still show.
-    late : frozenset
-        Those whose true values it may show in rows that come after `fit`, to transform or predict: some steps protect
-        the rows of `fit` only.
-    """
+class Column:
+    """A column somewhere in a pipeline."""
 
     origins: frozenset[Any]
     raw: frozenset[Any]
@@ -34,18 +23,7 @@ class Column:  # numpydoc ignore=PR02
 
     @classmethod
     def merged(cls, columns: Iterable[Column]) -> Self:
-        """Make one column that stands for several.
-
-        Parameters
-        ----------
-        columns : iterable of Column
-            Any number.
-
-        Returns
-        -------
-        Column
-            With the origins of all, and all that any of them shows.
-        """
+        """Make one column that stands for several."""
         nothing, several = frozenset[Any](), list(columns)
         return cls(
             nothing.union(*(column.origins for column in several)),
@@ -55,22 +33,8 @@ class Column:  # numpydoc ignore=PR02
 
 
 @dataclass(frozen=True)
-class Flow:  # numpydoc ignore=PR02
-    """The table that one step hands to the next.
-
-    Parameters
-    ----------
-    columns : tuple of Column
-        In their order; where their number is unknown, one that stands for all.
-    names : tuple or None
-        What they are called here, if that is known.
-    exact : bool
-        Whether the number of the columns is known.
-    curated : bool
-        Whether some step has learnt from true values, so that whoever ran it had to be trusted with them.
-    new_target : bool
-        Whether the target that goes with it has been replaced by one that is protected.
-    """
+class Flow:
+    """The table that one step hands to the next."""
 
     columns: tuple[Column, ...]
     names: tuple[Any, ...] | None
@@ -80,43 +44,17 @@ class Flow:  # numpydoc ignore=PR02
 
     @classmethod
     def start(cls, names: Sequence[Any] | None) -> Self:
-        """Begin with the user's table.
-
-        Parameters
-        ----------
-        names : sequence or None
-            Its columns, if known.
-
-        Returns
-        -------
-        Flow
-            Nothing is protected yet.
-        """
+        """Begin with the user's table."""
         columns = tuple(Column(*[frozenset([name])] * 3) for name in names or [EVERYTHING])
         return cls(columns, None if names is None else tuple(names), exact=names is not None)
 
     @property
-    def merged(self) -> Column:  # numpydoc ignore=RT01
+    def merged(self) -> Column:
         """One column that stands for all."""
         return Column.merged(self.columns)
 
     def spread(self, column: Column, estimator: Any, *, curated: bool = False) -> Flow:
-        """Go on with what a step makes of all columns together.
-
-        Parameters
-        ----------
-        column : Column
-            What each column of the output may show.
-        estimator : object
-            Asked how many columns it returns, and what they are called.
-        curated : bool, default=False
-            Whether it learnt from true values.
-
-        Returns
-        -------
-        Flow
-            The output.
-        """
+        """Go on with what a step makes of all columns together."""
         curated = self.curated or curated
         names = names_out(estimator)
         if names is None:
@@ -124,46 +62,18 @@ class Flow:  # numpydoc ignore=PR02
         return replace(self, columns=(column,) * len(names), names=names, exact=True, curated=curated)
 
     def repeated(self, rows: Flow) -> Flow:
-        """Go on with what a fitted step makes of the rows of `fit` when it is given them again.
-
-        Parameters
-        ----------
-        rows : Flow
-            What the step was fitted on.
-
-        Returns
-        -------
-        Flow
-            What was protected at fit only shows the true values, if they were in these rows.
-        """
+        """Go on with what a fitted step makes of the rows of `fit` when it is given them again."""
         shown = rows.merged.raw
         columns = tuple(replace(column, raw=column.raw | (column.late & shown)) for column in self.columns)
         return replace(self, columns=columns)
 
     def predicted(self) -> Flow:
-        """Go on with what a model says, in which no column is left.
-
-        Returns
-        -------
-        Flow
-            Nothing of the rows of `fit`; but what it says of later rows comes from their values.
-        """
+        """Go on with what a model says, in which no column is left."""
         said = replace(self.merged, raw=frozenset())
         return replace(self, columns=(said,), names=None, exact=False)
 
     def select(self, chosen: Any) -> Flow:
-        """Take the columns that a `ColumnTransformer` names; all of them where that cannot be told.
-
-        Parameters
-        ----------
-        chosen : str, int, slice, list of str, int or bool
-            As scikit-learn has it.
-
-        Returns
-        -------
-        Flow
-            The part of the table.
-        """
+        """Take the columns that a `ColumnTransformer` names; all of them where that cannot be told."""
         places = self._places(chosen) if self.exact else None
         if places is None:
             nothing = isinstance(chosen, list | tuple) and not chosen
@@ -193,20 +103,7 @@ class Flow:  # numpydoc ignore=PR02
 
     @classmethod
     def side_by_side(cls, parts: Sequence[Flow], names: tuple[Any, ...] | None) -> Self:
-        """Put tables next to each other.
-
-        Parameters
-        ----------
-        parts : sequence of Flow
-            Left to right.
-        names : tuple or None
-            What the columns are called then.
-
-        Returns
-        -------
-        Flow
-            All columns.
-        """
+        """Put tables next to each other."""
         columns = tuple(column for part in parts for column in part.columns)
         made = cls(
             columns,
@@ -221,18 +118,7 @@ class Flow:  # numpydoc ignore=PR02
 
 
 def names_in(estimator: Any) -> tuple[Any, ...] | None:
-    """Return the columns that an estimator was fitted on.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted or not.
-
-    Returns
-    -------
-    tuple or None
-        The names, ``x0, x1, …`` for an array; None if it does not say.
-    """
+    """Return the columns that an estimator was fitted on."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None:
         return tuple(names)
@@ -246,18 +132,7 @@ def names_in(estimator: Any) -> tuple[Any, ...] | None:
 
 
 def names_out(estimator: Any) -> tuple[Any, ...] | None:
-    """Return the columns that an estimator makes.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted or not.
-
-    Returns
-    -------
-    tuple or None
-        The names; None if it does not say.
-    """
+    """Return the columns that an estimator makes."""
     try:
         return tuple(estimator.get_feature_names_out())
     except Exception:  # of any estimator's own kind: then it is simply not known
@@ -265,23 +140,7 @@ def names_out(estimator: Any) -> tuple[Any, ...] | None:
 
 
 def read_names(X: Any) -> tuple[Any, ...] | None:
-    """Return the column names of a table and nothing else of it; ``x0, x1, …`` for an array.
-
-    Parameters
-    ----------
-    X : dataframe, array or None
-        The table.
-
-    Returns
-    -------
-    tuple or None
-        The names; None for None.
-
-    Raises
-    ------
-    TypeError
-        If it has no columns.
-    """
+    """Return the column names of a table and nothing else of it; ``x0, x1, …`` for an array."""
     if X is None:
         return None
     kind = type(X)  # not X itself, where pandas would take a column of that name

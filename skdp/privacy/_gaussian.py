@@ -186,10 +186,8 @@ def _check_failure(delta: Fraction) -> None:
 
 
 def _curve(mu: Fraction, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-    """Return an upper bound of delta, its factor R(a) - R(b), and R(b).
-
-    Delta over the factor is its derivative by mu, and delta times R(b) over the factor is minus that by epsilon.
-    """
+    """Return an upper bound of delta, its factor R(a) - R(b), and R(b)."""
+    # Delta over the factor is its derivative by mu, and delta times R(b) over the factor is minus that by epsilon.
     if mu == 0:
         return Fraction(0), Fraction(0), Fraction(1)
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
@@ -217,10 +215,8 @@ def _mu_on_tangent(epsilon: Fraction, delta: Fraction, mu: float) -> float | Non
 
 
 def _nearest_safe(start: float, outwards: int, on_tangent: Callable[[float], float | None]) -> float:
-    """Go by tangents from the safe side to where delta is reached; a tangent is None where it would begin beyond.
-
-    Only rounding errors make the start, or the end of a tangent, unsafe: then it moves outwards.
-    """
+    """Go by tangents from the safe side to where delta is reached; a tangent is None where it would begin beyond."""
+    # Only rounding errors make the start, or the end of a tangent, unsafe: then it moves outwards.
     safe, step = start, math.ulp(start)
     while (trial := on_tangent(safe)) is None:
         safe, step = safe + outwards * step, 2 * step

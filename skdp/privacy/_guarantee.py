@@ -212,17 +212,6 @@ def _listed(mechanisms: str, further: str) -> str:
 
 
 def shown(number: float) -> str:
-    """Write a number with six digits, never smaller than it is, unless the excess is the rounding errors of floats.
-
-    Parameters
-    ----------
-    number : float
-        At least 0.
-
-    Returns
-    -------
-    str
-        Without an exponent.
-    """
+    """Write a number with six digits, never smaller than it is, unless the excess is the rounding errors of floats."""
     tolerant = Decimal(float(number)) * (1 - Decimal("1e-12"))
     return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant).normalize():f}"

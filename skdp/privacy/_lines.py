@@ -36,41 +36,12 @@ class Damaged(ValueError):
 
 
 def head(count: int, digest: str) -> bytes:
-    """Write the first line.
-
-    Parameters
-    ----------
-    count : int
-        The number of charges.
-    digest : str
-        The hash of the last line.
-
-    Returns
-    -------
-    bytes
-        `HEAD_SIZE` of them.
-    """
+    """Write the first line."""
     return _HEAD.format(_VERSION, count, digest).encode()
 
 
 def read_head(line: bytes) -> tuple[int, str]:
-    """Read the first line.
-
-    Parameters
-    ----------
-    line : bytes
-        The first `HEAD_SIZE` bytes of a file.
-
-    Returns
-    -------
-    tuple of int and str
-        The number of charges and the hash.
-
-    Raises
-    ------
-    Damaged
-        If it is not one.
-    """
+    """Read the first line."""
     record = _parsed(line, 1)
     version, count, digest = (record.get(name) for name in ("skdp_ledger", "charges", "hash"))
     if isinstance(version, int) and version > _VERSION:
@@ -97,18 +68,7 @@ def _signed(record: dict[str, Any], previous: str) -> bytes:
 
 
 def digest_of(line: bytes) -> str:
-    """Return the hash at the end of a line.
-
-    Parameters
-    ----------
-    line : bytes
-        A line, or its end.
-
-    Returns
-    -------
-    str
-        As it stands there.
-    """
+    """Return the hash at the end of a line."""
     return line[-_HASH - 3 : -3].decode("ascii", "replace")
 
 
@@ -116,37 +76,13 @@ TAIL_SIZE = _HASH + 3
 
 
 def beginning(budget: Budget) -> bytes:
-    """Write the first two lines; that of the budget is another one in every ledger.
-
-    Parameters
-    ----------
-    budget : Budget
-        The budget.
-
-    Returns
-    -------
-    bytes
-        The lines.
-    """
+    """Write the first two lines; that of the budget is another one in every ledger."""
     line = _signed({"budget": asdict(budget), "id": secrets.token_hex(8)}, "")
     return head(0, digest_of(line)) + line
 
 
 def line_of(charge: Charge, previous: str) -> bytes:
-    """Write the line of a charge, with the guarantee whole.
-
-    Parameters
-    ----------
-    charge : Charge
-        The charge.
-    previous : str
-        The hash of the line before.
-
-    Returns
-    -------
-    bytes
-        The line.
-    """
+    """Write the line of a charge, with the guarantee whole."""
     stated = {one.name: getattr(charge.guarantee, one.name) for one in fields(PrivacyGuarantee)}
     stated["scope"] = [name if isinstance(name, str | int) else str(name) for name in stated["scope"]]
     amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
@@ -155,23 +91,7 @@ def line_of(charge: Charge, previous: str) -> bytes:
 
 
 def charge_of(line: bytes) -> Charge:
-    """Read the line of a charge that `Position.after` has checked.
-
-    Parameters
-    ----------
-    line : bytes
-        The line.
-
-    Returns
-    -------
-    Charge
-        The charge.
-
-    Raises
-    ------
-    Damaged
-        If it holds no guarantee.
-    """
+    """Read the line of a charge that `Position.after` has checked."""
     try:
         return _charge(json.loads(line, parse_float=Decimal))
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -192,20 +112,8 @@ def _charge(record: dict[str, Any]) -> Charge:
 
 
 @dataclass(frozen=True)
-class Position:  # numpydoc ignore=PR02
-    """How far a file has been read, and what was found there.
-
-    Parameters
-    ----------
-    offset : int
-        Where the next line begins.
-    count : int
-        The number of charges before it.
-    digest : str
-        The hash of the line before it.
-    account : Account or None
-        What these lines come to; None before the budget.
-    """
+class Position:
+    """How far a file has been read, and what was found there."""
 
     offset: int = HEAD_SIZE
     count: int = -1
@@ -213,23 +121,7 @@ class Position:  # numpydoc ignore=PR02
     account: Account | None = None
 
     def after(self, line: bytes) -> Position:
-        """Check the next line and add it up.
-
-        Parameters
-        ----------
-        line : bytes
-            With its end.
-
-        Returns
-        -------
-        Position
-            After it.
-
-        Raises
-        ------
-        Damaged
-            If it is not what was written there.
-        """
+        """Check the next line and add it up."""
         number, digest = self.count + 3, digest_of(line)
         body = line[: -_HASH - 14]
         if line[-_HASH - 14 :] != f', "hash": "{digest}"}}\n'.encode() or digest != _hash(self.digest, body):

@@ -12,34 +12,12 @@ _GUARD = 48
 
 
 def mills_ratio_bounds(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose ``2**bits * Phi(-x) / phi(x)``: the tail of the standard normal law in units of its density.
-
-    Near 0, it is ``e**(x**2 / 2) * sqrt(2 * pi) / 2`` less the series x + x^3/3 + x^5/(3 * 5) + ... ([1]_, 26.2.11).
-    Far above, it is the continued fraction 1/(x + 1/(x + 2/(x + 3/(x + ...)))) ([1]_, 26.2.14): the integrals J_n of
-    ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy J_(n-1) / J_n = x + (n + 1) / (J_n / J_(n+1)), so every
-    tail of it is above x. All is done in integers, rounded outwards.
-
-    Parameters
-    ----------
-    x : Fraction
-        Any number; far below 0 the ratio has ``x**2`` digits.
-    bits : int
-        The bits behind the point.
-
-    Returns
-    -------
-    tuple of int
-        ``(lower, upper)``, at most 2 apart if x is at least 0.
-
-    References
-    ----------
-    .. [1] M. Abramowitz, I. A. Stegun (1964). Handbook of mathematical functions. Chapter 26, M. Zelen, N. C. Severo.
-
-    Examples
-    --------
-    >>> mills_ratio_bounds(Fraction(0), 8), 256 * math.sqrt(math.pi / 2)
-    ((320, 321), 320.848...)
-    """
+    """Enclose ``2**bits * Phi(-x) / phi(x)``: the tail of the standard normal law in units of its density."""
+    # Near 0, it is ``e**(x**2 / 2) * sqrt(2 * pi) / 2`` less the series x + x^3/3 + x^5/(3 * 5) + ... ([1]_, 26.2.11).
+    # Far above, it is the continued fraction 1/(x + 1/(x + 2/(x + 3/(x + ...)))) ([1]_, 26.2.14): the integrals J_n of
+    # ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy J_(n-1) / J_n = x + (n + 1) / (J_n / J_(n+1)), so every
+    # tail of it is above x. All is done in integers, rounded outwards.
+    # .. [1] M. Abramowitz, I. A. Stegun (1964). Handbook of mathematical functions. Chapter 26, M. Zelen, N. C. Severo.
     if x < 4 or 8 * x * x < bits:  # farther out, the continued fraction is shorter than the series
         guard = _GUARD + math.ceil(x * x)  # the series is subtracted from a number of nearly its size
         lower, upper = _by_series(x, bits + guard)
@@ -51,23 +29,7 @@ def mills_ratio_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
 @lru_cache
 def root_two_pi_bounds(bits: int) -> tuple[int, int]:
-    """Enclose ``2**bits * sqrt(2 * pi)`` between two integers, by Machin's formula for pi.
-
-    Parameters
-    ----------
-    bits : int
-        The bits behind the point.
-
-    Returns
-    -------
-    tuple of int
-        ``(lower, upper)``, at most 2 apart.
-
-    Examples
-    --------
-    >>> root_two_pi_bounds(8), 256 * math.sqrt(2 * math.pi)
-    ((641, 642), 641.696...)
-    """
+    """Enclose ``2**bits * sqrt(2 * pi)`` between two integers, by Machin's formula for pi."""
     precision = 2 * bits + _GUARD
     pi = 16 * _arctan_of_inverse(5, precision) - 4 * _arctan_of_inverse(239, precision)
     error = 20 * precision  # there are fewer terms than bits, and each is rounded by less than 1

@@ -22,38 +22,13 @@ _PATIENCE = 60.0
 
 
 def is_old(file: FileIO) -> bool:
-    """Return whether a file is an SQLite database.
-
-    Parameters
-    ----------
-    file : binary file
-        At its beginning.
-
-    Returns
-    -------
-    bool
-        True for any database.
-    """
+    """Return whether a file is an SQLite database."""
     return file.read(16) == b"SQLite format 3\0"
 
 
 def renew(path: Path) -> None:
-    """Write an old ledger again as lines, in its place.
-
-    A process that still uses the old file, which has no name any more, cannot write to it: SQLite refuses that.
-
-    Parameters
-    ----------
-    path : Path
-        The file, locked against other processes that would do the same.
-
-    Raises
-    ------
-    Damaged
-        If it is another database, or one that was changed by others.
-    OSError
-        If it is in use, or cannot be written.
-    """
+    """Write an old ledger again as lines, in its place."""
+    # A process that still uses the old file, which has no name any more, cannot write to it: SQLite refuses that.
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_PATIENCE)) as connection:
             connection.isolation_level = None
@@ -115,13 +90,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the name of a file is on the disk.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
+    """Wait until the name of a file is on the disk."""
     with suppress(OSError):  # Windows opens no folders
         folder = os.open(path.parent, os.O_RDONLY)
         try:

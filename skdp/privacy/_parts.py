@@ -38,18 +38,7 @@ _HANDS_TARGET_ON = ("steps", "best_estimator_", "get_support")
 
 
 def parts_of(estimator: Any) -> list[Any]:
-    """Return the estimators that an estimator keeps: those that it has fitted, or else those that it was given.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted or not.
-
-    Returns
-    -------
-    list of estimator
-        Each once; also those in lists, arrays and mappings.
-    """
+    """Return the estimators that an estimator keeps: those that it has fitted, or else those that it was given."""
     kept = getattr(estimator, "__dict__", {})
     fitted = {name: value for name, value in kept.items() if name.endswith("_") or name.startswith("_")}
     given = {name: value for name, value in kept.items() if name not in fitted}
@@ -75,20 +64,8 @@ def _estimators(value: Any) -> Iterator[Any]:
 
 
 def fed_parts(estimator: Any) -> list[Any] | None:
-    """Return the estimators that a meta-estimator hands its table to, if it does nothing else with the table.
-
-    That is known of some of scikit-learn's own ones. All others may keep anything.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-
-    Returns
-    -------
-    list of estimator or None
-        None if it may learn something of the table itself.
-    """
+    """Return the estimators that a meta-estimator hands its table to, if it does nothing else with the table."""
+    # That is known of some of scikit-learn's own ones. All others may keep anything.
     # A row that is drawn several times is privatised, and so released, several times.
     more = getattr(estimator, "passthrough", False) or getattr(estimator, "bootstrap", False)
     if more or library_of(estimator) != "sklearn" or type(estimator).__name__ not in _FED:
@@ -98,35 +75,12 @@ def fed_parts(estimator: Any) -> list[Any] | None:
 
 
 def learns_from_predictions(estimator: Any) -> bool:
-    """Say whether one of scikit-learn's meta-estimators keeps what its parts have predicted for rows of the table.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-
-    Returns
-    -------
-    bool
-        True for scores, thresholds and calibrations. The last estimator of a stack is a part of its own.
-    """
+    """Say whether one of scikit-learn's meta-estimators keeps what its parts have predicted for rows of the table."""
     return not _PREDICTED.isdisjoint(vars(estimator))
 
 
 def library_of(estimator: Any) -> str | None:
-    """Return whose class an estimator is of, if what it does is known.
-
-    Parameters
-    ----------
-    estimator : object
-        Any.
-
-    Returns
-    -------
-    {"sklearn", "imblearn", "skdp"} or None
-        None for all other classes, subclasses and classes of the same name, and for an object that has got methods of
-        its own.
-    """
+    """Return whose class an estimator is of, if what it does is known."""
     kind = type(estimator)
     library = kind.__module__.partition(".")[0]
     if library not in LIBRARIES or getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind:
@@ -135,36 +89,12 @@ def library_of(estimator: Any) -> str | None:
 
 
 def has_own_methods(estimator: Any) -> bool:
-    """Return whether an object has methods that replace those of its class.
-
-    Parameters
-    ----------
-    estimator : object
-        Any.
-
-    Returns
-    -------
-    bool
-        Whether an attribute of the object has the name of a method.
-    """
+    """Return whether an object has methods that replace those of its class."""
     return any(callable(getattr(type(estimator), name, None)) for name in getattr(estimator, "__dict__", ()))
 
 
 def is_a(estimator: Any, *classes: str) -> bool:
-    """Return whether an estimator is exactly of one of some known classes.
-
-    Parameters
-    ----------
-    estimator : object
-        Any.
-    *classes : str
-        With their modules, as ``"sklearn.pipeline.Pipeline"``.
-
-    Returns
-    -------
-    bool
-        False for subclasses.
-    """
+    """Return whether an estimator is exactly of one of some known classes."""
     if library_of(estimator) is None:
         return False
     places = (name.rpartition(".") for name in classes)
@@ -172,36 +102,14 @@ def is_a(estimator: Any, *classes: str) -> bool:
 
 
 def is_fitted(estimator: Any) -> bool:
-    """Say whether an estimator is fitted.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Any.
-
-    Returns
-    -------
-    bool
-        As it says itself, or by its attributes.
-    """
+    """Say whether an estimator is fitted."""
     if hasattr(estimator, "__sklearn_is_fitted__"):
         return bool(estimator.__sklearn_is_fitted__())
     return any(name.endswith("_") and not name.startswith("__") for name in getattr(estimator, "__dict__", ()))
 
 
 def learns_target(estimator: Any) -> bool:
-    """Say whether an estimator learns from the target.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Any.
-
-    Returns
-    -------
-    bool
-        What it says itself, or else an estimator inside says; True if its class is not known.
-    """
+    """Say whether an estimator learns from the target."""
     library = library_of(estimator)
     if library in (None, "imblearn") or type(estimator).__name__ in _LEARN_TARGET:
         return True
@@ -214,18 +122,7 @@ def learns_target(estimator: Any) -> bool:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Return whether `fit` of an estimator takes a weight for each row.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Any.
-
-    Returns
-    -------
-    bool
-        Whether it was given any cannot be known afterwards.
-    """
+    """Return whether `fit` of an estimator takes a weight for each row."""
     try:
         return "sample_weight" in signature(type(estimator).fit).parameters
     except (AttributeError, TypeError, ValueError):
@@ -233,18 +130,7 @@ def takes_weights(estimator: Any) -> bool:
 
 
 def columns_read(estimator: Any) -> list[Any]:
-    """Return the columns whose declared values were none, but were read from the data.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted, of skdp, or with one of skdp inside.
-
-    Returns
-    -------
-    list
-        Their names.
-    """
+    """Return the columns whose declared values were none, but were read from the data."""
     domain: Any = getattr(estimator, "domain_", None)
     own = [name for name in getattr(domain, "columns", ()) if getattr(domain[name], "observed", False)]
     return [*own, *(name for part in parts_of(estimator) for name in columns_read(part))]

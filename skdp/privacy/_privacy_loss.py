@@ -33,39 +33,17 @@ _SLACK = Fraction(1, 1 << 40)
 
 
 def smallest_epsilon(releases: Sequence[tuple[Fraction, Fraction]], delta: Fraction) -> float | None:
-    """Bound epsilon for a fixed list of (epsilon, delta) releases together.
-
-    Whatever an (epsilon, delta) release does, it follows from an answer that gives the truth away with probability
-    delta, and otherwise is randomised response with this epsilon ([1]_, [2]_). So the privacy loss of all is infinite
-    unless all deltas spare it, and then a sum of ``+epsilon`` or ``-epsilon``, independently, and plus with probability
-    ``e**epsilon / (1 + e**epsilon)``. Epsilons are rounded up to a grid (an epsilon release is also one of any larger
-    epsilon), on which the sums are again points. Then ``delta(e) = E[(1 - e**(e - loss))+]`` is found by bisection.
-
-    Parameters
-    ----------
-    releases : sequence of pair of Fraction
-        Epsilon and delta of each release.
-    delta : Fraction
-        The failure probability of all together.
-
-    Returns
-    -------
-    float or None
-        Epsilon, at most the sum of the epsilons (rounded up); None if delta is less than the probability that some
-        delta fails.
-
-    References
-    ----------
-    .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE Transactions
-       on Information Theory 63(6).
-    .. [2] J. Murtagh, S. Vadhan (2016). The complexity of computing the optimal composition of differential privacy.
-       TCC.
-
-    Examples
-    --------
-    >>> round(smallest_epsilon([(Fraction(1, 10), Fraction(0))] * 100, Fraction(1, 10**6)), 3)
-    4.775
-    """
+    """Bound epsilon for a fixed list of (epsilon, delta) releases together."""
+    # Whatever an (epsilon, delta) release does, it follows from an answer that gives the truth away with probability
+    # delta, and otherwise is randomised response with this epsilon ([1]_, [2]_). So the privacy loss of all is infinite
+    # unless all deltas spare it, and then a sum of ``+epsilon`` or ``-epsilon``, independently, and plus with
+    # probability ``e**epsilon / (1 + e**epsilon)``. Epsilons are rounded up to a grid (an epsilon release is also one
+    # of any larger epsilon), on which the sums are again points. Then ``delta(e) = E[(1 - e**(e - loss))+]`` is found
+    # by bisection.
+    # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE Transactions
+    #    on Information Theory 63(6).
+    # .. [2] J. Murtagh, S. Vadhan (2016). The complexity of computing the optimal composition of differential privacy.
+    #    TCC.
     failure = joint_failure([part for _, part in releases])
     if failure > delta:
         return None
@@ -86,18 +64,7 @@ def smallest_epsilon(releases: Sequence[tuple[Fraction, Fraction]], delta: Fract
 
 
 def joint_failure(deltas: Sequence[Fraction]) -> Fraction:
-    """Return the probability that at least one of independent failures happens.
-
-    Parameters
-    ----------
-    deltas : sequence of Fraction
-        Their probabilities.
-
-    Returns
-    -------
-    Fraction
-        The exact probability.
-    """
+    """Return the probability that at least one of independent failures happens."""
     return 1 - math.prod((1 - delta for delta in deltas), start=Fraction(1))
 
 

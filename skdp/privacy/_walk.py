@@ -26,25 +26,8 @@ Protects = Literal[True, False, "fit"]
 
 
 @dataclass(frozen=True)
-class Promise:  # numpydoc ignore=PR02
-    """What one step promises.
-
-    Parameters
-    ----------
-    columns : tuple
-        The columns of the user's table that it covers together.
-    step : str
-        Where the step is.
-    guarantee : PrivacyGuarantee
-        In the central model too if somebody upstream has seen true values.
-    protects : {True, False, "fit"}
-        Whether the rows that leave it are protected.
-    target : tuple
-        Those of the columns that do not leave it with the rows, as the target does not leave a transformer: of them,
-        statistics only are protected.
-    made_up : bool
-        Whether rows are made from private statistics, and not by randomising each.
-    """
+class Promise:
+    """What one step promises."""
 
     columns: tuple[Any, ...]
     step: str
@@ -54,51 +37,12 @@ class Promise:  # numpydoc ignore=PR02
     made_up: bool = False
 
     def of(self, name: Any) -> Protects:
-        """Return what is protected of a column.
-
-        Parameters
-        ----------
-        name : object
-            One of the columns.
-
-        Returns
-        -------
-        {True, False, "fit"}
-            As for `protects`.
-        """
+        """Return what is protected of a column."""
         return False if name in self.target else self.protects
 
 
 class Walk:
-    """Collects what the steps promise.
-
-    Parameters
-    ----------
-    names : sequence
-        The columns of the user's table, in order.
-    trusted : sequence of type, default=()
-        Classes whose guarantee is believed besides those of skdp.
-
-    Attributes
-    ----------
-    columns : list
-        The same, and further ones that only a guarantee names (such as the target).
-    promises : list of Promise
-        In the order of the steps; each release is one, also if another one is equal.
-    seen : dict of list of str
-        For each column, the steps that learn from its true values without protection.
-    unfitted : dict of list of str
-        For each column, the steps that are not fitted, so that nobody can say.
-    read : dict of list of str
-        For each column, the steps that were not told its values and took those that occur.
-    after, from_target, weighted : list of str
-        The steps that see protected columns only, those that learn from the target, and those that can learn from
-        weights.
-    targets : set
-        The names of targets about which something is promised.
-    notes : list of str
-        What a reader must know of single steps.
-    """
+    """Collects what the steps promise."""
 
     def __init__(self, names: Sequence[Any], trusted: Sequence[type] = ()) -> None:
         self.columns = list(names)
@@ -114,22 +58,7 @@ class Walk:
         self.notes: list[str] = []
 
     def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
-        """Follow a table through an estimator.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Fitted or not; only its attributes are looked at.
-        flow : Flow
-            What it gets.
-        path : str, default=""
-            The names of the steps that lead to it.
-
-        Returns
-        -------
-        Flow
-            What it hands on.
-        """
+        """Follow a table through an estimator."""
         made = self._follow(estimator, flow, path)
         if hasattr(estimator, "transform") and not hasattr(estimator, "fit_transform"):
             return made.repeated(flow)  # at fit too, the next step gets what `transform` makes

@@ -132,25 +132,7 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
 
 @lru_cache(maxsize=32)
 def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
-    """Make a table for independent coins, eight at a time, as the bits of a byte.
-
-    Parameters
-    ----------
-    thresholds : tuple of 8 int
-        The probabilities of the coins times 2**64, from the highest bit on.
-
-    Returns
-    -------
-    WordTable
-        One distribution, over the 256 bytes.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> packed = eight_coins((0, 1 << 62, 1 << 63, 3 << 62, 1 << 64, 0, 0, 0)).draw(SeededSource(0), 10_000)
-    >>> np.unpackbits(packed).reshape(-1, 8).mean(axis=0).round(1)
-    array([0. , 0.2, 0.5, 0.7, 1. , 0. , 0. , 0. ])
-    """
+    """Make a table for independent coins, eight at a time, as the bits of a byte."""
     weights = [1]
     for threshold in thresholds:
         weights = [weight * side for weight in weights for side in (ONE - threshold, threshold)]

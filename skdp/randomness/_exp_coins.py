@@ -67,48 +67,16 @@ def bernoulli_exp(source: ByteSource, exponents: ArrayLike, rate: Fraction | int
 
 
 def exp_coins(source: ByteSource, rounded: NDArray[np.float64], exact: Callable[[int], Fraction]) -> NDArray[np.bool_]:
-    """Draw coins of probability ``e**-x`` for rational exponents that are known rounded, and exactly on demand.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Where the bytes come from.
-    rounded : ndarray of shape (n,), dtype float64
-        As for `settled_coins`.
-    exact : callable
-        Returns the exact exponent of an index.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype bool
-        The coins.
-    """
+    """Draw coins of probability ``e**-x`` for rational exponents that are known rounded, and exactly on demand."""
     return settled_coins(source, rounded, lambda index: partial(exp_minus_bounds, exact(index)))
 
 
 def settled_coins(
     source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
 ) -> NDArray[np.bool_]:
-    """Draw coins of probability ``e**-x`` for exponents that are known rounded, and enclosed on demand.
-
-    The first 32 bits of a uniform number are compared with e^-x in floating point. That leaves one coin in 2**30
-    undecided: more bits of its uniform number are compared with proven bounds of e^-x, in integers.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Where the bytes come from.
-    rounded : ndarray of shape (n,), dtype float64
-        The exponents, at least 0, each wrong by at most ``2**-40 * max(1, x)``; if x is above 2**10, the
-        rounded one may also be 2**10.
-    bounds : callable
-        Returns for an index what encloses e^-x in as many bits as asked for.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype bool
-        The coins.
-    """
+    """Draw coins of probability ``e**-x`` for exponents that are known rounded, and enclosed on demand."""
+    # The first 32 bits of a uniform number are compared with e^-x in floating point. That leaves one coin in 2**30
+    # undecided: more bits of its uniform number are compared with proven bounds of e^-x, in integers.
     out = np.empty(rounded.size, np.bool_)
     for start in range(0, rounded.size, _BLOCK):
         words = source.bytes(4 * rounded[start : start + _BLOCK].size).view("<u4")
@@ -122,12 +90,10 @@ def settled_coins(
 
 
 def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``e**-x`` with a proven error below 2**-36: no library's exp is trusted, only sums and products.
-
-    ``x = place / 64 + rest`` without rounding. The power of the first part is tabled; the series of the second one ends
-    with rest**4 / 4!, which leaves out less than rest**5 / 5! < 2**-36.9. The few rounding errors are of 2**-53. Beyond
-    x = 32, e^-32 < 2**-46 is as good as e^-x.
-    """
+    """Return ``e**-x`` with a proven error below 2**-36: no library's exp is trusted, only sums and products."""
+    # ``x = place / 64 + rest`` without rounding. The power of the first part is tabled; the series of the second one
+    # ends with rest**4 / 4!, which leaves out less than rest**5 / 5! < 2**-36.9. The few rounding errors are of 2**-53.
+    # Beyond x = 32, e^-32 < 2**-46 is as good as e^-x.
     x = np.minimum(x, _TABLED)
     place = (x * _STEPS).astype(np.intp)
     rest = x - place * (1 / _STEPS)

@@ -104,18 +104,7 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
 
 
 class GeometricDigits:
-    """The coins for the binary digits of geometric numbers of one scale.
-
-    Parameters
-    ----------
-    scale : Fraction
-        Positive.
-
-    Attributes
-    ----------
-    dtype : type
-        Of the numbers: int64, or object if they could be too large for it.
-    """
+    """The coins for the binary digits of geometric numbers of one scale."""
 
     def __init__(self, scale: Fraction) -> None:
         # Until going on, a**(2**m), is rarer than once in 2**20 draws: 2**m >= 14 scale > 20 log(2) scale.
@@ -126,22 +115,7 @@ class GeometricDigits:
         self.dtype: type = np.int64 if scale <= _LARGEST else object
 
     def draw(self, source: ByteSource, size: int, *, signed: bool = False) -> NDArray:
-        """Draw geometric numbers, or discrete Laplace noise.
-
-        Parameters
-        ----------
-        source : ByteSource
-            Where the bytes come from.
-        size : int
-            How many.
-        signed : bool, default=False
-            Whether a number g is turned to -1 - g with probability a / (1 + a).
-
-        Returns
-        -------
-        ndarray of shape (size,), dtype int64 or object
-            The numbers.
-        """
+        """Draw geometric numbers, or discrete Laplace noise."""
         out: NDArray = np.empty(size, self.dtype)
         for start in range(0, size, BLOCK):
             stop = min(start + BLOCK, size)

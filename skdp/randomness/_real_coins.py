@@ -17,17 +17,11 @@ _BITS = 62  # of the words that are looked up among the bounds of categories
 
 
 class RealCoin:
-    """Independent coins of a probability that no fraction states, such as 1 / (1 + e).
+    """Independent coins of a probability that no fraction states, such as 1 / (1 + e)."""
 
-    The bytes of a coin are compared with the probability's digits to the base 256. A digit is computed from bounds of
-    the probability, which are tightened until both have the same digit. There is no last digit at which the probability
-    would be rounded; a coin costs 1.004 bytes on average.
-
-    Parameters
-    ----------
-    bounds : callable
-        Encloses the probability, which must be irrational, in as many bits as asked for.
-    """
+    # The bytes of a coin are compared with the probability's digits to the base 256. A digit is computed from bounds of
+    # the probability, which are tightened until both have the same digit. There is no last digit at which the
+    # probability would be rounded; a coin costs 1.004 bytes on average.
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -35,20 +29,7 @@ class RealCoin:
         self._digits = self._floor(_PLACES).to_bytes(_PLACES, "big")
 
     def draw(self, source: ByteSource, size: int) -> NDArray[np.bool_]:
-        """Toss the coin.
-
-        Parameters
-        ----------
-        source : ByteSource
-            Where the bytes come from.
-        size : int
-            How many times; at most a block at once is fastest.
-
-        Returns
-        -------
-        ndarray of shape (size,), dtype bool
-            The coins.
-        """
+        """Toss the coin."""
         first = self._digits[0]
         drawn = source.bytes(size)
         out: NDArray[np.bool_] = drawn < first
@@ -76,25 +57,9 @@ class RealCoin:
 
 
 def real_categories(source: ByteSource, shares: Callable[[int], list[tuple[int, int]]], size: int) -> NDArray[np.int64]:
-    """Draw independent categories of real probabilities, exactly.
-
-    A word of 62 bits is looked up among bounds of the cumulated probabilities. Where it lies between the lower and the
-    upper bound of one, more bits are compared with tighter bounds.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Where the bytes come from.
-    shares : callable
-        Encloses the probabilities of "at most this category", of each, in as many bits as asked for.
-    size : int
-        How many draws.
-
-    Returns
-    -------
-    ndarray of shape (size,), dtype int64
-        Indices.
-    """
+    """Draw independent categories of real probabilities, exactly."""
+    # A word of 62 bits is looked up among bounds of the cumulated probabilities. Where it lies between the lower and
+    # the upper bound of one, more bits are compared with tighter bounds.
     lower, upper = np.array(shares(_BITS)[:-1], np.int64).reshape(-1, 2).T
     words = source.bytes(8 * size).view("<i8") >> (64 - _BITS) & (1 << _BITS) - 1
     out = np.searchsorted(upper, words, side="right")

@@ -109,12 +109,10 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
 def _accepted(
     source: ByteSource, cells: NDArray, places: NDArray[np.int64], variance: Fraction, scale: int
 ) -> NDArray[np.bool_]:
-    """Toss coins of probability e^-f.
-
-    The float exponent is wrong by less than ``2**-42 * max(1, f)``: its terms are products and sums of positive floats,
-    save for ``ratio - share``, where share is between 1 and 1.14; and the bits of U that are not yet drawn, and those
-    that a float cannot hold, change f by less than ``2**-52 * (k + 1) / variance < 2**-52 * max(1, f)``.
-    """
+    """Toss coins of probability e^-f."""
+    # The float exponent is wrong by less than ``2**-42 * max(1, f)``: its terms are products and sums of positive
+    # floats, save for ``ratio - share``, where share is between 1 and 1.14; and the bits of U that are not yet drawn,
+    # and those that a float cannot hold, change f by less than ``2**-52 * (k + 1) / variance < 2**-52 * max(1, f)``.
     ratio = (cells / scale).astype(np.float64)
     share = float(variance / scale**2)
     place = places * 2.0**-_PLACE_BITS

@@ -111,18 +111,5 @@ class _State:
 
 
 def rows_of(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
-    """Return the source of some of the rows that a draw is for.
-
-    Parameters
-    ----------
-    source : ByteSource
-        The source of the draw.
-    rows : ndarray of intp
-        Which rows need more bytes.
-
-    Returns
-    -------
-    ByteSource
-        Their streams, or, where rows have none of their own, the source.
-    """
+    """Return the source of some of the rows that a draw is for."""
     return source.of(rows) if isinstance(source, RowStreams) else source

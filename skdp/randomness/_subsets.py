@@ -132,10 +132,8 @@ def _index(source: ByteSource, row: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=8)
 def _patterns(n_cells: int) -> NDArray[np.uint16]:
-    """Return, for each number of members, what the 2**16 words stand for: every pattern equally often.
-
-    For as many as are left over, a pattern of another number says that they are to be drawn again.
-    """
+    """Return, for each number of members, what the 2**16 words stand for: every pattern equally often."""
+    # For as many as are left over, a pattern of another number says that they are to be drawn again.
     # The first cell is the highest bit of the first byte.
     patterns = (np.arange(1 << n_cells, dtype=np.uint16) << 16 - n_cells).astype(">u2").view("<u2")
     table = np.full((n_cells + 1, 1 << 16), (1 << 16) - 1, np.uint16)
@@ -148,11 +146,9 @@ def _patterns(n_cells: int) -> NDArray[np.uint16]:
 def _from_coins(
     source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_], words: NDArray[np.uint64]
 ) -> None:
-    """Draw sets from coins.
-
-    Independent coins make all sets of the same number equally likely, also when those of too many are tossed again.
-    Adding uniform cells that are not in the set, until the number is right, keeps them so.
-    """
+    """Draw sets from coins."""
+    # Independent coins make all sets of the same number equally likely, also when those of too many are tossed again.
+    # Adding uniform cells that are not in the set, until the number is right, keeps them so.
     sizes = np.full(more.size, least, np.min_scalar_type(-n_cells - 1))  # the smallest integers are the fastest
     sizes += more
     _toss(source, n_cells, least, words)
@@ -206,11 +202,9 @@ def _toss(source: ByteSource, n_cells: int, least: int, words: NDArray[np.uint64
 
 @lru_cache(maxsize=32)
 def _share(n_cells: int, least: int) -> tuple[int, int]:
-    """Return the probability of a coin, as a numerator and a number of binary digits.
-
-    So small that there are seldom too many heads, and otherwise such that tossing and adding together take the least
-    time: a digit for 150 cells takes about as long as adding one.
-    """
+    """Return the probability of a coin, as a numerator and a number of binary digits."""
+    # So small that there are seldom too many heads, and otherwise such that tossing and adding together take the least
+    # time: a digit for 150 cells takes about as long as adding one.
     mean = least - math.sqrt(least * (n_cells - least) / n_cells)
     choices = [(math.floor(mean / n_cells * 2**digits), digits) for digits in range(9)]
     return min(choices, key=lambda c: least - n_cells * c[0] / 2 ** c[1] + c[1] * n_cells / 150)

@@ -14,19 +14,9 @@ Bounds = Callable[[int], tuple[int, int]]
 
 
 class Uniform:
-    """A uniform real number in [0, 1), of which as many binary digits are drawn as a decision asks for.
+    """A uniform real number in [0, 1), of which as many binary digits are drawn as a decision asks for."""
 
-    It lies between ``value / 2**bits`` and ``(value + 1) / 2**bits``.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Where its bits come from.
-    value : int, default=0
-        The bits that were drawn already.
-    bits : int, default=0
-        How many they are.
-    """
+    # It lies between ``value / 2**bits`` and ``(value + 1) / 2**bits``.
 
     def __init__(self, source: ByteSource, value: int = 0, bits: int = 0) -> None:
         self._source, self.value, self.bits = source, value, bits
@@ -37,18 +27,7 @@ class Uniform:
         self.bits += 64
 
     def is_below(self, bounds: Bounds) -> bool:
-        """Compare it with a real number: True with exactly this probability.
-
-        Parameters
-        ----------
-        bounds : callable
-            Encloses the number in as many bits as asked for, ever more tightly.
-
-        Returns
-        -------
-        bool
-            Whether it is below.
-        """
+        """Compare it with a real number: True with exactly this probability."""
         while True:
             lower, upper = bounds(self.bits)
             if self.value < lower:
@@ -59,28 +38,8 @@ class Uniform:
 
 
 def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:
-    """Draw independent integers, each of ``0 .. bound - 1`` with equal probability, for bounds of their own.
-
-    As many random bits as the bound has are drawn until they are below it: less than twice on average.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Where the bytes come from.
-    bounds : ndarray of shape (n,), dtype int64 or object
-        At least 1; as objects, Python integers of any size.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype int64 or object
-        The integers.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> uniform_below(SeededSource(0), np.array([1, 10, 10**9])).tolist()
-    [0, 4, 718552642]
-    """
+    """Draw independent integers, each of ``0 .. bound - 1`` with equal probability, for bounds of their own."""
+    # As many random bits as the bound has are drawn until they are below it: less than twice on average.
     if bounds.dtype == object:
         return np.array([_below(source, int(bound)) for bound in bounds], object)
     mask = bounds - 1

@@ -14,31 +14,7 @@ _LARGEST_NOISE = 10**30
 def open_budget(
     epsilon: Fraction, delta: Fraction, max_rows_per_person: int, *, choices: bool
 ) -> tuple[NoiseBudget, Fraction | None]:
-    """Turn a promise into a budget of noise.
-
-    Parameters
-    ----------
-    epsilon : Fraction
-        The privacy loss, positive.
-    delta : Fraction
-        The failure probability. With 0 the noise is discrete Laplace, and epsilons add; otherwise it is rounded
-        Gaussian.
-    max_rows_per_person : int
-        How many rows may come or go with a person.
-    choices : bool
-        Whether the exponential mechanism is used too: of this, with delta > 0, only zero-concentrated privacy is
-        accounted for; otherwise Gaussian privacy, which is a tenth cheaper.
-
-    Returns
-    -------
-    tuple of (NoiseBudget, Fraction or None)
-        The budget, and the zero-concentrated loss, if delta > 0.
-
-    Raises
-    ------
-    ValueError
-        If the noise would be so large that the sums of its squares overflow.
-    """
+    """Turn a promise into a budget of noise."""
     least = Fraction(max_rows_per_person, _LARGEST_NOISE)
     if max(epsilon, delta) < least:
         raise _too_small(least)
@@ -55,26 +31,7 @@ def _too_small(least: Fraction) -> ValueError:
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest zero-concentrated loss, but for rounding, that gives no more than epsilon at delta.
-
-    Parameters
-    ----------
-    epsilon : Fraction
-        Positive.
-    delta : Fraction
-        In (0, 1).
-
-    Returns
-    -------
-    Fraction
-        Proven to be small enough, by `zcdp_epsilon`.
-
-    Examples
-    --------
-    >>> rho = largest_rho(Fraction(1), Fraction(1, 10**9))
-    >>> round(float(rho), 5), zcdp_epsilon(rho, 1e-9) <= 1
-    (0.01497, True)
-    """
+    """Return the largest zero-concentrated loss, but for rounding, that gives no more than epsilon at delta."""
     low, high = Fraction(0), epsilon  # rho-zCDP is never less than rho
     while zcdp_epsilon(high, delta) <= epsilon:
         low, high = high, 2 * high

@@ -205,18 +205,5 @@ class ModelAnswers(CentralEstimator):
 
 
 def of_columns(policy: Any, names: Sequence[Any]) -> Any:
-    """Restrict what is done with undeclared values to some columns.
-
-    Parameters
-    ----------
-    policy : str or mapping of column name to value
-        For all columns, or for each.
-    names : sequence
-        The columns.
-
-    Returns
-    -------
-    str or dict
-        The same for these.
-    """
+    """Restrict what is done with undeclared values to some columns."""
     return policy if isinstance(policy, str) else {name: policy[name] for name in names if name in policy}

@@ -42,39 +42,21 @@ _MOST_TRIPLES = 50_000
 
 
 def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Measure the columns and those marginals that are worth their noise.
-
-    First each column is measured with a twentieth of the budget, and with a seventieth how far each pair, and each
-    larger marginal of the workload, is from the independence of its columns: what a model gains if it is told the
-    marginal. Scores are shrunk towards their mean as far as their noise explains how they differ, and lowered by half a
-    standard deviation of what remains. Then marginals are taken, the most gain for its noise first, as long as the gain
-    is more than the noise that it adds to all that are measured, and the junction tree stays small enough. What is left
-    of the budget is split among the columns and the marginals such that the expected sum of the errors is least ([1]_,
-    [2]_). Values that are too rare for the noise are counted together in the marginals. Where none is worth its noise,
-    all of the rest is spent on the columns.
-
-    If noise is small compared with the table, a quarter of the rest is kept for a second round, in which the scores are
-    the distances of pairs, of triples and of larger marginals of the workload from the first model.
-
-    Parameters
-    ----------
-    table : PrivateTable
-        The table.
-    plan : Plan
-        Sizes and limits.
-
-    Returns
-    -------
-    FittedTable
-        The model.
-
-    References
-    ----------
-    .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
-       differentially private synthetic data. PVLDB 15(11).
-    .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
-       differential privacy. PVLDB 7(5): noise against approximation error.
-    """
+    """Measure the columns and those marginals that are worth their noise."""
+    # First each column is measured with a twentieth of the budget, and with a seventieth how far each pair, and each
+    # larger marginal of the workload, is from the independence of its columns: what a model gains if it is told the
+    # marginal. Scores are shrunk towards their mean as far as their noise explains how they differ, and lowered by half
+    # a standard deviation of what remains. Then marginals are taken, the most gain for its noise first, as long as the
+    # gain is more than the noise that it adds to all that are measured, and the junction tree stays small enough. What
+    # is left of the budget is split among the columns and the marginals such that the expected sum of the errors is
+    # least ([1]_, [2]_). Values that are too rare for the noise are counted together in the marginals. Where none is
+    # worth its noise, all of the rest is spent on the columns.
+    # If noise is small compared with the table, a quarter of the rest is kept for a second round, in which the scores
+    # are the distances of pairs, of triples and of larger marginals of the workload from the first model.
+    # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
+    #    differentially private synthetic data. PVLDB 15(11).
+    # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
+    #    differential privacy. PVLDB 7(5): noise against approximation error.
     counts = measure_columns(table, plan, _ONE_WAY, equal=True)
     error = _relative_error(table, plan, counts)
     weights = plan.first_candidates()

@@ -14,24 +14,10 @@ _LEAST = 1e-200
 
 
 def calibrate(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
-    """Pass messages to the root and back.
-
-    In linear space, where each clique costs one exponential function and otherwise sums and products; each table is
-    scaled to a maximum of 1 before it is multiplied. Should all of a clique's cells vanish in that, which takes
-    potentials hundreds apart, it is done again in logarithms, at several times the cost.
-
-    Parameters
-    ----------
-    tree : JunctionTree
-        The cliques.
-    potentials : sequence of ndarray
-        The logarithm of each clique's factor.
-
-    Returns
-    -------
-    list of ndarray
-        The marginal of each clique.
-    """
+    """Pass messages to the root and back."""
+    # In linear space, where each clique costs one exponential function and otherwise sums and products; each table is
+    # scaled to a maximum of 1 before it is multiplied. Should all of a clique's cells vanish in that, which takes
+    # potentials hundreds apart, it is done again in logarithms, at several times the cost.
     tables = [np.exp(potential - potential.max()) for potential in potentials]
     messages: dict[int, Table] = {}
     for link in reversed(tree.links):

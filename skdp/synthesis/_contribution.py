@@ -16,38 +16,9 @@ from skdp.frames import LargeTable, is_frame, read_table
 
 
 def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Choose at most so many rows of each person, at random.
-
-    Which of a person's rows are kept does not depend on other persons, so adding or removing a person changes the kept
-    table by at most her own rows.
-
-    Parameters
-    ----------
-    groups : 1-D array or series of shape (n_rows,)
-        Who each row is about.
-    most : int
-        How many rows of a person are kept.
-    n_rows : int
-        The number of rows of the table.
-    rng : numpy.random.Generator
-        The coins of the choice; they need not be secret.
-
-    Returns
-    -------
-    ndarray of int
-        The places of the kept rows, increasing.
-
-    Raises
-    ------
-    ValueError
-        If the groups do not fit the table, or one is missing: rows without a person cannot be bounded.
-
-    Examples
-    --------
-    >>> kept = bound_contribution(["ann", "bob", "ann", "ann"], 2, 4, np.random.default_rng(0))
-    >>> len(kept), 1 in kept
-    (3, True)
-    """
+    """Choose at most so many rows of each person, at random."""
+    # Which of a person's rows are kept does not depend on other persons, so adding or removing a person changes the
+    # kept table by at most her own rows.
     if is_frame(groups):
         table = read_table(groups)
         if len(table.columns) != 1:
@@ -77,29 +48,7 @@ def _number_persons(groups: Any) -> NDArray[np.intp]:
 
 
 def limit_persons(table: LargeTable, groups: Any, most: int, seed: int) -> tuple[LargeTable, list[Any]]:
-    """Leave out what a person contributes beyond a limit, in a large table.
-
-    Parameters
-    ----------
-    table : LargeTable
-        The private table.
-    groups : str
-        The column that says who each row is about.
-    most : int
-        How many rows of a person are kept.
-    seed : int
-        Of the choice.
-
-    Returns
-    -------
-    tuple of (LargeTable, list of column names)
-        The kept rows, and the columns without that of the persons.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no column of the table, or a value of it is missing: rows without a person cannot be bounded.
-    """
+    """Leave out what a person contributes beyond a limit, in a large table."""
     names = list(read_table(table.sample).names)
     if not isinstance(groups, str):
         raise TypeError(f"groups must be the name of a column of X, as X is a large table; got {type(groups).__name__}")
@@ -118,42 +67,15 @@ class MissingTally:
     """How many values of a column are missing: a `skdp.frames.Summary`."""
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the sum over no rows.
-
-        Returns
-        -------
-        list of ndarray of int64
-            One number.
-        """
+        """Return the sum over no rows."""
         return [np.zeros(1, np.int64)]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Count the missing values of a batch.
-
-        Parameters
-        ----------
-        sums : list of ndarray of int64
-            As `zeros` gave them; changed in place.
-        batch : pandas, polars or pyarrow table
-            One column.
-        counts : ndarray of int64, optional
-            How often each value occurs; once by default.
-        """
+        """Count the missing values of a batch."""
         (column,) = read_table(batch).columns
         missing = find_missing(column)
         sums[0] += int(np.count_nonzero(missing) if counts is None else counts[missing].sum())
 
     def n_distinct(self, sample: Any) -> float:
-        """Return infinity: of the persons nothing is declared.
-
-        Parameters
-        ----------
-        sample : pandas, polars or pyarrow table
-            One column.
-
-        Returns
-        -------
-        float
-            Infinite.
-        """
+        """Return infinity: of the persons nothing is declared."""
         return math.inf

@@ -11,25 +11,7 @@ from numpy.typing import NDArray
 
 
 def count_cells(codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Count the rows of each cell.
-
-    Parameters
-    ----------
-    codes : sequence of ndarray of int
-        The columns, at least one.
-    sizes : sequence of int
-        The number of values of each.
-
-    Returns
-    -------
-    ndarray of int64, an axis a column
-        The counts.
-
-    Examples
-    --------
-    >>> count_cells([np.array([0, 1, 1]), np.array([2, 0, 0])], [2, 3]).tolist()
-    [[0, 0, 1], [2, 0, 0]]
-    """
+    """Count the rows of each cell."""
     joint = codes[0].astype(np.intp)
     for column, size in zip(codes[1:], sizes[1:], strict=True):
         joint *= size
@@ -38,27 +20,7 @@ def count_cells(codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> N
 
 
 def cover(cliques: Sequence[tuple[int, ...]], sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
-    """Find larger marginals, fewer of them, that hold some marginals: less work to count, and the sums are exact.
-
-    Parameters
-    ----------
-    cliques : sequence of tuple of int
-        The columns of each marginal, increasing.
-    sizes : sequence of int
-        The number of values of each column.
-    most : int
-        How many cells a larger marginal may have. One that is asked for may have more.
-
-    Returns
-    -------
-    list of tuple of int
-        The columns of each, increasing: each of the marginals is within one of them.
-
-    Examples
-    --------
-    >>> cover([(0,), (0, 1), (0, 2), (1, 2), (2, 3)], [2, 2, 2, 9], most=8)
-    [(2, 3), (0, 1, 2)]
-    """
+    """Find larger marginals, fewer of them, that hold some marginals: less work to count, and the sums are exact."""
     waiting = {frozenset(clique): None for clique in sorted(cliques, key=lambda clique: -_cells(clique, sizes))}
     found = []
     while waiting:

@@ -20,33 +20,8 @@ _KINDS = {"string", "number", "boolean", "date"}
 
 
 def count_values(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """Count the values that occur in a column, for `discover_values`.
-
-    Equal values are written alike, whichever row comes first: 1, 1.0 and ``Fraction(1)`` are 1.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        Text, numbers, booleans or dates.
-
-    Returns
-    -------
-    values : list
-        The values that occur, sorted, None for missing at the end; infinite numbers are left out.
-    counts : ndarray of int64
-        How often each occurs. Both are private.
-
-    Raises
-    ------
-    ColumnError
-        If the column holds values of several kinds, or of another kind; that it does is not protected.
-
-    Examples
-    --------
-    >>> values, counts = count_values(np.array(["b", "a", None, "a"], dtype=object))
-    >>> values, counts.tolist()
-    (['a', 'b', None], [2, 1, 1])
-    """
+    """Count the values that occur in a column, for `discover_values`."""
+    # Equal values are written alike, whichever row comes first: 1, 1.0 and ``Fraction(1)`` are 1.
     found, missing = distinct_values(column)
     kinds = {kind_of(value) for value in found} - _KINDS
     if kinds:
@@ -68,59 +43,14 @@ def discover_values(
     max_rows_per_person: int = 1,
     most: int | None = None,
 ) -> list[Any]:
-    """Publish the values of a column that occur often enough (partition selection, [1]_).
-
-    Each value that occurs gets its count plus discrete Laplace noise of scale ``max_rows_per_person / epsilon``, and is
-    published if that reaches `discovery_threshold`. Missing is a value like any other.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Where the noise comes from.
-    values : sequence
-        Distinct values, in an order that the rows do not decide: what `count_values` gave.
-    counts : ndarray of int, shape (n_values,)
-        How many rows have each value; one that no row has is never published.
-    epsilon : Fraction or float
-        Privacy loss, positive.
-    delta : Fraction or float
-        Failure probability, between 0 and 1, both excluded.
-    max_rows_per_person : int, default=1
-        The most rows that one person has; it is for the caller to see to it.
-    most : int, optional
-        The largest number of values to publish: those of the highest noisy counts.
-
-    Returns
-    -------
-    list
-        The published values, in their order; empty if none is frequent enough.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
-    See Also
-    --------
-    discovery_threshold : The count from which a value is published, and why.
-
-    Notes
-    -----
-    **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to `max_rows_per_person` rows is
-    added or removed; proven at `discovery_threshold`. To replace a person is to remove one and to add one. Nothing is
-    charged here.
-
-    References
-    ----------
-    .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks privately. WWW.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> towns = np.array(["Here"] * 90 + ["There"] * 60 + ["Nowhere"], dtype=object)
-    >>> discover_values(SeededSource(0), *count_values(towns), epsilon=1, delta=1e-9)
-    ['Here', 'There']
-    """
+    """Publish the values of a column that occur often enough (partition selection, [1]_)."""
+    # Each value that occurs gets its count plus discrete Laplace noise of scale ``max_rows_per_person / epsilon``, and
+    # is published if that reaches `discovery_threshold`. Missing is a value like any other.
+    # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to `max_rows_per_person` rows is
+    # added or removed; proven at `discovery_threshold`. To replace a person is to remove one and to add one. Nothing is
+    # charged here.
+    # .. [1] A. Korolova, K. Kenthapadi, N. Mishra, A. Ntoulas (2009). Releasing search queries and clicks
+    #    privately. WWW.
     threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person)
     pairs = [(value, int(count)) for value, count in zip(values, counts, strict=True) if count]
     noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(pairs))
@@ -132,65 +62,29 @@ def discover_values(
 
 
 def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, max_rows_per_person: int = 1) -> int:
-    """Return the noisy count from which a value may be published.
-
-    Parameters
-    ----------
-    epsilon : Fraction or float
-        Privacy loss, positive.
-    delta : Fraction or float
-        Failure probability, between 0 and 1, both excluded.
-    max_rows_per_person : int, default=1
-        The most rows that one person has, k.
-
-    Returns
-    -------
-    int
-        The smallest t above k with ``1 - min(F(t - 1 - k), F(t - 2)**k) <= delta``, where F is the distribution
-        function of the noise; proven in integers, with 64 bits more than delta needs.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter is out of range.
-
-    Notes
-    -----
-    Let a table lack, and its neighbour have, a person with m_v rows of value v, k in all at most; let z be discrete
-    Laplace noise of scale b = k / epsilon and F(y) = P(z <= y). Values are published independently of each other.
-
-    *Values that others have too.* Whether v is published is a function of its count plus z, so its probabilities differ
-    by a factor of at most ``exp(m_v / b)``, and those of any set of such values by ``exp(k / b) = exp(epsilon)``.
-
-    The same holds of the count plus z itself, so that of the values above the threshold those of the highest noisy
-    counts may be chosen.
-
-    *Values that are new.* The first table never publishes one. The second publishes none with probability Q = the
-    product of F(t - 1 - m_v), whatever it does with the others. If p and p' are the probabilities of a set of outcomes
-    among the old values, the second table has these outcomes with probability between Q p' and Q p' + 1 - Q. So
-
-    ``Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)`` and ``p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)``:
-
-    both directions hold with delta = 1 - Q. It cannot be less: where all of the k rows are new values, outcomes that
-    the first table never has make up 1 - Q.
-
-    *The worst person.* More rows of a new value make Q smaller, so let there be k of them. The law of z is log-concave,
-    hence F is too, hence g(m) = -log F(t - 1 - m) is convex; and g >= 0. Among the divisions of the k rows into j new
-    values, a sum of a convex function is largest where they are as uneven as possible, g(k - j + 1) + (j - 1) g(1).
-    This is convex in j, so it is largest at j = 1 or at j = k: one value with k rows, or k values with one row each.
-    Both are computed. (Neither is always the worse one: with a small epsilon many values are, with a large one a
-    single value.)
-
-    *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 + a). For y < 0, F(y) < 1/2: no
-    smaller threshold would do for any delta up to 1/2.
-
-    Examples
-    --------
-    >>> discovery_threshold(epsilon=1, delta=1e-9)
-    22
-    >>> discovery_threshold(epsilon=1, delta=1e-9, max_rows_per_person=10)
-    225
-    """
+    """Return the noisy count from which a value may be published."""
+    # Let a table lack, and its neighbour have, a person with m_v rows of value v, k in all at most; let z be discrete
+    # Laplace noise of scale b = k / epsilon and F(y) = P(z <= y). Values are published independently of each other.
+    # *Values that others have too.* Whether v is published is a function of its count plus z, so its probabilities
+    # differ by a factor of at most ``exp(m_v / b)``, and those of any set of such values by ``exp(k / b) =
+    # exp(epsilon)``.
+    # The same holds of the count plus z itself, so that of the values above the threshold those of the highest noisy
+    # counts may be chosen.
+    # *Values that are new.* The first table never publishes one. The second publishes none with probability Q = the
+    # product of F(t - 1 - m_v), whatever it does with the others. If p and p' are the probabilities of a set of
+    # outcomes among the old values, the second table has these outcomes with probability between Q p' and Q p' + 1 - Q.
+    # So
+    # ``Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)`` and ``p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)``:
+    # both directions hold with delta = 1 - Q. It cannot be less: where all of the k rows are new values, outcomes that
+    # the first table never has make up 1 - Q.
+    # *The worst person.* More rows of a new value make Q smaller, so let there be k of them. The law of z is
+    # log-concave, hence F is too, hence g(m) = -log F(t - 1 - m) is convex; and g >= 0. Among the divisions of the k
+    # rows into j new values, a sum of a convex function is largest where they are as uneven as possible, g(k - j + 1) +
+    # (j - 1) g(1). This is convex in j, so it is largest at j = 1 or at j = k: one value with k rows, or k values with
+    # one row each. Both are computed. (Neither is always the worse one: with a small epsilon many values are, with a
+    # large one a single value.)
+    # *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 + a). For y < 0, F(y) < 1/2: no
+    # smaller threshold would do for any delta up to 1/2.
     scale, exact_delta = _check(epsilon, delta, max_rows_per_person)
     above = 1
     while not _is_safe(above, scale, exact_delta, max_rows_per_person):
@@ -218,10 +112,8 @@ def _check(epsilon: Any, delta: Any, max_rows: Any) -> tuple[Fraction, Fraction]
 
 
 def _is_safe(above: int, scale: Fraction, delta: Fraction, max_rows: int) -> bool:
-    """Prove that with the threshold ``max_rows + above`` nobody's new values are published but with probability delta.
-
-    Everything is a lower bound of a probability times 2**bits, and rounded down.
-    """
+    """Bound by delta the probability that a value of one person alone passes ``max_rows + above``."""
+    # Everything is a lower bound of a probability times 2**bits, and rounded down.
     bits = 64 + 2 * max_rows.bit_length() + (delta.denominator // delta.numerator).bit_length()
     one_value = _stays_below(above, scale, bits)
     many_values = _power(_stays_below(above + max_rows - 1, scale, bits), max_rows, bits)

@@ -14,30 +14,9 @@ from skdp.synthesis._marginal import Marginal
 def noise_of_marginal(
     marginals: Sequence[Marginal], columns: Sequence[int], sizes: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Return the standard deviation of the best estimate of each count of a marginal from what was measured.
-
-    Each measurement that holds the columns gives the counts as sums of its own; they are weighted by their inverse
-    variances. Where it counted rare values together, it says nothing of cells with such a value.
-
-    Parameters
-    ----------
-    marginals : sequence of Marginal
-        What was measured.
-    columns : sequence of int
-        The columns of the wanted counts, an axis each.
-    sizes : sequence of int
-        The number of values of each column of the table.
-
-    Returns
-    -------
-    ndarray, an axis a column
-        In records; nan for cells that no measurement tells from others.
-
-    Examples
-    --------
-    >>> noise_of_marginal([Marginal((0, 1), np.zeros((2, 4)), 3.0)], [0], [2, 4]).tolist()
-    [6.0, 6.0]
-    """
+    """Return the standard deviation of the best estimate of each count of a marginal from what was measured."""
+    # Each measurement that holds the columns gives the counts as sums of its own; they are weighted by their inverse
+    # variances. Where it counted rare values together, it says nothing of cells with such a value.
     precision = np.zeros([sizes[column] for column in columns])
     for marginal in marginals:
         if not set(columns) <= set(marginal.clique):

@@ -41,18 +41,8 @@ _FINEST = 0.5
 
 
 @dataclass(frozen=True)
-class Fit:  # numpydoc ignore=PR02
-    """What mirror descent ended with.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-        The fitted distribution.
-    potentials : list of ndarray
-        The logarithm of each clique's factor: where a next fit may start from.
-    losses : list of float
-        Half the sum of squared standardised residuals after each step; it never rises.
-    """
+class Fit:
+    """What mirror descent ended with."""
 
     model: GraphicalModel
     potentials: list[Table]
@@ -175,52 +165,23 @@ def fit_model(
     tol: float = 0.5,
     start: Sequence[Table] | None = None,
 ) -> Fit:
-    """Fit a model to noisy marginals.
-
-    The loss is half the sum of the squares of (model - measurement) / standard error over all cells. Mirror descent
-    takes a step against its gradient in the logarithms of the potentials ([1]_ algorithm 1), which keeps all
-    probabilities positive. Here it has momentum, which is dropped whenever the loss would rise ([2]_, [3]_): it needs
-    about a fifth of the steps.
-
-    A cell's gradient is divided by the square root of its measured share plus a constant. Where there is much noise
-    the constant is large and the descent is the plain one: it fits the cells with many records first, and leaves the
-    small ones, of which mostly noise is known, near where it started; that it stops early is a regularisation. With
-    little noise small cells are fitted as fast as large ones.
-
-    Marginals that are nearly exact, of millions of records, would take a thousand steps. Those from which the start is
-    further away than 45 standard errors are first fitted by scaling cells in proportion, which takes some ten sweeps
-    (`Scaling`); then the descent weighs all measurements by their noise.
-
-    Parameters
-    ----------
-    tree : JunctionTree
-        Cliques, some of which holds each marginal.
-    marginals : sequence of Marginal
-        The measurements.
-    total : float
-        The number of records, at least 1.
-    max_iter : int, default=300
-        The largest number of steps.
-    tol : float, default=0.5
-        The descent ends when 20 steps lower the loss by less than this share of it (by less than a hundredth of that,
-        if the loss is more than twice what noise explains, and nothing was scaled). What is gained later is mostly the
-        noise of small cells.
-    start : sequence of ndarray, optional
-        The potentials to start from; by default the uniform distribution. Minus infinity marks what cannot occur.
-
-    Returns
-    -------
-    Fit
-        The model and its potentials. The same input gives the same output.
-
-    References
-    ----------
-    .. [1] R. McKenna, D. Sheldon, G. Miklau (2019). Graphical-model based estimation and inference for differential
-       privacy. ICML.
-    .. [2] Y. Nesterov (1983). A method for solving the convex programming problem with convergence rate O(1/k^2).
-    .. [3] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient schemes. Foundations of
-       Computational Mathematics 15.
-    """
+    """Fit a model to noisy marginals."""
+    # The loss is half the sum of the squares of (model - measurement) / standard error over all cells. Mirror descent
+    # takes a step against its gradient in the logarithms of the potentials ([1]_ algorithm 1), which keeps all
+    # probabilities positive. Here it has momentum, which is dropped whenever the loss would rise ([2]_, [3]_): it needs
+    # about a fifth of the steps.
+    # A cell's gradient is divided by the square root of its measured share plus a constant. Where there is much noise
+    # the constant is large and the descent is the plain one: it fits the cells with many records first, and leaves the
+    # small ones, of which mostly noise is known, near where it started; that it stops early is a regularisation. With
+    # little noise small cells are fitted as fast as large ones.
+    # Marginals that are nearly exact, of millions of records, would take a thousand steps. Those from which the start
+    # is further away than 45 standard errors are first fitted by scaling cells in proportion, which takes some ten
+    # sweeps (`Scaling`); then the descent weighs all measurements by their noise.
+    # .. [1] R. McKenna, D. Sheldon, G. Miklau (2019). Graphical-model based estimation and inference for differential
+    #    privacy. ICML.
+    # .. [2] Y. Nesterov (1983). A method for solving the convex programming problem with convergence rate O(1/k^2).
+    # .. [3] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient schemes. Foundations of
+    #    Computational Mathematics 15.
     descent = _Descent(tree, merge(marginals), total)
     potentials = _zeros(tree) if start is None else [np.array(table, float) for table in start]
     scaled = descent.scale(descent.at(potentials), min(max_iter, _SWEEPS))
@@ -249,20 +210,7 @@ def fit_model(
 
 
 def independent_start(tree: JunctionTree, shares: Sequence[NDArray[np.float64]]) -> list[Table]:
-    """Return the potentials of independent columns.
-
-    Parameters
-    ----------
-    tree : JunctionTree
-        The cliques.
-    shares : sequence of ndarray
-        The distribution of each column; 0 for what cannot occur.
-
-    Returns
-    -------
-    list of ndarray
-        A potential for each clique.
-    """
+    """Return the potentials of independent columns."""
     potentials = _zeros(tree)
     for column, share in enumerate(shares):
         place = tree.holder((column,))
@@ -273,18 +221,7 @@ def independent_start(tree: JunctionTree, shares: Sequence[NDArray[np.float64]])
 
 
 def potentials_of(model: GraphicalModel) -> list[Table]:
-    """Return potentials of a model, to fit it further: what was rounded to 0 may become likely again.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-        The distribution.
-
-    Returns
-    -------
-    list of ndarray
-        The logarithm of a factor for each clique, finite everywhere.
-    """
+    """Return potentials of a model, to fit it further: what was rounded to 0 may become likely again."""
     return [np.maximum(model.log_conditional(place), _LEAST_LOG) for place in range(len(model.beliefs))]
 
 

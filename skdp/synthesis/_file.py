@@ -52,20 +52,7 @@ class _GivenTree(JunctionTree):
 
 
 def write_synthesizer(synthesizer: Any, path: Any) -> None:
-    """Write a fitted synthesizer to a file.
-
-    Parameters
-    ----------
-    synthesizer : DPMarginalSynthesizer
-        Fitted.
-    path : str, path or binary file
-        Where to; what is there is replaced.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a name, a value or a dtype is of a type that cannot be saved, or there are too many: nothing is written then.
-    """
+    """Write a fitted synthesizer to a file."""
     domain, model, marginals = synthesizer.domain_, synthesizer.model_, synthesizer.marginals_
     parameters = synthesizer.get_params(deep=False)
     header = {
@@ -106,29 +93,7 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
 
 
 def read_synthesizer(kind: Any, path: Any) -> Any:
-    """Read what `write_synthesizer` wrote.
-
-    Parameters
-    ----------
-    kind : type
-        The class of the synthesizer.
-    path : str, path or binary file
-        The file.
-
-    Returns
-    -------
-    DPMarginalSynthesizer
-        Fitted.
-
-    Raises
-    ------
-    OSError
-        If there is no such file.
-    ImportError
-        If it is about tables of a library that is not installed.
-    ValueError
-        If it is no such file, of another version, or damaged; the error names the part.
-    """
+    """Read what `write_synthesizer` wrote."""
     try:
         file = ZipFile(path)
     except _DAMAGE:

@@ -18,20 +18,8 @@ from skdp.synthesis._private_table import PrivateTable
 
 
 @dataclass(frozen=True, eq=False)
-class FittedTable:  # numpydoc ignore=PR02
-    """What is known of a table.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-        The distribution of its rows.
-    total : float
-        The estimated number of rows, at least 1.
-    std_error : float
-        Of the total.
-    losses : list of float
-        Of the descent, step by step.
-    """
+class FittedTable:
+    """What is known of a table."""
 
     model: GraphicalModel
     total: float
@@ -47,29 +35,9 @@ def fit_table(
     max_iter: int = 300,
     start_from: FittedTable | None = None,
 ) -> FittedTable:
-    """Fit a model to all that was measured.
-
-    The descent starts where the columns are independent, each with its own measured distribution; so that is what
-    remains where little is known of how columns hang together.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        The number of values of each column.
-    marginals : sequence of Marginal
-        The measurements, at least one.
-    zeros : sequence of (tuple of int, ndarray of bool)
-        Combinations of values that cannot occur: the columns, and True for such cells.
-    max_iter : int, default=300
-        The largest number of steps.
-    start_from : FittedTable, optional
-        A model of some of the measurements, from which the descent starts instead.
-
-    Returns
-    -------
-    FittedTable
-        The model; the same input gives the same output.
-    """
+    """Fit a model to all that was measured."""
+    # The descent starts where the columns are independent, each with its own measured distribution; so that is what
+    # remains where little is known of how columns hang together.
     merged = merge(marginals)
     total, std_error = estimate_total(merged)
     cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
@@ -89,33 +57,14 @@ def fit_table(
 def fit_measured(
     table: PrivateTable, plan: Plan, *, max_iter: int | None = None, start_from: FittedTable | None = None
 ) -> FittedTable:
-    """Fit a model to all that was measured of a table so far.
-
-    Parameters
-    ----------
-    table : PrivateTable
-        The table.
-    plan : Plan
-        Sizes, and combinations that cannot occur.
-    max_iter : int, optional
-        The largest number of steps; by default the plan's.
-    start_from : FittedTable, optional
-        As for `fit_table`.
-
-    Returns
-    -------
-    FittedTable
-        The model.
-    """
+    """Fit a model to all that was measured of a table so far."""
     steps = plan.max_iter if max_iter is None else max_iter
     return fit_table(plan.sizes, table.marginals, zeros=plan.zeros, max_iter=steps, start_from=start_from)
 
 
 def _carry_over(model: GraphicalModel, tree: JunctionTree) -> list[NDArray[np.float64]] | None:
-    """Return the potentials of a model on another tree, None if that takes too large tables.
-
-    What was measured before is measured still, so the new tree holds every factor of the model: nothing is lost.
-    """
+    """Return the potentials of a model on another tree, None if that takes too large tables."""
+    # What was measured before is measured still, so the new tree holds every factor of the model: nothing is lost.
     try:
         carried = GraphicalModel(tree, [model.marginal(clique) for clique in tree.cliques])
     except ValueError:
@@ -124,24 +73,7 @@ def _carry_over(model: GraphicalModel, tree: JunctionTree) -> list[NDArray[np.fl
 
 
 def one_way_counts(column: int, size: int, marginals: Sequence[Marginal], total: float) -> NDArray[np.float64]:
-    """Estimate the counts of one column: not negative, and adding up to the total.
-
-    Parameters
-    ----------
-    column : int
-        The column.
-    size : int
-        The number of its values.
-    marginals : sequence of Marginal
-        What was measured.
-    total : float
-        The number of records.
-
-    Returns
-    -------
-    ndarray of shape (size,)
-        The projection of the most precise of the measurements; even counts, if there is none.
-    """
+    """Estimate the counts of one column: not negative, and adding up to the total."""
     found = _most_precise(column, marginals)
     return np.full(size, total / size) if found is None else project_to_simplex(found[0], total)
 

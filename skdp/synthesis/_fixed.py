@@ -12,22 +12,7 @@ from skdp.synthesis._private_table import PrivateTable
 
 
 def measure_cliques(table: PrivateTable, plan: Plan, cliques: Sequence[Clique]) -> FittedTable:
-    """Measure marginals, each with the same share of the budget, so that all counts have the same noise.
-
-    Parameters
-    ----------
-    table : PrivateTable
-        The table.
-    plan : Plan
-        Sizes and limits.
-    cliques : sequence of tuple of int
-        What to measure, at least one.
-
-    Returns
-    -------
-    FittedTable
-        The model.
-    """
+    """Measure marginals, each with the same share of the budget, so that all counts have the same noise."""
     share = table.budget.left * Fraction(1, len(cliques))
     table.prepare(cliques)
     for clique in cliques:
@@ -36,36 +21,10 @@ def measure_cliques(table: PrivateTable, plan: Plan, cliques: Sequence[Clique]) 
 
 
 def measure_independent(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Measure each column by itself.
-
-    Parameters
-    ----------
-    table : PrivateTable
-        The table.
-    plan : Plan
-        Sizes and limits.
-
-    Returns
-    -------
-    FittedTable
-        A model of independent columns.
-    """
+    """Measure each column by itself."""
     return measure_cliques(table, plan, [(column,) for column in range(len(plan.sizes))])
 
 
 def measure_full(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Measure the whole table, every combination of values.
-
-    Parameters
-    ----------
-    table : PrivateTable
-        The table.
-    plan : Plan
-        Sizes and limits.
-
-    Returns
-    -------
-    FittedTable
-        A model that is that table.
-    """
+    """Measure the whole table, every combination of values."""
     return measure_cliques(table, plan, [tuple(range(len(plan.sizes)))])

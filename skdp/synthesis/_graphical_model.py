@@ -18,36 +18,10 @@ MOST_CELLS = 1 << 26
 
 
 class GraphicalModel:
-    """The distribution in proportion to the product of a potential for each clique.
+    """The distribution in proportion to the product of a potential for each clique."""
 
-    Among all distributions with the same marginals on the cliques it is the one of maximum entropy.
-
-    Parameters
-    ----------
-    tree : JunctionTree
-        The cliques.
-    beliefs : sequence of ndarray
-        The marginal of each clique: not negative, adding up to 1, and agreeing with its neighbours on what they share.
-
-    Notes
-    -----
-    **Privacy.** Plain arithmetic on what was released.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> tree = JunctionTree([2, 2, 3], [(0, 1), (1, 2)])
-    >>> first = np.array([[0.4, 0.1], [0.2, 0.3]])
-    >>> second = np.array([[0.3, 0.3, 0.0], [0.1, 0.1, 0.2]])
-    >>> model = GraphicalModel(tree, [first, second])
-    >>> model.marginal((0, 2)).round(3)
-    array([[0.225, 0.225, 0.05 ],
-           [0.175, 0.175, 0.15 ]])
-    >>> round(model.expectation({0: [1, 0], 2: [0, 1, 1]}), 3)
-    0.275
-    >>> model.log_probability(np.array([[0, 0], [1, 0], [2, 2]])).round(3)
-    array([-2.996,   -inf])
-    """
+    # Among all distributions with the same marginals on the cliques it is the one of maximum entropy.
+    # **Privacy.** Plain arithmetic on what was released.
 
     def __init__(self, tree: JunctionTree, beliefs: Sequence[Table]) -> None:
         self.tree = tree
@@ -55,57 +29,17 @@ class GraphicalModel:
 
     @classmethod
     def from_potentials(cls, tree: JunctionTree, potentials: Sequence[Table]) -> GraphicalModel:
-        """Calibrate a model: turn potentials into marginals.
-
-        Parameters
-        ----------
-        tree : JunctionTree
-            The cliques.
-        potentials : sequence of ndarray
-            The logarithm of each clique's factor, up to a constant; minus infinity for what cannot occur.
-
-        Returns
-        -------
-        GraphicalModel
-            The model.
-        """
+        """Calibrate a model: turn potentials into marginals."""
         return cls(tree, calibrate(tree, potentials))
 
     @classmethod
     def uniform(cls, tree: JunctionTree) -> GraphicalModel:
-        """Return the uniform distribution.
-
-        Parameters
-        ----------
-        tree : JunctionTree
-            The cliques.
-
-        Returns
-        -------
-        GraphicalModel
-            The model.
-        """
+        """Return the uniform distribution."""
         shapes = ([tree.sizes[column] for column in clique] for clique in tree.cliques)
         return cls(tree, [np.full(shape, 1 / math.prod(shape)) for shape in shapes])
 
     def marginal(self, columns: Iterable[int]) -> Table:
-        """Compute the marginal of any columns.
-
-        Parameters
-        ----------
-        columns : iterable of int
-            Column numbers, in the wanted order.
-
-        Returns
-        -------
-        ndarray
-            A probability a cell, an axis a column.
-
-        Raises
-        ------
-        ValueError
-            If the table, or one that is needed for it, has more than 2**26 cells.
-        """
+        """Compute the marginal of any columns."""
         wanted = tuple(columns)
         place = self.tree.holder(wanted)
         if place is not None:
@@ -141,27 +75,9 @@ class GraphicalModel:
         return table, columns
 
     def expectation(self, weights: Mapping[int, ArrayLike]) -> float:
-        """Compute the expectation of a product of weights, one for the value of each of some columns.
-
-        Weights of 0 and 1 make it the probability that every named column has one of its values of weight 1. Fractions
-        count values in part: a bin that a range covers to a third has weight 1/3.
-
-        Parameters
-        ----------
-        weights : mapping of int to array_like of shape (n_values,)
-            For any columns, the weight of each of the column's values: finite, not negative. Others weigh 1.
-
-        Returns
-        -------
-        float
-            The expectation. It takes one message from each clique to its parent, so no table is larger than a clique,
-            however many columns are named.
-
-        Raises
-        ------
-        ValueError
-            If there is no such column, or its weights are not of the stated shape and range.
-        """
+        """Compute the expectation of a product of weights, one for the value of each of some columns."""
+        # Weights of 0 and 1 make it the probability that every named column has one of its values of weight 1.
+        # Fractions count values in part: a bin that a range covers to a third has weight 1/3.
         factors: dict[int, list[tuple[Table, Clique]]] = {}
         for column, given in weights.items():
             vector = self._check_weights(column, given)
@@ -188,29 +104,8 @@ class GraphicalModel:
         return vector
 
     def log_probability(self, rows: NDArray[np.integer]) -> Table:
-        """Compute the logarithm of the probability of each of some rows.
-
-        Parameters
-        ----------
-        rows : ndarray of int, shape (n_columns, n)
-            A code a cell, as `sample` returns them.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Natural logarithms, minus infinity for a row that cannot occur.
-
-        Raises
-        ------
-        TypeError
-            If the rows are not integers.
-        ValueError
-            If their shape is another, or a column holds a code that it does not have.
-
-        Notes
-        -----
-        **Privacy.** Of synthetic rows it is post-processing. Of real rows it is as private as they are.
-        """
+        """Compute the logarithm of the probability of each of some rows."""
+        # **Privacy.** Of synthetic rows it is post-processing. Of real rows it is as private as they are.
         rows = check_rows(self.tree, rows, range(len(self.tree.sizes)))
         total = np.zeros(rows.shape[1])
         for place, clique in enumerate(self.tree.cliques):
@@ -218,20 +113,8 @@ class GraphicalModel:
         return total
 
     def log_conditional(self, place: int) -> Table:
-        """Compute the logarithm of the law of a clique given what it shares with its parent.
-
-        The probability of a row is the product of these over all cliques.
-
-        Parameters
-        ----------
-        place : int
-            The clique's place; the root, 0, shares nothing.
-
-        Returns
-        -------
-        ndarray, an axis a column of the clique
-            Not positive up to rounding; minus infinity for what cannot occur, also where the shared columns cannot.
-        """
+        """Compute the logarithm of the law of a clique given what it shares with its parent."""
+        # The probability of a row is the product of these over all cliques.
         table = self.beliefs[place]
         if place > 0:
             shared = expand(self.separators[place - 1], self.tree.links[place - 1].separator, self.tree.cliques[place])
@@ -240,17 +123,17 @@ class GraphicalModel:
             return np.log(table)
 
     @cached_property
-    def separators(self) -> tuple[Table, ...]:  # numpydoc ignore=RT01
+    def separators(self) -> tuple[Table, ...]:
         """The marginal of what each clique but the root shares with its parent, in the order of the links."""
         return tuple(
             project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator) for link in self.tree.links
         )
 
     @cached_property
-    def entropy(self) -> float:  # numpydoc ignore=RT01
+    def entropy(self) -> float:
         """The entropy of the distribution, in nats."""
 
-        def of(table: Table) -> float:  # numpydoc ignore=GL08
+        def of(table: Table) -> float:
             positive = table[table > 0]
             return float(-(positive * np.log(positive)).sum())
 
@@ -258,29 +141,7 @@ class GraphicalModel:
 
 
 def check_rows(tree: JunctionTree, rows: NDArray[np.integer], columns: Iterable[int]) -> NDArray[np.integer]:
-    """Check that rows are codes of a model's columns.
-
-    Parameters
-    ----------
-    tree : JunctionTree
-        Knows the columns.
-    rows : ndarray of int, shape (n_columns, n)
-        A code a cell.
-    columns : iterable of int
-        The columns whose codes are to be checked.
-
-    Returns
-    -------
-    ndarray of int, shape (n_columns, n)
-        The rows.
-
-    Raises
-    ------
-    TypeError
-        If the rows are not integers.
-    ValueError
-        If their shape is another, or one of the columns holds a code that it does not have.
-    """
+    """Check that rows are codes of a model's columns."""
     rows = np.asarray(rows)
     if rows.ndim != 2 or rows.shape[0] != len(tree.sizes):
         raise ValueError(f"rows must have shape (n_columns, n) with {len(tree.sizes)} columns, got {rows.shape}")

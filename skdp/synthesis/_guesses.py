@@ -16,25 +16,9 @@ _ROWS = 1 << 17
 
 
 def guess_counts(fitted: FittedTable, cliques: Iterable[Clique], seed: int = 0) -> list[NDArray[np.float64]]:
-    """Return the counts that a model expects.
-
-    Marginals that a clique of the model holds are summed from it. The others are counted in 2**17 sampled rows, which
-    costs much less than computing each; the error of that is the error of a sample.
-
-    Parameters
-    ----------
-    fitted : FittedTable
-        The model.
-    cliques : iterable of tuple of int
-        The marginals.
-    seed : int, default=0
-        Of the sample, so that the same model gives the same counts.
-
-    Returns
-    -------
-    list of ndarray, an axis a column
-        The counts, not rounded.
-    """
+    """Return the counts that a model expects."""
+    # Marginals that a clique of the model holds are summed from it. The others are counted in 2**17 sampled rows, which
+    # costs much less than computing each; the error of that is the error of a sample.
     model, sizes = fitted.model, fitted.model.tree.sizes
     rows: NDArray[np.int32] | None = None
     found: list[NDArray[np.float64]] = []

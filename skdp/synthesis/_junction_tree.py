@@ -12,16 +12,8 @@ Clique = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Link:  # numpydoc ignore=PR02
-    """The connection of a clique to its parent in the tree.
-
-    Parameters
-    ----------
-    child, parent : int
-        The places of both in the list of cliques.
-    separator : tuple of int
-        The columns that they share.
-    """
+class Link:
+    """The connection of a clique to its parent in the tree."""
 
     child: int
     parent: int
@@ -29,39 +21,13 @@ class Link:  # numpydoc ignore=PR02
 
 
 class JunctionTree:
-    """Cliques in a tree, such that each column's cliques are connected.
+    """Cliques in a tree, such that each column's cliques are connected."""
 
-    The graph in which all columns of a marginal are neighbours is triangulated by eliminating one column after the
-    other, always the one whose neighbours have the fewest cells together. The cliques that this leaves, joined along
-    their largest overlaps, form a tree with the running intersection property ([1]_ section 10.4), so that messages
-    between neighbours are enough to know every clique's marginal.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        The number of values of each column.
-    marginals : iterable of tuple of int
-        Sets of columns, each of which some clique is to hold.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        The number of values of each column.
-    cliques : tuple of tuple of int
-        The columns of each clique, increasing; the root comes first, and each clique after its parent.
-    links : tuple of Link
-        For each clique but the root, in the same order.
-
-    References
-    ----------
-    .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
-
-    Examples
-    --------
-    >>> tree = JunctionTree([2, 3, 4, 5], [(0, 1), (1, 2), (0, 2), (2, 3)])
-    >>> tree.cliques, tree.cells
-    (((0, 1, 2), (2, 3)), 44)
-    """
+    # The graph in which all columns of a marginal are neighbours is triangulated by eliminating one column after the
+    # other, always the one whose neighbours have the fewest cells together. The cliques that this leaves, joined along
+    # their largest overlaps, form a tree with the running intersection property ([1]_ section 10.4), so that messages
+    # between neighbours are enough to know every clique's marginal.
+    # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
 
     def __init__(self, sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> None:
         self.sizes = tuple(sizes)
@@ -69,58 +35,23 @@ class JunctionTree:
         self.cliques, self.links = _join(found)
 
     @cached_property
-    def cells(self) -> int:  # numpydoc ignore=RT01
+    def cells(self) -> int:
         """The number of cells of all cliques together."""
         return sum(map(self.n_cells, self.cliques))
 
     def n_cells(self, columns: Iterable[int]) -> int:
-        """Count the cells of a table.
-
-        Parameters
-        ----------
-        columns : iterable of int
-            Its columns.
-
-        Returns
-        -------
-        int
-            The product of their sizes.
-        """
+        """Count the cells of a table."""
         return math.prod(self.sizes[column] for column in columns)
 
     def holder(self, columns: Iterable[int]) -> int | None:
-        """Find the smallest clique that holds some columns.
-
-        Parameters
-        ----------
-        columns : iterable of int
-            The columns.
-
-        Returns
-        -------
-        int or None
-            Its place, None if no clique holds all of them.
-        """
+        """Find the smallest clique that holds some columns."""
         wanted = set(columns)
         holders = [place for place, clique in enumerate(self.cliques) if wanted <= set(clique)]
         return min(holders, key=lambda place: self.n_cells(self.cliques[place]), default=None)
 
 
 def eliminate(sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> list[Clique]:
-    """Triangulate the graph of some marginals greedily.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        The number of values of each column.
-    marginals : iterable of iterable of int
-        Sets of columns.
-
-    Returns
-    -------
-    list of tuple of int
-        The maximal cliques; every column is in one.
-    """
+    """Triangulate the graph of some marginals greedily."""
     neighbours: dict[int, set[int]] = {column: set() for column in range(len(sizes))}
     for marginal in marginals:
         for column in marginal:

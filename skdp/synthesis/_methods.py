@@ -36,18 +36,7 @@ _MOST_TOGETHER = 4
 
 
 def check_marginals(marginals: Any) -> None:
-    """Check the kind of `marginals`.
-
-    Parameters
-    ----------
-    marginals : str or list of tuple
-        What the user asked for.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither a method nor a list.
-    """
+    """Check the kind of `marginals`."""
     if isinstance(marginals, str):
         if marginals not in METHODS:
             raise ValueError(f"marginals must be one of {sorted(METHODS)}, or a list of tuples, got {marginals!r}")
@@ -58,48 +47,12 @@ def check_marginals(marginals: Any) -> None:
 
 
 def read_workload(workload: Any, domain: Domain) -> tuple[Clique, ...]:
-    """Turn tuples of column names into tuples of places.
-
-    Parameters
-    ----------
-    workload : iterable of tuple of column names, or None
-        What the user asked for.
-    domain : Domain
-        The columns.
-
-    Returns
-    -------
-    tuple of tuple of int
-        Each with increasing places, without repetitions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no list of tuples of columns.
-    """
+    """Turn tuples of column names into tuples of places."""
     return () if workload is None else _read_cliques("workload", workload, domain)
 
 
 def read_zeros(zeros: Any, domain: Domain) -> tuple[tuple[Clique, NDArray[np.bool_]], ...]:
-    """Turn combinations that cannot occur into tables of cells.
-
-    Parameters
-    ----------
-    zeros : iterable of mapping of column name to condition, or None
-        What the user asked for.
-    domain : Domain
-        The columns.
-
-    Returns
-    -------
-    tuple of (tuple of int, ndarray of bool)
-        For each set of columns, True for the cells that cannot occur.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a column or a value is not declared.
-    """
+    """Turn combinations that cannot occur into tables of cells."""
     if zeros is None:
         return ()
     if isinstance(zeros, Mapping) or not isinstance(zeros, Iterable):
@@ -117,46 +70,14 @@ def read_zeros(zeros: Any, domain: Domain) -> tuple[tuple[Clique, NDArray[np.boo
 
 
 def measure(table: PrivateTable, plan: Plan, marginals: Any, domain: Domain) -> FittedTable:
-    """Measure what was asked for.
-
-    Parameters
-    ----------
-    table : PrivateTable
-        The table.
-    plan : Plan
-        Sizes and limits.
-    marginals : str or list of tuple
-        What the user asked for.
-    domain : Domain
-        The columns.
-
-    Returns
-    -------
-    FittedTable
-        The model.
-    """
+    """Measure what was asked for."""
     if isinstance(marginals, str):
         return METHODS[marginals](table, plan)
     return measure_cliques(table, plan, _read_cliques("marginals", marginals, domain))
 
 
 def first_cliques(plan: Plan, marginals: Any, domain: Domain) -> list[Clique]:
-    """List what is counted at the start, so that a large table is read once for it.
-
-    Parameters
-    ----------
-    plan : Plan
-        Sizes and limits.
-    marginals : str or list of tuple
-        What the user asked for.
-    domain : Domain
-        The columns.
-
-    Returns
-    -------
-    list of tuple of int
-        All columns, and what may be measured, or scored in the first round.
-    """
+    """List what is counted at the start, so that a large table is read once for it."""
     columns: list[Clique] = [(column,) for column in range(len(plan.sizes))]
     if not isinstance(marginals, str):
         return [*columns, *_read_cliques("marginals", marginals, domain)]
@@ -168,22 +89,7 @@ def first_cliques(plan: Plan, marginals: Any, domain: Domain) -> list[Clique]:
 
 
 def warn_out_of_reach(plan: Plan, marginals: Any, domain: Domain) -> set[Clique]:
-    """Warn of marginals of the workload that are not going to be measured, whatever the data are.
-
-    Parameters
-    ----------
-    plan : Plan
-        The workload and the limits.
-    marginals : str or list of tuple
-        What the user asked for.
-    domain : Domain
-        The columns.
-
-    Returns
-    -------
-    set of tuple of int
-        These marginals.
-    """
+    """Warn of marginals of the workload that are not going to be measured, whatever the data are."""
     asked = marginals if isinstance(marginals, str) else _read_cliques("marginals", marginals, domain)
     reasons = out_of_reach(plan, asked)
     warn_left_out(plan, domain.columns, reasons)
@@ -191,45 +97,14 @@ def warn_out_of_reach(plan: Plan, marginals: Any, domain: Domain) -> set[Clique]
 
 
 def warn_not_chosen(plan: Plan, marginals: Any, domain: Domain, measured: Iterable[Clique], known: set[Clique]) -> None:
-    """Warn of marginals of the workload that were not measured.
-
-    Parameters
-    ----------
-    plan : Plan
-        The workload.
-    marginals : str or list of tuple
-        What the user asked for.
-    domain : Domain
-        The columns.
-    measured : iterable of tuple of int
-        What was measured.
-    known : set of tuple of int
-        What `warn_out_of_reach` has named.
-    """
+    """Warn of marginals of the workload that were not measured."""
     reasons = out_of_reach(plan, marginals) if isinstance(marginals, str) else {}
     reasons = not_chosen(plan, marginals, set(measured)) | reasons
     warn_left_out(plan, domain.columns, {clique: why for clique, why in reasons.items() if clique not in known})
 
 
 def check_size_of_model(plan: Plan, marginals: Any, domain: Domain) -> None:
-    """Refuse a model that is too large, before anything is spent.
-
-    Parameters
-    ----------
-    plan : Plan
-        Sizes and limits.
-    marginals : str or list of tuple
-        What the user asked for.
-    domain : Domain
-        The columns.
-
-    Raises
-    ------
-    ValueError
-        If the cliques that are asked for need more than 2**26 cells, or four times as many together, with the number of
-        cells and bytes; or if structural zeros leave nothing that could occur, or have a clique above `max_cells`,
-        beside which no marginal that is chosen could be measured.
-    """
+    """Refuse a model that is too large, before anything is spent."""
     cells, total = _needed_cells(plan, marginals, domain)
     if cells > MOST_CELLS:
         raise ValueError(
@@ -252,31 +127,9 @@ def check_size_of_model(plan: Plan, marginals: Any, domain: Domain) -> None:
 
 
 def largest_sizes(plan: Plan, marginals: Any, domain: Domain, columns: Collection[int]) -> int:
-    """Find how many values some columns may have, each the same number, for the model to be small enough.
+    """Find how many values some columns may have, each the same number, for the model to be small enough."""
 
-    Parameters
-    ----------
-    plan : Plan
-        Sizes and limits.
-    marginals : str or list of tuple
-        What the user asked for.
-    domain : Domain
-        The columns.
-    columns : collection of int
-        Those whose number of values is not known yet.
-
-    Returns
-    -------
-    int
-        At least 2.
-
-    Raises
-    ------
-    ValueError
-        If they cannot have 2.
-    """
-
-    def fits(size: int) -> bool:  # numpydoc ignore=GL08
+    def fits(size: int) -> bool:
         sizes = tuple(size if column in columns else known for column, known in enumerate(plan.sizes))
         cells, total = _needed_cells(replace(plan, sizes=sizes), marginals, domain)
         return cells <= MOST_CELLS and total <= _MOST_TOGETHER * MOST_CELLS

@@ -18,22 +18,11 @@ _LARGEST = 1 << 52  # such counts are still exact as floats
 
 
 class NoiseBudget(ABC):
-    """A whole budget, spent in shares.
+    """A whole budget, spent in shares."""
 
-    A share buys the noisy counts of a table, the noisy scores of some candidates, or the choice of a candidate. How
-    large a share is and what it is for may depend on earlier releases, as long as all add up to 1: more cannot be
-    spent.
-
-    Parameters
-    ----------
-    max_rows_per_person : int
-        By how much one person may change the sum of the counts of a table; so much may she change a score.
-
-    Attributes
-    ----------
-    left : Fraction
-        The share that is not spent yet.
-    """
+    # A share buys the noisy counts of a table, the noisy scores of some candidates, or the choice of a candidate. How
+    # large a share is and what it is for may depend on earlier releases, as long as all add up to 1: more cannot be
+    # spent.
 
     power: ClassVar[Fraction]
     """The standard deviation of the noise that a share buys is in proportion to ``share ** -power``."""
@@ -46,35 +35,11 @@ class NoiseBudget(ABC):
 
     @abstractmethod
     def std_error(self, share: Fraction) -> float:
-        """Return the standard deviation of each count that a share buys.
-
-        Parameters
-        ----------
-        share : Fraction
-            Of the budget, positive.
-
-        Returns
-        -------
-        float
-            In records.
-        """
+        """Return the standard deviation of each count that a share buys."""
 
     @abstractmethod
     def score_error(self, share: Fraction, n_scores: int) -> float:
-        """Return the standard deviation of each score that a share buys.
-
-        Parameters
-        ----------
-        share : Fraction
-            Of the budget, positive.
-        n_scores : int
-            How many there are.
-
-        Returns
-        -------
-        float
-            In records.
-        """
+        """Return the standard deviation of each score that a share buys."""
 
     @abstractmethod
     def _counts_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray: ...
@@ -86,64 +51,17 @@ class NoiseBudget(ABC):
     def _choice_epsilon(self, share: Fraction) -> Fraction: ...
 
     def counts(self, source: ByteSource, share: Fraction, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Release counts, all of which together change by at most `max_rows_per_person` with a person.
-
-        Parameters
-        ----------
-        source : ByteSource
-            The coins.
-        share : Fraction
-            What it may cost.
-        counts : ndarray of int
-            The true counts, of all cells.
-
-        Returns
-        -------
-        ndarray of float64
-            Whole numbers.
-        """
+        """Release counts, all of which together change by at most `max_rows_per_person` with a person."""
         self._spend(share)
         return _add(counts, self._counts_noise(source, share, counts.size))
 
     def scores(self, source: ByteSource, share: Fraction, scores: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Release scores, each of which changes by at most `max_rows_per_person` with a person.
-
-        Parameters
-        ----------
-        source : ByteSource
-            The coins.
-        share : Fraction
-            What it may cost.
-        scores : ndarray of int, shape (n_scores,)
-            The true scores.
-
-        Returns
-        -------
-        ndarray of float64
-            Whole numbers.
-        """
+        """Release scores, each of which changes by at most `max_rows_per_person` with a person."""
         self._spend(share)
         return _add(scores, self._scores_noise(source, share, scores.size))
 
     def choose(self, source: ByteSource, share: Fraction, scores: NDArray, weight: int = 1) -> int:
-        """Choose a candidate of a high score by the exponential mechanism.
-
-        Parameters
-        ----------
-        source : ByteSource
-            The coins.
-        share : Fraction
-            What it may cost.
-        scores : ndarray of int, shape (n_candidates,)
-            NumPy's, or Python's of any size. Each changes by at most ``weight * max_rows_per_person`` with a person.
-        weight : int, default=1
-            Positive.
-
-        Returns
-        -------
-        int
-            Its index.
-        """
+        """Choose a candidate of a high score by the exponential mechanism."""
         self._spend(share)
         return exponential_mechanism(source, scores, self._choice_epsilon(share) / (2 * weight * self.reach))
 
@@ -153,69 +71,31 @@ class NoiseBudget(ABC):
         self.left -= share
 
     def best_shares(self, weights: Sequence[float], total: Fraction) -> list[Fraction]:
-        """Split a share such that the weighted sum of the standard deviations is least.
-
-        With a the exponent ``1 / (1 + power)``, the shares are in proportion to the weights to the power a.
-
-        Parameters
-        ----------
-        weights : sequence of float
-            Positive.
-        total : Fraction
-            The share that is split.
-
-        Returns
-        -------
-        list of Fraction
-            They add up to the total exactly.
-        """
+        """Split a share such that the weighted sum of the standard deviations is least."""
+        # With a the exponent ``1 / (1 + power)``, the shares are in proportion to the weights to the power a.
         exponent = 1 / (1 + float(self.power))
         largest = max(weights)
         parts = [max(1, round((weight / largest) ** exponent * 2**30)) for weight in weights]
         return [total * Fraction(part, sum(parts)) for part in parts]
 
     def least_error(self, weights: Sequence[float], total: Fraction) -> float:
-        """Return the weighted sum of standard deviations that `best_shares` gives.
-
-        Parameters
-        ----------
-        weights : sequence of float
-            Positive.
-        total : Fraction
-            The share that is split.
-
-        Returns
-        -------
-        float
-            In records.
-        """
+        """Return the weighted sum of standard deviations that `best_shares` gives."""
         exponent = 1 / (1 + float(self.power))
         return math.fsum(weight**exponent for weight in weights) ** (1 / exponent) * self.std_error(total)
 
 
 class GaussianBudget(NoiseBudget):
-    """Gaussian noise, rounded.
+    """Gaussian noise, rounded."""
 
-    The counts of a table change by at most k in L2 norm with a person, so real Gaussian noise of variance
-    ``k**2 / (mu**2 * share)`` makes them ``mu * sqrt(share)``-Gaussian differentially private, and rounding is
-    post-processing. For adaptive releases mu**2 adds ([1]_), also where the shares are chosen as one goes ([2]_). The
-    same with ``mu**2 = 2 * rho`` for zero-concentrated privacy, where a choice of epsilon counts as epsilon**2 / 8
-    ([3]_); in Gaussian privacy a choice is not used.
-
-    Parameters
-    ----------
-    mu_squared : Fraction
-        The budget.
-    max_rows_per_person : int
-        See `NoiseBudget`.
-
-    References
-    ----------
-    .. [1] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1). arXiv:1905.02383
-    .. [2] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy. arXiv:2210.17520
-    .. [3] M. Cesar, R. Rogers (2021). Bounding, concentrating, and truncating: unifying privacy loss composition for
-       data analytics. ALT. arXiv:2004.07223
-    """
+    # The counts of a table change by at most k in L2 norm with a person, so real Gaussian noise of variance ``k**2 /
+    # (mu**2 * share)`` makes them ``mu * sqrt(share)``-Gaussian differentially private, and rounding is
+    # post-processing. For adaptive releases mu**2 adds ([1]_), also where the shares are chosen as one goes ([2]_). The
+    # same with ``mu**2 = 2 * rho`` for zero-concentrated privacy, where a choice of epsilon counts as epsilon**2 / 8
+    # ([3]_); in Gaussian privacy a choice is not used.
+    # .. [1] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1). arXiv:1905.02383 .. [2] A.
+    #    Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy. arXiv:2210.17520 ..
+    #    [3] M. Cesar, R. Rogers (2021). Bounding, concentrating, and truncating: unifying privacy loss composition for
+    #    data analytics. ALT. arXiv:2004.07223
 
     power = Fraction(1, 2)
     name = "rounded Gaussian"
@@ -227,10 +107,10 @@ class GaussianBudget(NoiseBudget):
     def _variance(self, share: Fraction, n_scores: int = 1) -> Fraction:
         return n_scores * self.reach**2 / (self.mu_squared * share)
 
-    def std_error(self, share: Fraction) -> float:  # numpydoc ignore=GL08
+    def std_error(self, share: Fraction) -> float:
         return math.sqrt(self._variance(share) + Fraction(1, 12))  # rounding adds a twelfth
 
-    def score_error(self, share: Fraction, n_scores: int) -> float:  # numpydoc ignore=GL08
+    def score_error(self, share: Fraction, n_scores: int) -> float:
         return math.sqrt(self._variance(share, n_scores) + Fraction(1, 12))
 
     def _counts_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray:
@@ -246,20 +126,13 @@ class GaussianBudget(NoiseBudget):
 
 
 class LaplaceBudget(NoiseBudget):
-    """Discrete Laplace noise: epsilons add.
+    """Discrete Laplace noise: epsilons add."""
 
-    The counts of a table change by at most k in L1 norm with a person, so noise of scale ``k / (epsilon * share)``
-    costs epsilon * share. The scores, each of which changes by at most k, get the noise of the K-norm mechanism of the
-    maximum norm (`skdp.randomness.cube_noise`), which is smaller than splitting epsilon among them. Its time grows with
-    the third power of their number, so many are drawn in blocks that split epsilon, with nearly the same noise.
-
-    Parameters
-    ----------
-    epsilon : Fraction
-        The budget.
-    max_rows_per_person : int
-        See `NoiseBudget`.
-    """
+    # The counts of a table change by at most k in L1 norm with a person, so noise of scale ``k / (epsilon * share)``
+    # costs epsilon * share. The scores, each of which changes by at most k, get the noise of the K-norm mechanism of
+    # the maximum norm (`skdp.randomness.cube_noise`), which is smaller than splitting epsilon among them. Its time
+    # grows with the third power of their number, so many are drawn in blocks that split epsilon, with nearly the same
+    # noise.
 
     power = Fraction(1)
     name = "discrete Laplace"
@@ -271,12 +144,12 @@ class LaplaceBudget(NoiseBudget):
     def _scale(self, share: Fraction) -> Fraction:
         return self.reach / (self.epsilon * share)
 
-    def std_error(self, share: Fraction) -> float:  # numpydoc ignore=GL08
+    def std_error(self, share: Fraction) -> float:
         rate = float(1 / self._scale(share))
         # Noise that is nearly always 0 still gets a finite weight.
         return max(1e-3, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
 
-    def score_error(self, share: Fraction, n_scores: int) -> float:  # numpydoc ignore=GL08
+    def score_error(self, share: Fraction, n_scores: int) -> float:
         # Each part is uniform up to a radius of mean square (D + 1) (D + 2) times the scale's.
         blocks = _blocks(n_scores)
         return len(blocks) * float(self._scale(share)) * math.sqrt((blocks[0] + 1) * (blocks[0] + 2) / 3)

@@ -31,25 +31,7 @@ Counts = dict[Any, tuple[list[Any], NDArray[np.int64]]]
 
 
 def check_share(discover: Any, delta: Fraction) -> Fraction:
-    """Check the share of the budget that is for finding values.
-
-    Parameters
-    ----------
-    discover : float or None
-        What the user asked for.
-    delta : Fraction
-        The failure probability of all.
-
-    Returns
-    -------
-    Fraction
-        The share, 0 for None.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no number between 0 and 1, or delta is 0: without a failure probability no value can be published.
-    """
+    """Check the share of the budget that is for finding values."""
     if discover is None:
         return Fraction(0)
     if isinstance(discover, bool | np.bool_) or not isinstance(discover, int | float | np.number | Fraction):
@@ -62,20 +44,7 @@ def check_share(discover: Any, delta: Fraction) -> Fraction:
 
 
 def undeclared(table: Table, declared: Any) -> list[Any]:
-    """List the columns that are not declared.
-
-    Parameters
-    ----------
-    table : Table
-        Names and dtypes.
-    declared : Domain, mapping, list, Interval or None
-        What the user declares.
-
-    Returns
-    -------
-    list
-        Names.
-    """
+    """List the columns that are not declared."""
     if isinstance(declared, Domain):
         known: Iterable[Any] = declared.columns
     elif isinstance(declared, Mapping):
@@ -88,27 +57,7 @@ def undeclared(table: Table, declared: Any) -> list[Any]:
 
 
 def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool_]) -> Counts:
-    """Count the values that occur in the columns that are not declared.
-
-    Parameters
-    ----------
-    table : Table
-        The private table.
-    names : iterable
-        The columns.
-    keep : ndarray of bool
-        The rows that count.
-
-    Returns
-    -------
-    dict of name to (list, ndarray)
-        Private: the values and their counts.
-
-    Raises
-    ------
-    ValueError
-        If a column holds what cannot be found: numbers of many values are better declared as an `Interval`.
-    """
+    """Count the values that occur in the columns that are not declared."""
     found: Counts = {}
     for name in names:
         try:
@@ -121,22 +70,7 @@ def count_open_columns(table: Table, names: Iterable[Any], keep: NDArray[np.bool
 
 
 def check_not_named(names: Iterable[Any], handle_unknown: Any, zeros: Any) -> None:
-    """Refuse parameters that name values of columns whose values are not known yet.
-
-    Parameters
-    ----------
-    names : iterable
-        The columns.
-    handle_unknown : str or mapping
-        What the user asked for.
-    zeros : iterable of mapping, or None
-        Combinations that cannot occur, as the user gave them.
-
-    Raises
-    ------
-    ValueError
-        If one names a column.
-    """
+    """Refuse parameters that name values of columns whose values are not known yet."""
     combinations = zeros if isinstance(zeros, Iterable) and not isinstance(zeros, Mapping) else ()
     given = [("handle_unknown", handle_unknown), *(("structural_zeros", combination) for combination in combinations)]
     for name in names:
@@ -150,29 +84,7 @@ def check_not_named(names: Iterable[Any], handle_unknown: Any, zeros: Any) -> No
 def find_values(
     source: ByteSource, counts: Counts, epsilon: Fraction, delta: Fraction, max_rows_per_person: int, most: int
 ) -> tuple[dict[Any, list[Any]], set[Any]]:
-    """Publish the values that enough persons have, and one that stands for all others.
-
-    Parameters
-    ----------
-    source : ByteSource
-        The coins.
-    counts : dict of name to (list, ndarray)
-        What `count_open_columns` gave.
-    epsilon, delta : Fraction
-        What all columns together may cost; each gets the same share.
-    max_rows_per_person : int
-        How many rows may come or go with a person.
-    most : int
-        How many values a column may have, the one for others included.
-
-    Returns
-    -------
-    found : dict of name to list
-        The values of each column: those that are found, and last the one for others, `UNDISCOVERED` in columns of text
-        and missing elsewhere.
-    mixed : set of names
-        The columns in which missing is frequent itself, and stands for others too.
-    """
+    """Publish the values that enough persons have, and one that stands for all others."""
     n = len(counts)
     found: dict[Any, list[Any]] = {}
     mixed: set[Any] = set()
@@ -195,24 +107,7 @@ def find_values(
 
 
 def count_others(model: GraphicalModel, domain: Domain, total: float, others: Mapping[Any, Any]) -> dict[Any, float]:
-    """Estimate how many records have a value that was not found.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-        The fitted model.
-    domain : Domain
-        The columns.
-    total : float
-        The estimated number of records.
-    others : mapping of column name to value
-        What stands for such values, in the columns that have it.
-
-    Returns
-    -------
-    dict of column name to float
-        Post-processing of the model.
-    """
+    """Estimate how many records have a value that was not found."""
     return {
         name: total * float(model.marginal((domain.columns.index(name),))[domain[name].values.index(other)])
         for name, other in others.items()
@@ -220,24 +115,7 @@ def count_others(model: GraphicalModel, domain: Domain, total: float, others: Ma
 
 
 def warn_undiscovered(domain: Domain, counts: Mapping[Any, float], total: float, mixed: Collection[Any]) -> None:
-    """Warn of columns of which no value was found, or which lost many.
-
-    Parameters
-    ----------
-    domain : Domain
-        The columns.
-    counts : mapping of column name to float
-        What `count_others` gave.
-    total : float
-        The estimated number of records.
-    mixed : collection of column names
-        Where missing values, of which there are many, cannot be separated from these.
-
-    Warns
-    -----
-    UserWarning
-        A single one, that names the columns.
-    """
+    """Warn of columns of which no value was found, or which lost many."""
     lines = []
     for name, count in counts.items():
         if len(domain[name]) == 1 and name not in mixed:

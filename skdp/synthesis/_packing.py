@@ -49,30 +49,7 @@ _POLARS_OPTIONS = {
 
 
 def pack(value: Any) -> Any:
-    """Turn a scalar, a list, a tuple or a mapping into what JSON can hold.
-
-    Parameters
-    ----------
-    value : object
-        What `unpack` is to give.
-
-    Returns
-    -------
-    object
-        JSON.
-
-    Raises
-    ------
-    TypeError
-        If the type is another one.
-
-    Examples
-    --------
-    >>> pack(("age", 1.5, None))
-    {'tuple': ['age', 1.5, None]}
-    >>> unpack(pack({1: (Fraction(1, 3), "a")}))
-    {1: (Fraction(1, 3), 'a')}
-    """
+    """Turn a scalar, a list, a tuple or a mapping into what JSON can hold."""
     if isinstance(value, np.ndarray):
         return pack(value.tolist())
     if isinstance(value, tuple | list):
@@ -90,23 +67,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(packed: Any) -> Any:
-    """Turn JSON into what `pack` was given.
-
-    Parameters
-    ----------
-    packed : object
-        JSON.
-
-    Returns
-    -------
-    object
-        The value.
-
-    Raises
-    ------
-    ValueError
-        If it is of no known type.
-    """
+    """Turn JSON into what `pack` was given."""
     if isinstance(packed, list):
         return [unpack(item) for item in packed]
     if not isinstance(packed, dict):
@@ -124,23 +85,7 @@ def unpack(packed: Any) -> Any:
 
 
 def pack_template(template: Table) -> dict[str, Any]:
-    """Describe a table without rows: its library, and the dtype of each column.
-
-    Parameters
-    ----------
-    template : Table
-        What `empty_table` gave.
-
-    Returns
-    -------
-    dict
-        JSON.
-
-    Raises
-    ------
-    TypeError
-        If a dtype cannot be described; the error names the column.
-    """
+    """Describe a table without rows: its library, and the dtype of each column."""
     columns = []
     for name, column in zip(template.names, template.columns, strict=True):
         try:
@@ -155,29 +100,7 @@ def pack_template(template: Table) -> dict[str, Any]:
 
 
 def unpack_template(packed: Any, names: tuple[Any, ...], n_features: int) -> Table:
-    """Make a table without rows.
-
-    Parameters
-    ----------
-    packed : dict
-        What `pack_template` gave.
-    names : tuple
-        Its columns.
-    n_features : int
-        How many of them come before the target.
-
-    Returns
-    -------
-    Table
-        The template.
-
-    Raises
-    ------
-    ImportError
-        If its library is not installed.
-    TypeError, ValueError
-        If it is no such description.
-    """
+    """Make a table without rows."""
     if len(packed["columns"]) != len(names):
         raise ValueError(f"expected {len(names)} columns, got {len(packed['columns'])}")
     columns = tuple(map(_unpack_column, packed["columns"]))

@@ -15,24 +15,8 @@ from skdp.synthesis._junction_tree import Clique, eliminate
 
 
 @dataclass(frozen=True)
-class Plan:  # numpydoc ignore=PR02
-    """Public facts and limits.
-
-    Parameters
-    ----------
-    sizes : tuple of int
-        The number of values of each column.
-    ordered : tuple of bool
-        Whether neighbouring values of a column are alike.
-    max_cells : int
-        How many cells a clique of the junction tree may have.
-    workload : tuple of tuple of int
-        The marginals that matter; empty for all pairs.
-    max_iter : int
-        Steps of the descent.
-    zeros : tuple of (tuple of int, ndarray of bool)
-        Combinations that cannot occur.
-    """
+class Plan:
+    """Public facts and limits."""
 
     sizes: tuple[int, ...]
     ordered: tuple[bool, ...]
@@ -42,80 +26,28 @@ class Plan:  # numpydoc ignore=PR02
     zeros: tuple[tuple[Clique, NDArray[np.bool_]], ...] = field(default=(), repr=False)
 
     def n_cells(self, clique: Iterable[int]) -> int:
-        """Count the cells of a table.
-
-        Parameters
-        ----------
-        clique : iterable of int
-            Its columns.
-
-        Returns
-        -------
-        int
-            The product of their sizes.
-        """
+        """Count the cells of a table."""
         return math.prod(self.sizes[column] for column in clique)
 
     def largest_clique(self, cliques: Sequence[Clique]) -> int:
-        """Count the cells of the largest clique of a model of some marginals.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The marginals.
-
-        Returns
-        -------
-        int
-            In the junction tree.
-        """
+        """Count the cells of the largest clique of a model of some marginals."""
         return max(self.n_cells(clique) for clique in eliminate(self.sizes, cliques))
 
     def fits(self, cliques: Sequence[Clique]) -> bool:
-        """Say whether a model of some marginals is small enough.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The marginals.
-
-        Returns
-        -------
-        bool
-            True if no clique of their junction tree has more than `max_cells` cells, and all together not more than
-            four times as many.
-        """
+        """Say whether a model of some marginals is small enough."""
         impossible = [clique for clique, _ in self.zeros]
         cells = [self.n_cells(clique) for clique in eliminate(self.sizes, [*cliques, *impossible])]
         return max(cells) <= self.max_cells and sum(cells) <= 4 * self.max_cells
 
     def candidates(self, order: int) -> dict[Clique, int]:
-        """List the marginals of some order that matter, and how much.
-
-        Parameters
-        ----------
-        order : int
-            The number of columns.
-
-        Returns
-        -------
-        dict of tuple of int to int
-            For each the number of marginals of the workload that hold it. Tables of more than `max_cells` cells are
-            left out.
-        """
+        """List the marginals of some order that matter, and how much."""
         columns = range(len(self.sizes))
         workload = self.workload or [tuple(columns)]
         found = Counter(subset for wanted in workload for subset in itertools.combinations(wanted, order))
         return {clique: weight for clique, weight in found.items() if self.n_cells(clique) <= self.max_cells}
 
     def first_candidates(self) -> dict[Clique, int]:
-        """List the pairs that matter, and the larger marginals of the workload: these may show in none of their pairs.
-
-        Returns
-        -------
-        dict of tuple of int to int
-            As of `candidates`.
-        """
+        """List the pairs that matter, and the larger marginals of the workload."""
         larger = [clique for clique in self.workload if len(clique) > 2 and self.n_cells(clique) <= self.max_cells]
         wanted = [frozenset(clique) for clique in self.workload]
         return self.candidates(2) | {clique: sum(map(frozenset(clique).issubset, wanted)) for clique in larger}

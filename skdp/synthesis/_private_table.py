@@ -20,30 +20,9 @@ _LARGEST_GUESS = 1 << 36  # more records than any table has; the sum of 2**26 su
 
 
 class PrivateTable:
-    """The records of a table, a budget, and what was measured so far.
+    """The records of a table, a budget, and what was measured so far."""
 
-    Nothing but noisy counts, noisy scores and choices leave it; each takes its share of the budget first.
-
-    Parameters
-    ----------
-    records : Records
-        What is counted.
-    sizes : sequence of int
-        The number of values of each.
-    budget : NoiseBudget
-        What may be spent.
-    source : ByteSource
-        The coins of the noise.
-    say : callable, optional
-        Is told what is done, a line a step.
-
-    Attributes
-    ----------
-    marginals : list of Marginal
-        What was measured, in order.
-    progress : Progress
-        What says so.
-    """
+    # Nothing but noisy counts, noisy scores and choices leave it; each takes its share of the budget first.
 
     def __init__(
         self,
@@ -60,32 +39,11 @@ class PrivateTable:
         self.marginals: list[Marginal] = []
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Say what will be measured, so that large tables are read once for all of it.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The columns of each.
-        """
+        """Say what will be measured, so that large tables are read once for all of it."""
         self._records.prepare(cliques)
 
     def measure(self, clique: Clique, share: Fraction, groups: Groups | None = None) -> Marginal:
-        """Measure a marginal.
-
-        Parameters
-        ----------
-        clique : tuple of int
-            The columns, increasing.
-        share : Fraction
-            What it may cost.
-        groups : tuple of (ndarray of int or None), optional
-            Values that are counted together.
-
-        Returns
-        -------
-        Marginal
-            The noisy counts; they are in `marginals` too.
-        """
+        """Measure a marginal."""
         (counts,) = self._records.count([clique])
         true = group(counts, groups)
         noisy = self.budget.counts(self._source, share, true)
@@ -96,26 +54,8 @@ class PrivateTable:
     def score(
         self, cliques: Sequence[Clique], guesses: Iterable[NDArray[np.float64]], share: Fraction, groups: Groups
     ) -> NDArray[np.float64]:
-        """Measure how far guesses of some marginals are off, in records.
-
-        A guess is rounded to integers, so a record changes its distance to the counts by exactly 1.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The columns of each candidate.
-        guesses : iterable of ndarray
-            Of the counts, by groups of values; taken one at a time.
-        share : Fraction
-            What all scores together may cost.
-        groups : tuple of (ndarray of int or None)
-            For each column of the table, values that are counted together.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_candidates,)
-            The L1 distances with noise.
-        """
+        """Measure how far guesses of some marginals are off, in records."""
+        # A guess is rounded to integers, so a record changes its distance to the counts by exactly 1.
         scores = self.budget.scores(self._source, share, self._distances(cliques, guesses, groups))
         self.progress.scored(len(cliques), share)
         return scores
@@ -128,26 +68,7 @@ class PrivateTable:
         penalties: Sequence[int],
         share: Fraction,
     ) -> int:
-        """Choose a marginal of which a guess is far off.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The columns of each candidate.
-        guesses : sequence of ndarray
-            Of the counts.
-        weights : sequence of int
-            By which each distance is multiplied, positive.
-        penalties : sequence of int
-            Subtracted from each distance before.
-        share : Fraction
-            What the choice may cost.
-
-        Returns
-        -------
-        int
-            The index of the candidate.
-        """
+        """Choose a marginal of which a guess is far off."""
         distances = self._distances(cliques, guesses, (None,) * len(self.sizes)).tolist()
         # Python's integers: a product that wrapped around would change by more than its weight.
         scores = [

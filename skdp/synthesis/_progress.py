@@ -12,30 +12,11 @@ _KINDS = {1: "column", 2: "pair", 3: "triple"}
 
 
 class Progress:
-    """Puts measurements of a kind together and says each step in a line, with the seconds since the start.
+    """Puts measurements of a kind together and says each step in a line, with the seconds since the start."""
 
-    Parameters
-    ----------
-    say : callable, optional
-        Takes each line; by default nobody listens.
-
-    Notes
-    -----
-    **Privacy.** It is told shares of the budget, numbers of candidates and of cells, and which marginals were chosen:
-    what is public or released anyway; never a count. How many seconds something takes depends on the table: they are
-    for the curator.
-
-    Examples
-    --------
-    >>> progress = Progress(lambda line: print(line.split("s  ")[1]))
-    >>> for column in range(14):
-    ...     progress.measured((column,), Fraction(1, 280))
-    >>> progress.scored(91, Fraction(1, 50))
-    measured 14 columns (5 % of the budget)
-    scored 91 candidates (2 % of the budget)
-    >>> progress.fitted(120, 297_948)
-    fitted a model: 120 steps, 297,948 cells
-    """
+    # **Privacy.** It is told shares of the budget, numbers of candidates and of cells, and which marginals were chosen:
+    # what is public or released anyway; never a count. How many seconds something takes depends on the table: they are
+    # for the curator.
 
     def __init__(self, say: Callable[[str], Any] | None = None) -> None:
         self._say = say
@@ -45,15 +26,7 @@ class Progress:
         self._among = 0
 
     def measured(self, clique: tuple[int, ...], share: Fraction) -> None:
-        """Take note of a measurement; it is said with those that follow.
-
-        Parameters
-        ----------
-        clique : tuple of int
-            The columns.
-        share : Fraction
-            What it cost.
-        """
+        """Take note of a measurement; it is said with those that follow."""
         self._kinds[_KINDS.get(len(clique), f"table of {len(clique)} columns")] += 1
         self._share += share
         self._last = time.perf_counter()
@@ -61,41 +34,17 @@ class Progress:
             self.flush()
 
     def scored(self, n_candidates: int, share: Fraction) -> None:
-        """Say that candidates were scored.
-
-        Parameters
-        ----------
-        n_candidates : int
-            How many.
-        share : Fraction
-            What it cost.
-        """
+        """Say that candidates were scored."""
         self.flush()
         self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share)} of the budget)")
 
     def chose(self, n_candidates: int, share: Fraction) -> None:
-        """Take note of a choice; it is said with the measurement that follows.
-
-        Parameters
-        ----------
-        n_candidates : int
-            Among how many.
-        share : Fraction
-            What it cost.
-        """
+        """Take note of a choice; it is said with the measurement that follows."""
         self.flush()
         self._among, self._share = n_candidates, share
 
     def fitted(self, n_steps: int, n_cells: int) -> None:
-        """Say that a model was fitted.
-
-        Parameters
-        ----------
-        n_steps : int
-            Of the descent.
-        n_cells : int
-            Of all its cliques.
-        """
+        """Say that a model was fitted."""
         self.flush()
         self._line(f"fitted a model: {_counted(n_steps, 'step')}, {_counted(n_cells, 'cell')}")
 

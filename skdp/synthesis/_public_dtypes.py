@@ -28,23 +28,7 @@ _NARWHALS = {
 
 
 def declared_kind(attribute: Categories | Interval) -> str | None:
-    """Describe the declared values of a column.
-
-    Parameters
-    ----------
-    attribute : Categories or Interval
-        The values.
-
-    Returns
-    -------
-    {"whole", "unsigned", "real", "boolean", "string"} or None
-        Numbers of an `Interval` are whole if all of its edges are, unless it says otherwise; None for anything else.
-
-    Examples
-    --------
-    >>> declared_kind(Categories([1.0, 2, None])), declared_kind(Interval(0, 1, bins=4))
-    ('whole', 'real')
-    """
+    """Describe the declared values of a column."""
     known = attribute.edges if isinstance(attribute, Interval) else [one for one in attribute.values if one is not None]
     kinds = {kind_of(value) for value in known}
     if kinds == {"number"}:
@@ -56,30 +40,11 @@ def declared_kind(attribute: Categories | Interval) -> str | None:
 
 
 def as_declared(column: Any, attribute: Categories | Interval) -> Any:
-    """Give a column without rows the dtype that its declared values have.
-
-    A dtype is read from the values of a table somewhere, and one value may change it: a missing one makes floats of
-    integers and objects of truth values, and a column of missing values has a dtype of its own. So of these dtypes only
-    the library remains, and the family: NumPy's, pandas' nullable ones, Arrow's. Categorical dtypes, dates and narrow
-    floats of real numbers stay.
-
-    Parameters
-    ----------
-    column : 1-D ndarray, pandas Series, polars Series or pyarrow ChunkedArray
-        Without rows.
-    attribute : Categories or Interval
-        The declared values.
-
-    Returns
-    -------
-    same kind as the column
-        Without rows.
-
-    Examples
-    --------
-    >>> as_declared(pd.Series([], dtype=float), Categories([1, 2])).dtype
-    dtype('int64')
-    """
+    """Give a column without rows the dtype that its declared values have."""
+    # A dtype is read from the values of a table somewhere, and one value may change it: a missing one makes floats of
+    # integers and objects of truth values, and a column of missing values has a dtype of its own. So of these dtypes
+    # only the library remains, and the family: NumPy's, pandas' nullable ones, Arrow's. Categorical dtypes, dates and
+    # narrow floats of real numbers stay.
     kind = declared_kind(attribute)
     if kind is None:
         return column

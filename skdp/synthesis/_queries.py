@@ -17,26 +17,7 @@ _AGES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))
 
 
 def read_conditions(domain: Domain, conditions: Any) -> dict[int, NDArray[np.float64]]:
-    """Turn conditions into what share of each cell fulfils them.
-
-    Parameters
-    ----------
-    domain : Domain
-        The columns.
-    conditions : mapping of column name to pair or list of values
-        A tuple (low, high) is a half-open range, None leaving an end open; anything else is a value, or a list of
-        values. Within a bin, numbers and dates are taken as evenly spread.
-
-    Returns
-    -------
-    dict of int to ndarray
-        The weights of the cells of each column that is named.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a column or a value is not declared.
-    """
+    """Turn conditions into what share of each cell fulfils them."""
     if not isinstance(conditions, Mapping):
         raise TypeError(
             f"conditions must be a mapping of column to values or (low, high), got {type(conditions).__name__}"
@@ -54,57 +35,14 @@ def read_conditions(domain: Domain, conditions: Any) -> dict[int, NDArray[np.flo
 
 
 def find_column(domain: Domain, name: Any) -> int:
-    """Return the place of a column.
-
-    Parameters
-    ----------
-    domain : Domain
-        The columns.
-    name : object
-        The name.
-
-    Returns
-    -------
-    int
-        Its place.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column.
-    """
+    """Return the place of a column."""
     if name not in domain.columns:
         raise ValueError(f"there is no column {name!r}; the columns are {list(domain.columns)}")
     return domain.columns.index(name)
 
 
 def range_weights(name: Any, values: Categories | Interval, low: Any, high: Any) -> NDArray[np.float64]:
-    """Return which share of each cell is in a half-open range.
-
-    Parameters
-    ----------
-    name : object
-        The column, for errors.
-    values : Categories or Interval
-        Its values.
-    low, high : value or None
-        The ends; None leaves one open. Of bins of dates, dates (their midnight) or datetimes without a time zone.
-
-    Returns
-    -------
-    ndarray of shape (n_cells,)
-        1 inside, 0 outside; between them for a bin that is cut.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an end is of another kind than the values, or `low` is above `high`.
-
-    Examples
-    --------
-    >>> range_weights("age", Interval(edges=[0, 20, 40, 60]), 30, None).tolist()
-    [0.0, 0.5, 1.0]
-    """
+    """Return which share of each cell is in a half-open range."""
     if not isinstance(values, Interval):
         return find_range(name, values, low, high).astype(float)
     start, stop = (_read_numbers if values.dtype.kind == "f" else _read_dates)(name, low, high)

@@ -7,31 +7,7 @@ from numpy.typing import NDArray
 
 
 def group_rare_values(counts: NDArray[np.float64], least: float, *, ordered: bool) -> NDArray[np.intp] | None:
-    """Group the values of a column such that groups of rare values hold enough records.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_values,)
-        Estimates of how many records have each value, not negative.
-    least : float
-        Values below it are rare.
-    ordered : bool
-        Whether neighbours are alike, as the bins of numbers are: then only neighbours are grouped, until they are no
-        longer rare together. Otherwise all rare values are in one group.
-
-    Returns
-    -------
-    ndarray of int, or None
-        The group of each value; None if no value is rare, and each stays by itself.
-
-    Examples
-    --------
-    >>> counts = np.array([9.0, 1.0, 2.0, 8.0, 3.0])
-    >>> group_rare_values(counts, 3, ordered=True).tolist()
-    [0, 1, 1, 2, 3]
-    >>> group_rare_values(counts, 3, ordered=False).tolist()
-    [0, 3, 3, 1, 2]
-    """
+    """Group the values of a column such that groups of rare values hold enough records."""
     common = counts >= least
     if common.all() or counts.size == 1:
         return None

@@ -19,25 +19,7 @@ TARGET = "target"
 
 
 def with_target(table: Table, y: Any) -> Table:
-    """Add the target as the last column.
-
-    Parameters
-    ----------
-    table : Table
-        The features.
-    y : 1-D array or series
-        A value a row.
-
-    Returns
-    -------
-    Table
-        With y under its own name if it has one, otherwise as ``"target"``.
-
-    Raises
-    ------
-    ValueError
-        If y has another length, several columns, or the name of a feature.
-    """
+    """Add the target as the last column."""
     column, name = target_column(y)
     if not table.columns or len(column) != len(table.columns[0]):
         raise ValueError(f"y has {len(column)} rows; X has {len(table.columns[0]) if table.columns else 0}")
@@ -64,23 +46,7 @@ def _like_table(column: Any, native: Any) -> Any:
 
 
 def target_column(y: Any) -> tuple[Any, Any]:
-    """Return the target as a column, and its name.
-
-    Parameters
-    ----------
-    y : 1-D array or series
-        The target; a table of one column is taken as that column.
-
-    Returns
-    -------
-    tuple
-        A series or array, and its name.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it has several columns, or is masked.
-    """
+    """Return the target as a column, and its name."""
     if is_frame(y):
         table = read_table(y)
         if len(table.names) != 1:
@@ -100,18 +66,7 @@ def target_column(y: Any) -> tuple[Any, Any]:
 
 
 def check_policy(handle_unknown: Any) -> None:
-    """Check what is to be done with values that are not declared.
-
-    Parameters
-    ----------
-    handle_unknown : {"error", "clip", "ignore"}, or mapping of column name to value
-        What the user asked for.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is anything else.
-    """
+    """Check what is to be done with values that are not declared."""
     if isinstance(handle_unknown, Mapping):
         return
     if not isinstance(handle_unknown, str):
@@ -126,32 +81,7 @@ def check_policy(handle_unknown: Any) -> None:
 def read_codes(
     table: Table, domain: Domain, handle_unknown: Any, others: Mapping[Any, Any] | None = None
 ) -> list[NDArray[np.unsignedinteger]]:
-    """Code the columns of a table.
-
-    Parameters
-    ----------
-    table : Table
-        The columns of the domain, in its order.
-    domain : Domain
-        The declared values.
-    handle_unknown : {"error", "clip", "ignore"}, or mapping of column name to value
-        ``"clip"`` puts numbers and dates beyond the ends of an `Interval` into its first or last bin. A mapping names
-        the declared value that stands for whatever else a column holds. Other undeclared values are errors, but for
-        ``"ignore"``.
-    others : mapping of column name to value, optional
-        Further values that stand for whatever else a column holds, under each policy.
-
-    Returns
-    -------
-    list of ndarray of unsigned integers
-        A code a value; the number of values of the column marks what is not declared, if it is ignored.
-
-    Raises
-    ------
-    ValueError
-        If a value is not declared and has to be: the error names the column and shows no value. If a mapping names a
-        column or a value that there is not.
-    """
+    """Code the columns of a table."""
     check_policy(handle_unknown)
     codes, undeclared = find_codes(table, domain, handle_unknown, others)
     if undeclared:
@@ -162,27 +92,7 @@ def read_codes(
 def find_codes(
     table: Table, domain: Domain, handle_unknown: Any, others: Mapping[Any, Any] | None = None
 ) -> tuple[list[NDArray[np.unsignedinteger]], list[Any]]:
-    """Code the columns of a table, and say which hold values that are not declared, but have to be.
-
-    Parameters
-    ----------
-    table : Table
-        The columns of the domain, in its order; of the private table, or a part of it.
-    domain : Domain
-        The declared values.
-    handle_unknown, others : object
-        As for `read_codes`.
-
-    Returns
-    -------
-    tuple of (list of ndarray of unsigned integers, list of column names)
-        The codes, as of `read_codes`, and the columns.
-
-    Raises
-    ------
-    ValueError
-        If a column cannot be coded, or a mapping names a column or a value that there is not.
-    """
+    """Code the columns of a table, and say which hold values that are not declared, but have to be."""
     codes = domain.encode(table.columns)
     instead = _replacements(domain, others) | _replacements(domain, handle_unknown)
     undeclared = []
@@ -202,18 +112,7 @@ def find_codes(
 
 
 def undeclared_error(name: Any) -> ValueError:
-    """Make the error of a value that is not declared; it shows no value.
-
-    Parameters
-    ----------
-    name : object
-        The name of the column.
-
-    Returns
-    -------
-    ValueError
-        The error.
-    """
+    """Make the error of a value that is not declared; it shows no value."""
     return ValueError(
         f"column {name!r} holds a value, or a NaN or inf, outside the declared domain. Declare it (None among the "
         "values is missing), or set handle_unknown: 'clip' for bins, {column: declared value} for the unforeseen, or "
@@ -247,27 +146,7 @@ def _clip(codes: NDArray[np.unsignedinteger], interval: Any, column: Any) -> Non
 
 
 def read_declared(table: Table, declared: Any, found: Mapping[Any, Any] | None = None) -> Domain:
-    """Build the domain of a table from what is declared; nothing is read from the data.
-
-    Parameters
-    ----------
-    table : Table
-        Names and dtypes.
-    declared : Domain, mapping, list, Interval or None
-        What the user declares.
-    found : mapping of column name to values, optional
-        What is known of further columns.
-
-    Returns
-    -------
-    Domain
-        In the order of the table's columns.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a column is not declared, or the declaration does not fit; the error names the column.
-    """
+    """Build the domain of a table from what is declared; nothing is read from the data."""
     if found:
         known = declared if isinstance(declared, Mapping) else {}
         if isinstance(declared, Domain):

@@ -25,39 +25,14 @@ class Records(Protocol):
     """Private records, which can be counted exactly; they live inside `fit` only."""
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals, one after the other.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The columns of each, increasing.
-
-        Returns
-        -------
-        iterator of ndarray of int64, an axis a column
-            The counts.
-        """
+        """Count marginals, one after the other."""
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Count in advance what will be asked for, where that saves reading the table again.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The columns of each, increasing.
-        """
+        """Count in advance what will be asked for, where that saves reading the table again."""
 
 
 class CodedRecords:
-    """Records in memory, as integer codes.
-
-    Parameters
-    ----------
-    codes : sequence of ndarray of int
-        The columns.
-    sizes : sequence of int
-        The number of values of each.
-    """
+    """Records in memory, as integer codes."""
 
     def __init__(self, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> None:
         self._codes, self._sizes = codes, sizes
@@ -65,18 +40,7 @@ class CodedRecords:
         self._n_kept = 0
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals, one after the other.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The columns of each, increasing.
-
-        Returns
-        -------
-        iterator of ndarray of int64, an axis a column
-            The counts.
-        """
+        """Count marginals, one after the other."""
         return map(self._count, cliques)
 
     def _count(self, clique: Clique) -> NDArray[np.int64]:
@@ -89,27 +53,11 @@ class CodedRecords:
         return counts
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Do nothing: codes in memory are counted when they are asked for.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The columns of each.
-        """
+        """Do nothing: codes in memory are counted when they are asked for."""
 
 
 class LargeRecords:
-    """Records of a table that stays where it is: it is read as few times as possible.
-
-    Parameters
-    ----------
-    table : LargeTable
-        The table.
-    domain : Domain
-        Of its columns.
-    handle_unknown : {"error", "clip", "ignore"}, or mapping of column name to value
-        What is done with values that are not declared.
-    """
+    """Records of a table that stays where it is: it is read as few times as possible."""
 
     def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
         self._table, self._domain = table, domain
@@ -117,41 +65,14 @@ class LargeRecords:
         self._tables: dict[Clique, NDArray[np.int64]] = {}
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals; those that were not counted yet in as few passes as memory allows.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The columns of each, increasing.
-
-        Yields
-        ------
-        ndarray of int64, an axis a column
-            The counts.
-
-        Raises
-        ------
-        ValueError
-            If a column holds a value that is not declared, but has to be.
-        """
+        """Count marginals; those that were not counted yet in as few passes as memory allows."""
         for place, clique in enumerate(cliques):
             if self._holder(clique) is None:
                 self._pass(cliques[place:])
             yield self._project(clique)
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Count as many marginals as one pass holds.
-
-        Parameters
-        ----------
-        cliques : sequence of tuple of int
-            The columns of each, increasing.
-
-        Raises
-        ------
-        ValueError
-            If a column holds a value that is not declared, but has to be.
-        """
+        """Count as many marginals as one pass holds."""
         if any(self._holder(clique) is None for clique in cliques):
             self._pass(cliques)
 

@@ -26,59 +26,17 @@ Rows = NDArray[np.integer]
 
 
 def redraw(model: GraphicalModel, rows: Rows, columns: Iterable[int], rng: np.random.Generator) -> NDArray[np.int32]:
-    """Draw some columns of each row anew, given the row's other columns.
-
-    Only cliques with a named column matter. With the row's codes in place of its other columns they are a small tree,
-    over which messages go up and draws come down ([1]_ section 10.3): the law is exactly the model's, and the cost of
-    a row is the number of cells of the named columns in each clique, not of all named columns together.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-        The distribution.
-    rows : ndarray of int, shape (n_columns, n)
-        A code a cell. The named columns are not read.
-    columns : iterable of int
-        The columns to draw, without repetition.
-    rng : numpy.random.Generator
-        The coins: one number for each row and each clique with a named column.
-
-    Returns
-    -------
-    ndarray of int32, shape (len(columns), n)
-        The codes, columns in the order in which they were named. Rows are independent given what was kept.
-
-    Raises
-    ------
-    TypeError
-        If the rows are not integers.
-    ValueError
-        If a column does not exist, is named twice or holds a code that it does not have; or if a clique's named columns
-        have more than 2**14 cells.
-
-    Notes
-    -----
-    A row that cannot occur under the model, whatever the named columns are, has no conditional law. Its law is then
-    that of the model mixed with a share of 1e-12 of independent columns, the named ones with the model's marginals,
-    the others uniform: what the row's possible parts say still counts, and a value of no probability is never drawn.
-    What cannot occur in cliques without a named column changes nothing.
-
-    **Privacy.** Drawing for synthetic rows is post-processing. What is drawn for real rows depends on their other
-    columns, so it is as private as these.
-
-    References
-    ----------
-    .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> tree = JunctionTree([2, 3], [(0, 1)])
-    >>> model = GraphicalModel(tree, [np.array([[0.5, 0.0, 0.0], [0.0, 0.25, 0.25]])])
-    >>> rows = np.array([[0, 0, 1, 1, 1], [2, 2, 2, 2, 2]])
-    >>> redraw(model, rows, [1], np.random.default_rng(1))
-    array([[0, 0, 1, 2, 1]], dtype=int32)
-    """
+    """Draw some columns of each row anew, given the row's other columns."""
+    # Only cliques with a named column matter. With the row's codes in place of its other columns they are a small tree,
+    # over which messages go up and draws come down ([1]_ section 10.3): the law is exactly the model's, and the cost of
+    # a row is the number of cells of the named columns in each clique, not of all named columns together.
+    # A row that cannot occur under the model, whatever the named columns are, has no conditional law. Its law is then
+    # that of the model mixed with a share of 1e-12 of independent columns, the named ones with the model's marginals,
+    # the others uniform: what the row's possible parts say still counts, and a value of no probability is never drawn.
+    # What cannot occur in cliques without a named column changes nothing.
+    # **Privacy.** Drawing for synthetic rows is post-processing. What is drawn for real rows depends on their other
+    # columns, so it is as private as these.
+    # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
     wanted = _check_columns(model.tree, columns)
     rows = check_rows(model.tree, rows, [column for column in range(len(model.tree.sizes)) if column not in wanted])
     factors = _factors(model, wanted)

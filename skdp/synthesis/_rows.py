@@ -253,18 +253,7 @@ def _batches(
 
 
 def check_n_samples(n_samples: Any) -> None:
-    """Check how many rows are to be drawn.
-
-    Parameters
-    ----------
-    n_samples : int or None
-        What the user asked for.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither None nor an integer from 0 to 10**9.
-    """
+    """Check how many rows are to be drawn."""
     if n_samples is None:
         return
     if isinstance(n_samples, bool | np.bool_) or not isinstance(n_samples, int | np.integer):

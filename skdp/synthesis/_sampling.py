@@ -15,28 +15,12 @@ _RADIX = 1 << 16
 
 
 def sample(model: GraphicalModel, n: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Draw rows from a model.
-
-    Columns are drawn one after the other, each given the columns of its clique that are there already. Within a group
-    of rows that agree on those, the values' numbers are as even as they can be (one uniform number in each of as many
-    equal parts of [0, 1) as the group has rows), and which row of the group gets which value is uniformly random: each
-    row has the model's law, columns that the model holds independent given others are so, and counts vary less than
-    those of independent rows.
-
-    Parameters
-    ----------
-    model : GraphicalModel
-        The distribution.
-    n : int
-        The number of rows.
-    rng : numpy.random.Generator
-        Sampling is post-processing, so its coins need not be secure; but they must not be those of the noise.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_columns, n)
-        A code a cell: columns lie together in memory.
-    """
+    """Draw rows from a model."""
+    # Columns are drawn one after the other, each given the columns of its clique that are there already. Within a group
+    # of rows that agree on those, the values' numbers are as even as they can be (one uniform number in each of as many
+    # equal parts of [0, 1) as the group has rows), and which row of the group gets which value is uniformly random:
+    # each row has the model's law, columns that the model holds independent given others are so, and counts vary less
+    # than those of independent rows.
     sizes = model.tree.sizes
     rows = np.empty((len(sizes), n), np.int32)
     done: set[int] = set()
@@ -53,22 +37,7 @@ def sample(model: GraphicalModel, n: int, rng: np.random.Generator) -> NDArray[n
 
 
 def draw(table: Table, groups: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
-    """Draw a value for each row, given its group.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_groups, n_values)
-        The probability of each value in each group; a group that cannot occur may have none.
-    groups : ndarray of int, shape (n,)
-        The group of each row.
-    rng : numpy.random.Generator
-        The coins.
-
-    Returns
-    -------
-    ndarray of int32, shape (n,)
-        The values.
-    """
+    """Draw a value for each row, given its group."""
     n_groups, n_values = table.shape
     # Shuffled first: within a group, a stable sort then keeps a random order.
     order = rng.permutation(groups.size)

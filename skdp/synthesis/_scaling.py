@@ -14,41 +14,17 @@ _FLOOR = 0.01
 
 
 class Scaling:
-    """Scale the cliques of a tree so that they have given marginals.
+    """Scale the cliques of a tree so that they have given marginals."""
 
-    A sweep walks once around the tree. It scales each clique to one marginal after the other: the cells that are
-    summed to a count are multiplied by the same number. Before it goes on to a neighbour it scales that one to what
-    both share ([1]_, [2]_). That is coordinate ascent on the likelihood: for marginals that agree with each other a
-    few sweeps come close to the distribution of the largest entropy that has all of them. Noise that makes them
-    disagree is fitted as well, so that this is for marginals with little of it.
-
-    Parameters
-    ----------
-    tree : JunctionTree
-        Cliques, some of which holds each marginal.
-    marginals : sequence of Marginal
-        The measurements. Those whose counts together have the least noise are fitted last, so that they are met best;
-        of equally noisy ones those with few cells, as their sums are known best.
-    total : float
-        The number of records.
-
-    References
-    ----------
-    .. [1] W. E. Deming, F. F. Stephan (1940). On a least squares adjustment of a sampled frequency table when the
-       expected marginal totals are known. Annals of Mathematical Statistics 11(4).
-    .. [2] R. Jiroušek, S. Přeučil (1995). On the effective implementation of the iterative proportional fitting
-       procedure. Computational Statistics & Data Analysis 19(2).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> tree = JunctionTree([2, 2, 2], [(0, 1), (1, 2)])
-    >>> first = Marginal((0, 1), np.array([[4.0, 1.0], [2.0, 3.0]]), 0.1)
-    >>> second = Marginal((1, 2), np.array([[3.0, 3.0], [3.0, 1.0]]), 0.1)
-    >>> beliefs = Scaling(tree, [first, second], 10.0).sweep([np.full((2, 2), 0.25)] * 2)
-    >>> [belief.round(2).tolist() for belief in beliefs]
-    [[[0.4, 0.1], [0.2, 0.3]], [[0.3, 0.3], [0.3, 0.1]]]
-    """
+    # A sweep walks once around the tree. It scales each clique to one marginal after the other: the cells that are
+    # summed to a count are multiplied by the same number. Before it goes on to a neighbour it scales that one to what
+    # both share ([1]_, [2]_). That is coordinate ascent on the likelihood: for marginals that agree with each other a
+    # few sweeps come close to the distribution of the largest entropy that has all of them. Noise that makes them
+    # disagree is fitted as well, so that this is for marginals with little of it.
+    # .. [1] W. E. Deming, F. F. Stephan (1940). On a least squares adjustment of a sampled frequency table when the
+    #    expected marginal totals are known. Annals of Mathematical Statistics 11(4).
+    # .. [2] R. Jiroušek, S. Přeučil (1995). On the effective implementation of the iterative proportional fitting
+    #    procedure. Computational Statistics & Data Analysis 19(2).
 
     def __init__(self, tree: JunctionTree, marginals: Sequence[Marginal], total: float) -> None:
         self._tree = tree
@@ -62,18 +38,7 @@ class Scaling:
             self._links[link.parent].append(link)
 
     def sweep(self, beliefs: Sequence[Table]) -> list[Table]:
-        """Go once around the tree.
-
-        Parameters
-        ----------
-        beliefs : sequence of ndarray
-            The marginal of each clique, agreeing with its neighbours on what they share.
-
-        Returns
-        -------
-        list of ndarray
-            The same, nearer to the measurements. What had no probability has none.
-        """
+        """Go once around the tree."""
         scaled = list(beliefs)
         self._visit(scaled, 0)
         for link in self._tree.links:  # what later branches changed

@@ -16,28 +16,9 @@ _FEW = 4
 
 
 def sum_out(table: Table, axis: int) -> Table:
-    """Sum over one axis.
-
-    NumPy sums slowly where the axes behind are short: a product with a vector of ones is up to 20 times as fast, and
-    for few summands adding them up.
-
-    Parameters
-    ----------
-    table : ndarray
-        The numbers.
-    axis : int
-        At least 0.
-
-    Returns
-    -------
-    ndarray
-        With one axis less.
-
-    Examples
-    --------
-    >>> sum_out(np.arange(6.0).reshape(2, 3), 1).tolist()
-    [3.0, 12.0]
-    """
+    """Sum over one axis."""
+    # NumPy sums slowly where the axes behind are short: a product with a vector of ones is up to 20 times as fast, and
+    # for few summands adding them up.
     before, size, behind = math.prod(table.shape[:axis]), table.shape[axis], math.prod(table.shape[axis + 1 :])
     blocks = table.reshape(before, size, behind)
     if behind == 1:
@@ -52,22 +33,7 @@ def sum_out(table: Table, axis: int) -> Table:
 
 
 def project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
-    """Sum out the columns that are not kept, and put the others into the wanted order.
-
-    Parameters
-    ----------
-    table : ndarray, an axis a column
-        The numbers.
-    columns : tuple of int
-        Its columns, increasing.
-    keep : sequence of int
-        Those of the result, in any order.
-
-    Returns
-    -------
-    ndarray, an axis a column
-        The sums.
-    """
+    """Sum out the columns that are not kept, and put the others into the wanted order."""
     left = list(columns)
     for column in sorted(set(columns) - set(keep), key=lambda column: -table.shape[left.index(column)]):
         table = sum_out(table, left.index(column))
@@ -76,57 +42,21 @@ def project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
 
 
 def expand(table: Table, columns: Clique, onto: Clique) -> Table:
-    """Give a table an axis of length 1 for each column that it lacks.
-
-    Parameters
-    ----------
-    table : ndarray, an axis a column
-        The numbers.
-    columns : tuple of int
-        Its columns, increasing.
-    onto : tuple of int
-        The columns of a larger table, increasing.
-
-    Returns
-    -------
-    ndarray
-        What broadcasts to the larger table.
-    """
+    """Give a table an axis of length 1 for each column that it lacks."""
     sizes = dict(zip(columns, table.shape, strict=True))
     return table.reshape([sizes.get(column, 1) for column in onto])
 
 
 def divide(numerator: Table, denominator: Table) -> Table:
-    """Divide, where 0 / 0 is 0: what has no probability stays without.
-
-    Parameters
-    ----------
-    numerator, denominator : ndarray
-        Of one shape.
-
-    Returns
-    -------
-    ndarray
-        The quotients.
-    """
+    """Divide, where 0 / 0 is 0: what has no probability stays without."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
 class Projections:
-    """The sums of one table to several marginals, and the way back; they share what they have in common.
+    """The sums of one table to several marginals, and the way back; they share what they have in common."""
 
-    Columns are summed out one at a time, first those that most of the marginals lack: a tree of tables, in which the
-    sums of the large ones are few.
-
-    Parameters
-    ----------
-    columns : tuple of int
-        The columns of the table, increasing.
-    sizes : sequence of int
-        The number of values of each column of all.
-    wanted : sequence of tuple of int
-        The columns of each marginal, increasing.
-    """
+    # Columns are summed out one at a time, first those that most of the marginals lack: a tree of tables, in which the
+    # sums of the large ones are few.
 
     def __init__(self, columns: Clique, sizes: Sequence[int], wanted: Sequence[Clique]) -> None:
         self._sizes = sizes
@@ -153,36 +83,14 @@ class Projections:
             wanted = [(index, clique) for index, clique in wanted if column in clique]
 
     def project(self, table: Table) -> list[Table]:
-        """Sum a table to all of the marginals.
-
-        Parameters
-        ----------
-        table : ndarray, an axis a column
-            The numbers.
-
-        Returns
-        -------
-        list of ndarray
-            In the order of the marginals.
-        """
+        """Sum a table to all of the marginals."""
         tables = [table]
         for place, axis in self._steps:
             tables.append(sum_out(tables[place], axis))
         return [tables[place] for place in self._places]
 
     def lift(self, changes: Sequence[Table]) -> Table:
-        """Give each cell the sum of what its marginals have: the adjoint of `project`.
-
-        Parameters
-        ----------
-        changes : sequence of ndarray
-            A table for each marginal.
-
-        Returns
-        -------
-        ndarray, an axis a column
-            The sums.
-        """
+        """Give each cell the sum of what its marginals have: the adjoint of `project`."""
         tables = [np.zeros([self._sizes[column] for column in columns]) for columns in self._tables]
         for place, change in zip(self._places, changes, strict=True):
             tables[place] += change

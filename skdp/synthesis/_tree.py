@@ -20,29 +20,12 @@ _SCORES = Fraction(1, 10)
 
 
 def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Measure the columns, and the pairs of a tree of the largest dependence.
-
-    A fifth of the budget is for the columns, a tenth for noisy scores of all pairs: how far each is from independence
-    of its columns. A maximum spanning tree of these scores ([1]_, which draws edge by edge with the exponential
-    mechanism instead) is measured with the rest.
-
-    Parameters
-    ----------
-    table : PrivateTable
-        The table.
-    plan : Plan
-        Sizes and limits.
-
-    Returns
-    -------
-    FittedTable
-        The model.
-
-    References
-    ----------
-    .. [1] R. McKenna, G. Miklau, D. Sheldon (2021). Winning the NIST contest: a scalable and general approach to
-       differentially private synthetic data. Journal of Privacy and Confidentiality 11(3).
-    """
+    """Measure the columns, and the pairs of a tree of the largest dependence."""
+    # A fifth of the budget is for the columns, a tenth for noisy scores of all pairs: how far each is from independence
+    # of its columns. A maximum spanning tree of these scores ([1]_, which draws edge by edge with the exponential
+    # mechanism instead) is measured with the rest.
+    # .. [1] R. McKenna, G. Miklau, D. Sheldon (2021). Winning the NIST contest: a scalable and general approach to
+    #    differentially private synthetic data. Journal of Privacy and Confidentiality 11(3).
     weights = plan.candidates(2)
     if not weights:
         measure_columns(table, plan, Fraction(1))
@@ -62,28 +45,7 @@ def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
 def spanning_tree(
     pairs: list[Clique], scores: NDArray[np.float64], fits: Callable[[list[Clique]], bool] | None = None
 ) -> list[Clique]:
-    """Take pairs of high scores that make no circle (Kruskal's algorithm).
-
-    Parameters
-    ----------
-    pairs : list of tuple of int
-        The edges.
-    scores : ndarray of shape (n_pairs,)
-        What each is worth.
-    fits : callable, optional
-        Says whether a model of some pairs is small enough; a tree alone always is, but zeros that cannot occur may link
-        its columns further.
-
-    Returns
-    -------
-    list of tuple of int
-        The edges of a maximum spanning forest, the best first.
-
-    Examples
-    --------
-    >>> spanning_tree([(0, 1), (0, 2), (1, 2)], np.array([3.0, 1.0, 2.0]))
-    [(0, 1), (1, 2)]
-    """
+    """Take pairs of high scores that make no circle (Kruskal's algorithm)."""
     joined = DisjointSet(column for pair in pairs for column in pair)
     chosen: list[Clique] = []
     for place in np.argsort(-scores, kind="stable"):

@@ -13,20 +13,7 @@ _FEW = 3
 
 
 def out_of_reach(plan: Plan, marginals: str | Sequence[Clique]) -> dict[Clique, str]:
-    """List the marginals of the workload that a method cannot measure, each with the reason.
-
-    Parameters
-    ----------
-    plan : Plan
-        The workload and the limits.
-    marginals : str or sequence of tuple of int
-        The method, or the marginals that are measured.
-
-    Returns
-    -------
-    dict of tuple of int to str
-        Public knowledge: no data are read.
-    """
+    """List the marginals of the workload that a method cannot measure, each with the reason."""
     found = {}
     for clique in plan.workload:
         if not isinstance(marginals, str):
@@ -42,22 +29,7 @@ def out_of_reach(plan: Plan, marginals: str | Sequence[Clique]) -> dict[Clique, 
 
 
 def not_chosen(plan: Plan, marginals: str | Sequence[Clique], measured: Collection[Clique]) -> dict[Clique, str]:
-    """List the marginals of the workload that a method could have measured and did not, each with the reason.
-
-    Parameters
-    ----------
-    plan : Plan
-        The workload and the limits.
-    marginals : str or sequence of tuple of int
-        The method, or the marginals that were to be measured.
-    measured : collection of tuple of int
-        What was measured.
-
-    Returns
-    -------
-    dict of tuple of int to str
-        Post-processing: which marginals were measured is released.
-    """
+    """List the marginals of the workload that a method could have measured and did not, each with the reason."""
     reason = "not worth their noise at this epsilon, by the noisy scores, or the model would exceed max_cells"
     if marginals == "tree":
         reason = "not in the tree, which links all columns by as few pairs as it can"
@@ -65,22 +37,7 @@ def not_chosen(plan: Plan, marginals: str | Sequence[Clique], measured: Collecti
 
 
 def warn_left_out(plan: Plan, names: Sequence[object], reasons: Mapping[Clique, str]) -> None:
-    """Warn of marginals of the workload that are not measured; without any, do nothing.
-
-    Parameters
-    ----------
-    plan : Plan
-        The workload.
-    names : sequence
-        The column names.
-    reasons : mapping of tuple of int to str
-        Why each is left out.
-
-    Warns
-    -----
-    UserWarning
-        A single one, that says how many there are and names the first of each reason.
-    """
+    """Warn of marginals of the workload that are not measured; without any, do nothing."""
     if not reasons:
         return
     parts = []

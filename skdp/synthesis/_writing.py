@@ -19,20 +19,7 @@ Rows = Sequence[NDArray[np.integer]]
 
 
 def public_template(table: Table, domain: Domain) -> Table:
-    """Keep of a table what is public: the library, the names and the families of dtypes, but no row and no metadata.
-
-    Parameters
-    ----------
-    table : Table
-        The private table.
-    domain : Domain
-        The values of its columns, in order: the dtypes follow from them, as `as_declared` says.
-
-    Returns
-    -------
-    Table
-        Without rows.
-    """
+    """Keep of a table what is public: the library, the names and the families of dtypes, but no row and no metadata."""
     empty = empty_table(table)
     attributes = [domain[name] for name in domain.columns]
     columns = tuple(as_declared(column, one) for column, one in zip(empty.columns, attributes, strict=True))
@@ -40,40 +27,12 @@ def public_template(table: Table, domain: Domain) -> Table:
 
 
 def empty_table(table: Table) -> Table:
-    """Keep of a table the library, the names and the dtypes, but no row and no metadata.
-
-    Parameters
-    ----------
-    table : Table
-        The private table.
-
-    Returns
-    -------
-    Table
-        Without rows.
-    """
+    """Keep of a table the library, the names and the dtypes, but no row and no metadata."""
     return Table(table.names, tuple(map(_empty, table.columns)), _empty_native(table.native))
 
 
 def decode(template: Table, domain: Domain, codes: Rows, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Turn codes into columns; a number or a date is drawn within its bin.
-
-    Parameters
-    ----------
-    template : Table
-        What `empty_table` gave, or a table of the same columns.
-    domain : Domain
-        The values, in the order of the columns.
-    codes : sequence of ndarray of int
-        The rows.
-    rng : numpy.random.Generator
-        The coins of the numbers and dates.
-
-    Returns
-    -------
-    tuple
-        A series or array a column.
-    """
+    """Turn codes into columns; a number or a date is drawn within its bin."""
     columns = []
     for name, code, column in zip(domain.columns, codes, template.columns, strict=True):
         values = domain[name]
@@ -86,20 +45,7 @@ def decode(template: Table, domain: Domain, codes: Rows, rng: np.random.Generato
 
 
 def check_decodable(template: Table, domain: Domain) -> None:
-    """Make sure that all declared values can be written in the library of the table, before anything is spent.
-
-    Parameters
-    ----------
-    template : Table
-        The columns.
-    domain : Domain
-        The values.
-
-    Raises
-    ------
-    ValueError
-        If no dtype can hold the values of a column.
-    """
+    """Make sure that all declared values can be written in the library of the table, before anything is spent."""
     names = [name for name in domain.columns if not isinstance(domain[name], Interval)]
     if names:
         places = [domain.columns.index(name) for name in names]
@@ -107,22 +53,7 @@ def check_decodable(template: Table, domain: Domain) -> None:
 
 
 def assemble(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> Any:
-    """Make a table of new rows.
-
-    Parameters
-    ----------
-    template : Table
-        Without rows.
-    columns : sequence
-        Series or arrays.
-    names : sequence
-        What to call them.
-
-    Returns
-    -------
-    same kind as the template
-        The table; a pandas one has a new index.
-    """
+    """Make a table of new rows."""
     native = template.native
     if not isinstance(native, pd.DataFrame):
         return template.rebuild(columns, names)

@@ -96,7 +96,7 @@ def _chunks(release: Callable[..., Any], X: Any) -> list[tuple[Any, int]]:
 
 
 def _check_failures(release: Callable[..., Any], kind: type[BaseException]) -> None:
-    def fail(chunk: Any) -> float:  # numpydoc ignore=GL08
+    def fail(chunk: Any) -> float:
         raise kind(_SECRET)
 
     try:

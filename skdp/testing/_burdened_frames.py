@@ -19,35 +19,13 @@ _NUMBERS = (bool, int, float)
 
 
 def signs(data: bytes) -> bool:
-    """Return whether serialised data holds the secret.
-
-    Parameters
-    ----------
-    data : bytes
-        A pickle, or a file.
-
-    Returns
-    -------
-    bool
-        True if the secret text is there, or the number that stands for it among integers or floats.
-    """
+    """Return whether serialised data holds the secret."""
     numbers = np.array([_SECRET_NUMBER]), np.array([_SECRET_NUMBER], float)
     return SECRET.encode() in data or any(number.tobytes() in data for number in numbers)
 
 
 def burdened_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
-    """Yield the same rows as frames of each kind, sliced out of larger ones, and with the secret beside the rows.
-
-    Parameters
-    ----------
-    rows : dict of column name to list
-        Values of one kind a column, None for missing.
-
-    Yields
-    ------
-    tuple of str and table
-        What kind it is, and the frame. Libraries that are not installed are left out.
-    """
+    """Yield the same rows as frames of each kind, sliced out of larger ones, and with the secret beside the rows."""
     yield from _pandas_frames(rows)
     try:
         yield from _arrow_tables(rows)

@@ -14,18 +14,7 @@ Facts = dict[str, Any]
 
 
 def facts_of(output: Any) -> Facts:
-    """Describe everything of a table, or of a column, but its values, its row index and its number of rows.
-
-    Parameters
-    ----------
-    output : dataframe, series or array
-        What was released.
-
-    Returns
-    -------
-    dict of str to object
-        Equal for outputs that differ in values only.
-    """
+    """Describe everything of a table, or of a column, but its values, its row index and its number of rows."""
     if isinstance(output, pd.DataFrame):
         facts = {
             "attrs": output.attrs,
@@ -94,18 +83,7 @@ def _of_polars(series: Any) -> Facts:
 
 
 def differences(one: Facts, other: Facts) -> list[str]:
-    """List what two outputs differ in beside their values.
-
-    Parameters
-    ----------
-    one, other : dict
-        What `facts_of` gave.
-
-    Returns
-    -------
-    list of str
-        The names of the facts.
-    """
+    """List what two outputs differ in beside their values."""
     names = dict.fromkeys([*one, *other])
     return [name for name in names if not _agree(name, one.get(name), other.get(name))]
 
@@ -117,18 +95,7 @@ def _agree(name: str, one: Any, other: Any) -> bool:
 
 
 def memory_of(table: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays that hold the columns of a table in memory: whole ones, of which the columns may be parts.
-
-    Parameters
-    ----------
-    table : dataframe, series or array
-        Of NumPy or pandas; of others, nothing.
-
-    Yields
-    ------
-    ndarray
-        The arrays that own the memory.
-    """
+    """Yield the arrays that hold the columns of a table in memory: whole ones, of which the columns may be parts."""
     if isinstance(table, np.ndarray):
         while isinstance(table.base, np.ndarray):
             table = table.base
@@ -141,35 +108,13 @@ def memory_of(table: Any) -> Iterator[NDArray[Any]]:
 
 
 def objects_of(table: Any) -> set[int]:
-    """Return the identities of the texts that the columns of Python objects hold.
-
-    Parameters
-    ----------
-    table : dataframe, series or array
-        Of NumPy or pandas; of others, nothing.
-
-    Returns
-    -------
-    set of int
-        Their `id`; not of single letters, of which Python keeps one only.
-    """
+    """Return the identities of the texts that the columns of Python objects hold."""
     columns = [array for array in memory_of(table) if array.dtype == object]
     return {id(item) for array in columns for item in array.ravel() if isinstance(item, str) and len(item) > 1}
 
 
 def tables_in(root: Any) -> Iterator[tuple[str, Any]]:
-    """Walk what an estimator holds, and yield its tables, columns and arrays.
-
-    Parameters
-    ----------
-    root : object
-        The estimator.
-
-    Yields
-    ------
-    tuple of str and object
-        Where it is held, and the table.
-    """
+    """Walk what an estimator holds, and yield its tables, columns and arrays."""
     seen: set[int] = set()
     todo: list[tuple[str, Any]] = list(getattr(root, "__dict__", {}).items())
     while todo:

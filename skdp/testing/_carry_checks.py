@@ -73,25 +73,7 @@ def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
 
 
 def compare_forms(release: Callable[[str, Any], Any], values: dict[Any, list[Any]]) -> list[str]:
-    """Compare what is released of two tables of every kind.
-
-    Parameters
-    ----------
-    release : callable
-        Takes the kind of a frame and the frame.
-    values : dict
-        The legal values of each column.
-
-    Returns
-    -------
-    list of str
-        The kinds that were not refused.
-
-    Raises
-    ------
-    AssertionError
-        If something else than values is released.
-    """
+    """Compare what is released of two tables of every kind."""
     tried = []
     for kind, *tables in opposite_frames(values):
         try:
@@ -104,22 +86,7 @@ def compare_forms(release: Callable[[str, Any], Any], values: dict[Any, list[Any
 
 
 def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None:
-    """Fail if what is released of two tables differs in something else than values, or holds what it should not.
-
-    Parameters
-    ----------
-    kind : str
-        The kind of the tables.
-    tables : list of two tables
-        What `opposite_frames` made up.
-    released : list of two tables
-        What was released of them.
-
-    Raises
-    ------
-    AssertionError
-        With the kind and the reason.
-    """
+    """Fail if what is released of two tables differs in something else than values, or holds what it should not."""
     for table, output in zip(tables, released, strict=True):
         require(not signs(pickle.dumps(output)), f"{kind}: what the frame holds beside its rows is released")
         shared = any(mine is theirs for mine in memory_of(table) for theirs in memory_of(output))
@@ -130,18 +97,7 @@ def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None
 
 
 def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
-    """Make up two tables of each kind, whose columns come in opposite orders, and do not hold the same values.
-
-    Parameters
-    ----------
-    values : dict
-        The legal values of each column.
-
-    Yields
-    ------
-    tuple of str and two tables
-        The kind and the tables.
-    """
+    """Make up two tables of each kind, whose columns come in opposite orders, and do not hold the same values."""
     orders = {name: sorted(column, key=lambda value: (value is None, value or 0)) for name, column in values.items()}
     one = dict(burdened_frames({name: _spread(order[:-1] or order) for name, order in orders.items()}))
     other = dict(burdened_frames({name: _spread(order[:0:-1] or order) for name, order in orders.items()}))
@@ -157,7 +113,7 @@ def _spread(column: list[Any]) -> list[Any]:
 def _check_nothing_else_is_carried_over(subject: Subject) -> None:
     """Check that all of the output but its values is the same whatever the rows are, for frames of every kind."""
 
-    def release(kind: str, table: Any) -> Any:  # numpydoc ignore=GL08
+    def release(kind: str, table: Any) -> Any:
         unfitted = subject.unfitted(kind="array" if kind.startswith("array") else "pandas")
         return unfitted.fit(table).transform(table)
 
@@ -166,7 +122,7 @@ def _check_nothing_else_is_carried_over(subject: Subject) -> None:
         return
     for library in ("pandas", "polars"):
 
-        def converted(kind: str, table: Any, library: str = library) -> Any:  # numpydoc ignore=GL08
+        def converted(kind: str, table: Any, library: str = library) -> Any:
             if kind.split(",")[0] in ("array", library):
                 raise TypeError("scikit-learn converts arrays, and nobody what is of the library already")
             return subject.unfitted().set_output(transform=library).fit(table).transform(table)
@@ -186,20 +142,7 @@ def _check_nothing_else_is_stored(subject: Subject) -> None:
 
 
 def require_same_tables(kind: str, one: Any, other: Any) -> None:
-    """Fail if the tables that two fitted estimators hold differ in something else than values.
-
-    Parameters
-    ----------
-    kind : str
-        The kind of frame that they were fitted to.
-    one, other : estimator
-        The estimators.
-
-    Raises
-    ------
-    AssertionError
-        With the attribute.
-    """
+    """Fail if the tables that two fitted estimators hold differ in something else than values."""
     first, second = (dict(tables_in(fitted)) for fitted in (one, other))
     for path in first.keys() & second.keys():
         found = differences(facts_of(first[path]), facts_of(second[path]))

@@ -68,37 +68,14 @@ def _call(fitted: Any, method: str, X: Any, label: str) -> tuple[bool, Any]:
 
 
 def shows(text: str) -> bool:
-    """Say whether a text shows one of the values that must not be shown.
-
-    Parameters
-    ----------
-    text : str
-        What a user sees.
-
-    Returns
-    -------
-    bool
-        True if it does.
-    """
+    """Say whether a text shows one of the values that must not be shown."""
     return any(sign in text for sign in _SIGNS)
 
 
 def texts_of(error: BaseException | None) -> Iterator[str]:
-    """Collect everything that an error holds and a traceback would show, and what those hold that led to it.
-
-    A context that is suppressed is not shown, but a logger or a debugger still reads it, and ``object`` of an error of
-    Unicode.
-
-    Parameters
-    ----------
-    error : exception
-        What was raised.
-
-    Yields
-    ------
-    str
-        A text.
-    """
+    """Collect everything that an error holds and a traceback would show, and what those hold that led to it."""
+    # A context that is suppressed is not shown, but a logger or a debugger still reads it, and ``object`` of an error
+    # of Unicode.
     seen: list[BaseException] = []
     todo = [error]
     while todo:

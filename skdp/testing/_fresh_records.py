@@ -10,17 +10,16 @@ from skdp.base import CallCounter
 
 
 class FreshRecords:
-    """Mixed into a transformer that memoises its reports: where no record ids are given, it makes up new ones.
+    """Mixed into a transformer that memoises its reports: where no record ids are given, it makes up new ones."""
 
-    So it keeps whatever the contract asks of a transformer without memory. With a seed, the ids replay as coins do.
-    """
+    # So it keeps whatever the contract asks of a transformer without memory. With a seed, the ids replay as coins do.
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # numpydoc ignore=GL08
+    def fit(self, X: Any, y: Any = None) -> Self:
         super().fit(X, y)  # type: ignore[misc]
         self._ids_of, self._numbers = getattr(self, "random_state", None), CallCounter()
         return self
 
-    def transform(self, X: Any, record_id: Any = None) -> Any:  # numpydoc ignore=GL08
+    def transform(self, X: Any, record_id: Any = None) -> Any:
         return super().transform(X, record_id=self._new_ids(X) if record_id is None else record_id)  # type: ignore[misc]
 
     def _new_ids(self, X: Any) -> list[str]:
@@ -44,17 +43,6 @@ def _revive(kind: type) -> Any:
 
 
 def give_fresh_records(estimator: Any) -> Any:
-    """Return an unfitted copy of a transformer that makes up record ids where none are given.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A transformer whose `transform` takes ``record_id``.
-
-    Returns
-    -------
-    estimator
-        One of a subclass of the same name, with the same parameters.
-    """
+    """Return an unfitted copy of a transformer that makes up record ids where none are given."""
     kind: Any = type(estimator)
     return _with_fresh_records(kind)(**estimator.get_params(deep=False))

@@ -59,7 +59,7 @@ def _check_repeated_reports_keep_the_guarantee(subject: Subject) -> None:
     fitted = subject.fit(ids=False, random_state=SEED, **subject.epsilon_at_most(1.0))
     centres = [sum(ends) / 2 for ends in subject.declared.values()] if subject.numeric else []
 
-    def summary(reports: tuple[Report, ...]) -> Report:  # numpydoc ignore=GL08
+    def summary(reports: tuple[Report, ...]) -> Report:
         columns = list(zip(*reports, strict=True))
         if subject.numeric:
             return tuple(np.mean(column) > centre for column, centre in zip(columns, centres, strict=True))
@@ -91,7 +91,7 @@ def _require_ratio(
 ) -> None:
     """Fail if records with one history of values can be told from those with another one beyond a promise."""
 
-    def count(history: list[Rows], sample: str) -> Counter[Any]:  # numpydoc ignore=GL08
+    def count(history: list[Rows], sample: str) -> Counter[Any]:
         ids = _ids(len(next(iter(history[0].values()))), sample)
         calls = [_reports(fitted, subject.frame(rows), ids) for rows in history]
         return Counter(map(summary, zip(*calls, strict=True)))

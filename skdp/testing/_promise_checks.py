@@ -142,24 +142,7 @@ def _check_reports_keep_the_guarantee(subject: Subject) -> None:
 
 
 def require_ratio(chosen_by: list[Counter[Any]], tested: list[Counter[Any]], epsilon: float, what: str) -> None:
-    """Fail if some outcomes are more than e^epsilon times as frequent under one truth as under another.
-
-    Parameters
-    ----------
-    chosen_by : list of two Counter
-        How often each outcome came under either truth, in samples that choose the event that is tested.
-    tested : list of two Counter
-        The same in other samples, of the same size.
-    epsilon : float
-        The promise.
-    what : str
-        What the outcomes are.
-
-    Raises
-    ------
-    AssertionError
-        If the event is too frequent, with a false alarm once in a million times.
-    """
+    """Fail if some outcomes are more than e^epsilon times as frequent under one truth as under another."""
     ratio = math.exp(min(epsilon, 700.0))
     event = [outcome for outcome, count in chosen_by[0].items() if count > ratio * chosen_by[1][outcome]]
     one, other = (sum(counts[outcome] for outcome in event) for counts in tested)
@@ -178,20 +161,7 @@ def _count_reports(fitted: Any, frame: Any) -> Counter[tuple[Any, ...]]:
 
 
 def looks_like_the_original(fitted: Any, subject: Subject) -> bool:
-    """Say whether each column is reported as one of its declared values: its channel is then square.
-
-    Parameters
-    ----------
-    fitted : estimator
-        The fitted transformer.
-    subject : Subject
-        Where it comes from.
-
-    Returns
-    -------
-    bool
-        True if a privatised table looks like the original one.
-    """
+    """Say whether each column is reported as one of its declared values: its channel is then square."""
     if subject.numeric or subject.parameters.get("strategy") == "sample":
         return False
     rows = subject.rows(20)
@@ -205,25 +175,7 @@ def looks_like_the_original(fitted: Any, subject: Subject) -> bool:
 
 
 def codes_of(columns: Rows, subject: Subject) -> list[NDArray[np.intp]]:
-    """Code columns by the declared values.
-
-    Parameters
-    ----------
-    columns : dict
-        A list of declared values a column.
-    subject : Subject
-        Where the declaration is.
-
-    Returns
-    -------
-    list of ndarray of int
-        The place of each value.
-
-    Raises
-    ------
-    AssertionError
-        If a value is not declared.
-    """
+    """Code columns by the declared values."""
     codes = []
     for name, values in subject.values.items():
         places = {value: code for code, value in enumerate(values)}

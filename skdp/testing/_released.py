@@ -10,57 +10,20 @@ from sklearn.base import clone
 
 
 def fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
-    """Fit a clone.
-
-    Parameters
-    ----------
-    estimator : estimator
-        It is not fitted itself.
-    X : dataframe
-        The rows.
-    **parameters : dict
-        Parameters to set.
-
-    Returns
-    -------
-    estimator
-        The fitted clone.
-    """
+    """Fit a clone."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a release may say that it refused, or drowned
         return clone(estimator).set_params(**parameters).fit(X)
 
 
 def released_attributes(estimator: Any) -> dict[str, Any]:
-    """Return all that a fit has set.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-
-    Returns
-    -------
-    dict
-        The attributes that are no parameters.
-    """
+    """Return all that a fit has set."""
     parameters = estimator.get_params(deep=False)
     return {name: value for name, value in vars(estimator).items() if name not in parameters}
 
 
 def released_text(estimator: Any) -> str:
-    """Write all that was released as text, to compare releases.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-
-    Returns
-    -------
-    str
-        The public attributes; the guarantee is checked by itself.
-    """
+    """Write all that was released as text, to compare releases."""
     released = {name: _plain(value) for name, value in released_attributes(estimator).items() if name[0] != "_"}
     with np.printoptions(threshold=10**6, floatmode="unique"):
         return repr({name: value for name, value in released.items() if name != "guarantee_"})

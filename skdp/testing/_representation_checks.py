@@ -83,7 +83,7 @@ def _check_a_failed_refit_changes_nothing(estimator: Any, X: Any) -> None:
     before = released_attributes(one)
     originals = {source: source.bytes for source in (SecureSource, SeededSource)}
 
-    def stop(self: Any, size: int) -> Any:  # numpydoc ignore=GL08
+    def stop(self: Any, size: int) -> Any:
         raise _Stop
 
     try:

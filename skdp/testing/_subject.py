@@ -24,20 +24,8 @@ _NUMERIC_VALUES = 5
 
 
 @dataclass(frozen=True)
-class Subject:  # numpydoc ignore=PR02
-    """A transformer, and the columns that it can be tried on.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Never fitted itself: every check works on clones.
-    values : dict
-        The values of each column that the transformer takes, in the order of the declaration.
-    declared : dict
-        The declaration of each column as the transformer takes it: values, an `Interval`, or a pair of bounds.
-    parameter : str or None
-        The parameter that declares them.
-    """
+class Subject:
+    """A transformer, and the columns that it can be tried on."""
 
     estimator: Any
     values: dict[Any, list[Any]]
@@ -47,25 +35,7 @@ class Subject:  # numpydoc ignore=PR02
 
     @classmethod
     def of(cls, estimator: Any, X: Any = None) -> Subject:
-        """Find columns for a transformer.
-
-        Parameters
-        ----------
-        estimator : estimator
-            With a parameter ``categories`` or ``bounds``, unless X is given.
-        X : dataframe or 2-D array, optional
-            Public rows; their values are those that are tried.
-
-        Returns
-        -------
-        Subject
-            The transformer and its columns.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the estimator is no transformer, or no rows can be made up for it.
-        """
+        """Find columns for a transformer."""
         if isinstance(estimator, type) or not all(
             hasattr(estimator, name) for name in ("get_params", "fit", "transform")
         ):
@@ -87,87 +57,38 @@ class Subject:  # numpydoc ignore=PR02
         return cls(estimator, seen, seen, None)
 
     def once(self, function: Callable[[Subject], Any]) -> Any:
-        """Compute what several checks need.
-
-        Parameters
-        ----------
-        function : callable
-            Takes the subject.
-
-        Returns
-        -------
-        object
-            What the function returns: computed once, and then remembered.
-        """
+        """Compute what several checks need."""
         if function not in self._computed:
             self._computed[function] = function(self)
         return self._computed[function]
 
     @property
-    def numeric(self) -> bool:  # numpydoc ignore=RT01
+    def numeric(self) -> bool:
         """Whether any number within bounds is a legal value."""
         return self.parameter == "bounds"
 
     @property
-    def memoised(self) -> bool:  # numpydoc ignore=RT01
+    def memoised(self) -> bool:
         """Whether a record that reports again repeats itself: the parameters hold a secret key."""
         return self.parameters.get("secret_key") is not None
 
     @property
-    def parameters(self) -> dict[str, Any]:  # numpydoc ignore=RT01
+    def parameters(self) -> dict[str, Any]:
         """The parameters of the estimator."""
         return self.estimator.get_params(deep=False)
 
     def accepts(self, name: str) -> bool:
-        """Say whether the estimator has a parameter.
-
-        Parameters
-        ----------
-        name : str
-            The parameter.
-
-        Returns
-        -------
-        bool
-            True if it has.
-        """
+        """Say whether the estimator has a parameter."""
         return name in self.parameters
 
     def needs(self, name: str) -> None:
-        """Skip the check unless the estimator has a parameter.
-
-        Parameters
-        ----------
-        name : str
-            The parameter.
-
-        Raises
-        ------
-        SkipTest
-            If it has not.
-        """
+        """Skip the check unless the estimator has a parameter."""
         if not self.accepts(name):
             raise SkipTest(f"{type(self.estimator).__name__} has no parameter {name!r}")
 
     def unfitted(self, *, kind: str = "pandas", ids: bool = True, **parameters: Any) -> Any:
-        """Clone the estimator, with its columns declared.
-
-        One that memoises its reports is made to take every record for a new one unless it is told its id.
-
-        Parameters
-        ----------
-        kind : str, default="pandas"
-            The kind of frame it will be fitted on: an array has no names to declare by.
-        ids : bool, default=True
-            Whether to make up record ids where none are given, if the reports are memoised.
-        **parameters : dict
-            Parameters to set, where the estimator has them.
-
-        Returns
-        -------
-        estimator
-            The clone.
-        """
+        """Clone the estimator, with its columns declared."""
+        # One that memoises its reports is made to take every record for a new one unless it is told its id.
         if self.parameter is not None:
             given: Any = list(self.declared.values()) if kind == "array" else dict(self.declared)
             parameters = {self.parameter: given} | parameters
@@ -176,55 +97,16 @@ class Subject:  # numpydoc ignore=PR02
         return made.set_params(**known)
 
     def fit(self, rows: Rows | None = None, *, kind: str = "pandas", ids: bool = True, **parameters: Any) -> Any:
-        """Fit a clone.
-
-        Parameters
-        ----------
-        rows : dict of column name to values, optional
-            The rows to fit on; a few legal ones by default.
-        kind : str, default="pandas"
-            The kind of frame.
-        ids : bool, default=True
-            As for `unfitted`.
-        **parameters : dict
-            Parameters to set, where the estimator has them.
-
-        Returns
-        -------
-        estimator
-            The fitted clone.
-        """
+        """Fit a clone."""
         rows = self.rows(8) if rows is None else rows
         return self.unfitted(kind=kind, ids=ids, **parameters).fit(self.frame(rows, kind))
 
     def fit_noisy(self, **parameters: Any) -> Any:
-        """Fit a clone with so little epsilon that two releases are never equal by chance.
-
-        Parameters
-        ----------
-        **parameters : dict
-            As for `fit`.
-
-        Returns
-        -------
-        estimator
-            The fitted clone.
-        """
+        """Fit a clone with so little epsilon that two releases are never equal by chance."""
         return self.fit(**self.epsilon_at_most(0.01), **parameters)
 
     def epsilon_at_most(self, most: float) -> dict[str, Any]:
-        """Return the parameters that keep epsilon small, if it is a number.
-
-        Parameters
-        ----------
-        most : float
-            The largest epsilon wanted.
-
-        Returns
-        -------
-        dict
-            For `fit`.
-        """
+        """Return the parameters that keep epsilon small, if it is a number."""
         epsilon, single = (self.parameters.get(name) for name in ("epsilon", "instantaneous_epsilon"))
         if not isinstance(epsilon, Real) or epsilon <= most:
             return {}
@@ -233,20 +115,7 @@ class Subject:  # numpydoc ignore=PR02
         return {"epsilon": most} | rest
 
     def rows(self, size: int, seed: int = SEED) -> Rows:
-        """Make up legal rows.
-
-        Parameters
-        ----------
-        size : int
-            How many.
-        seed : int, default=SEED
-            For others.
-
-        Returns
-        -------
-        dict
-            A list of values a column.
-        """
+        """Make up legal rows."""
         rng = np.random.default_rng(seed)
         return {
             name: [values[code] for code in rng.integers(len(values), size=size)]
@@ -254,52 +123,15 @@ class Subject:  # numpydoc ignore=PR02
         }
 
     def equal_rows(self, size: int, code: int = 0) -> Rows:
-        """Make up rows that are all the same.
-
-        Parameters
-        ----------
-        size : int
-            How many.
-        code : int, default=0
-            Which value of each column, modulo their number.
-
-        Returns
-        -------
-        dict
-            A list of values a column.
-        """
+        """Make up rows that are all the same."""
         return {name: [values[code % len(values)]] * size for name, values in self.values.items()}
 
     def frame(self, rows: Rows, kind: str = "pandas") -> Any:
-        """Make a table of rows, whose dtypes depend on the legal values only.
-
-        Parameters
-        ----------
-        rows : dict
-            A list of values a column.
-        kind : {"pandas", "polars", "pyarrow", "array"}, default="pandas"
-            What to make.
-
-        Returns
-        -------
-        table
-            The rows.
-        """
+        """Make a table of rows, whose dtypes depend on the legal values only."""
         return make_frame(rows, self.values, kind)
 
     def twin(self) -> Subject:
-        """Return the same transformer on columns that all have the values of the first.
-
-        Returns
-        -------
-        Subject
-            With at least two columns.
-
-        Raises
-        ------
-        SkipTest
-            If the columns cannot be declared anew.
-        """
+        """Return the same transformer on columns that all have the values of the first."""
         if self.parameter is None:
             raise SkipTest("the columns cannot be declared anew")
         names = list(self.values) if len(self.values) > 1 else [*self.values, "twin"]

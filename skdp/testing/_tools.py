@@ -19,46 +19,13 @@ Rows = dict[Any, list[Any]]
 
 
 def require(condition: Any, reason: str) -> None:
-    """Fail a check unless a condition holds.
-
-    Parameters
-    ----------
-    condition : bool
-        What must hold.
-    reason : str
-        What is wrong if it does not.
-
-    Raises
-    ------
-    AssertionError
-        If it does not hold.
-    """
+    """Fail a check unless a condition holds."""
     if not condition:
         raise AssertionError(reason)
 
 
 def make_frame(rows: Rows, values: dict[Any, list[Any]], kind: str) -> Any:
-    """Make a table of rows.
-
-    Parameters
-    ----------
-    rows : dict
-        A list of values a column.
-    values : dict
-        The legal values of each column, which decide its dtype.
-    kind : {"pandas", "polars", "pyarrow", "array"}
-        What to make.
-
-    Returns
-    -------
-    table
-        The rows.
-
-    Raises
-    ------
-    SkipTest
-        If the library is not installed.
-    """
+    """Make a table of rows."""
     if kind == "array":
         return np.array([list(row) for row in zip(*rows.values(), strict=True)], dtype=object)
     if kind == "pandas":
@@ -82,18 +49,7 @@ def _dtype(values: list[Any]) -> Any:
 
 
 def columns_of(output: Any) -> Rows:
-    """Read any output of a transformer as lists of plain values.
-
-    Parameters
-    ----------
-    output : dataframe or array
-        What `transform` returned.
-
-    Returns
-    -------
-    dict
-        A list of values a column, with None for missing.
-    """
+    """Read any output of a transformer as lists of plain values."""
     if isinstance(output, np.ndarray):
         return {f"x{index}": _plain(column.tolist()) for index, column in enumerate(output.T)}
     if isinstance(output, pd.DataFrame):
@@ -107,32 +63,13 @@ def _plain(column: list[Any]) -> list[Any]:
 
 
 def release(fitted: Any, frame: Any) -> str:
-    """Transform a table and write the result as text, to compare releases.
-
-    Parameters
-    ----------
-    fitted : estimator
-        The transformer.
-    frame : table
-        Rows.
-
-    Returns
-    -------
-    str
-        Every value of the output.
-    """
+    """Transform a table and write the result as text, to compare releases."""
     return repr(columns_of(fitted.transform(frame)))
 
 
 @contextmanager
 def counted_draws() -> Iterator[list[int]]:
-    """Count the random bytes that are drawn in a block of code, by any transformer of this process.
-
-    Yields
-    ------
-    list of int
-        One entry, the number of bytes so far.
-    """
+    """Count the random bytes that are drawn in a block of code, by any transformer of this process."""
     counter = [0]
 
     originals = {source: source.bytes for source in (SecureSource, SeededSource)}
@@ -147,17 +84,11 @@ def counted_draws() -> Iterator[list[int]]:
 
 @contextmanager
 def recorded_bytes() -> Iterator[bytearray]:
-    """Record the secure random bytes that are drawn in a block of code.
-
-    Yields
-    ------
-    bytearray
-        The bytes so far.
-    """
+    """Record the secure random bytes that are drawn in a block of code."""
     found = bytearray()
     original = SecureSource.bytes
 
-    def draw(self: Any, size: int) -> Any:  # numpydoc ignore=GL08
+    def draw(self: Any, size: int) -> Any:
         drawn = original(self, size)
         found.extend(drawn.tobytes())
         return drawn
@@ -171,7 +102,7 @@ def recorded_bytes() -> Iterator[bytearray]:
 
 def _counting(original: Any, counter: list[int]) -> Any:
     @wraps(original)
-    def draw(self: Any, size: int) -> Any:  # numpydoc ignore=GL08
+    def draw(self: Any, size: int) -> Any:
         counter[0] += size
         return original(self, size)
 

@@ -1,0 +1,83 @@
+"""Public objects are documented in full, as numpydoc has it; private ones in a line, or not at all."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+
+import pytest
+from numpydoc.validate import validate
+
+import skdp
+
+CHECKS = {
+    *("GL01", "GL02", "GL03", "GL05", "GL06", "GL07", "GL08", "GL09", "GL10"),
+    *("SS01", "SS02", "SS03", "SS04", "SS05"),
+    *("PR01", "PR02", "PR03", "PR04", "PR05", "PR06", "PR07", "PR08", "PR09", "PR10"),
+    *("RT01", "RT02", "RT03", "RT04", "RT05"),
+    *("YD01", "SA02", "SA03", "SA04"),
+}
+# What only other rooms import; each says so in its docstring.
+INTERNAL = {"skdp.base", "skdp.coding", "skdp.frames", "skdp.exact"}
+ROOMS = [skdp] + [
+    importlib.import_module(room.name)
+    for room in pkgutil.iter_modules(skdp.__path__, "skdp.")
+    if room.ispkg and room.name not in INTERNAL
+]
+
+
+def public_objects():
+    """Yield the function and the full name of each public class, function, method and property."""
+    for room in ROOMS:
+        for name in getattr(room, "__all__", ()):
+            thing = getattr(room, name)
+            path = f"{room.__name__}.{name}"
+            if inspect.isfunction(thing):
+                yield inspect.unwrap(thing), path
+            if inspect.isclass(thing):
+                yield thing, path
+                for member in dir(thing):
+                    value = inspect.getattr_static(thing, member)
+                    value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+                    value = inspect.unwrap(value) if callable(value) else value
+                    if member[0] != "_" and inspect.isfunction(value):
+                        yield value, f"{path}.{member}"
+
+
+OBJECTS = {(thing.__module__, thing.__qualname__): path for thing, path in reversed(list(public_objects()))}
+OURS = {key: path for key, path in OBJECTS.items() if key[0].partition(".")[0] == "skdp"}
+
+
+@pytest.mark.parametrize("path", sorted(OURS.values()))
+def test_public_docstrings(path):
+    protocol = path == "skdp.randomness.ByteSource"  # has no constructor
+    checks = CHECKS - {"PR01"} if protocol else CHECKS
+    assert not [f"{code}: {text}" for code, text in validate(path)["errors"] if code in checks]
+
+
+def _long_private_docstrings(source, module):
+    """Yield the names of private functions and classes whose docstring has more than a line."""
+
+    def walk(node, prefix):
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.ClassDef | ast.FunctionDef):
+                name = f"{prefix}{part.name}"
+                text = ast.get_docstring(part) or ""
+                if "\n" in text and (module, name) not in OURS:
+                    yield name
+                yield from walk(part, f"{name}." if isinstance(part, ast.ClassDef) else f"{name}.<locals>.")
+
+    yield from walk(ast.parse(source), "")
+
+
+def test_private_docstrings_have_a_line():
+    root = Path(skdp.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        module = ".".join(["skdp", *path.relative_to(root).with_suffix("").parts]).removesuffix(".__init__")
+        assert not list(_long_private_docstrings(path.read_text(), module)), path
+
+
+def test_an_object_without_a_section_is_found():
+    source = 'class A:\n    def _f(self):\n        """Return it.\n\n        At length.\n        """\n'
+    assert list(_long_private_docstrings(source, "skdp.a")) == ["A._f"]
