@@ -21,10 +21,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
 from skdp.local import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.metrics._debiased_intervals import bound
-from skdp.metrics._debiased_rates import IndicatorSums, measures
-from skdp.metrics._group_privileged import find_privileged, indicate_privileged_rows
-from skdp.metrics._group_reports import GroupReports
+from skdp.metrics.private_groups._debiased_rates import IndicatorSums, bound, measures
+from skdp.metrics.private_groups._reports import GroupReports, find_privileged, indicate_privileged_rows
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource
 

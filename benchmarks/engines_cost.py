@@ -29,10 +29,10 @@ from _timing import write_results
 from engines_counts import DOMAIN, write_rows
 from engines_local import COLUMNS, encoder, fitted, write_people
 
-import skdp.engines._large  # noqa: F401 so that `fit` knows the engines
+import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp.engines import privatize, tally
 from skdp.frames import open_large
-from skdp.synthesis._records import LargeRecords
+from skdp.synthesis.tables._records import LargeRecords
 
 FILE_ROWS = 10_000_000
 ROWS = 1_000_000, 10_000_000, 100_000_000

@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 from _synthesis_tables import BINS
 from _timing import _resident, verdict, write_results
 
-import skdp.engines._large  # noqa: F401 so that `fit` knows the engines
+import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp import (
     Domain,
     DPHistogram,
@@ -50,7 +50,7 @@ from skdp import (
 from skdp.datasets import load_adult
 from skdp.engines import tally
 from skdp.frames import open_large
-from skdp.synthesis._records import LargeRecords
+from skdp.synthesis.tables._records import LargeRecords
 
 CENSUS = load_adult()
 ADULT = CENSUS.frame.drop(columns="fnlwgt")

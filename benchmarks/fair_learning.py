@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
-from skdp.evaluation._drawing import COLOURS, DASHES, MARKERS, import_pyplot, tidy_axes
+from skdp.evaluation.displays._style import COLOURS, DASHES, MARKERS, import_pyplot, tidy_axes
 from skdp.metrics import joint_distribution, private_parity, private_threshold_optimizer
 
 EXPONENTS = (-2, -1, -0.75, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1, 1.5, 2)

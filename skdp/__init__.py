@@ -10,7 +10,7 @@ from skdp.central import (
     DPStandardScaler,
 )
 from skdp.domain import Domain, Interval
-from skdp.engines import _large as _large  # so that `fit` takes tables that do not fit into memory
+from skdp.engines import _registry as _registry  # so that `fit` takes tables that do not fit into memory
 from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,

@@ -12,7 +12,8 @@ from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
 from skdp.base import read_frame
 from skdp.cli import main
 from skdp.cli._privatize import TRANSFORMERS
-from skdp.engines import _files_privatize, estimate_file
+from skdp.engines import estimate_file
+from skdp.engines.files import _privatize as _files_privatize
 
 TOML = """
 [columns.sex]
@@ -109,7 +110,7 @@ def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
 def test_a_failure_names_resume(files, capsys, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(_files_privatize, "batch_rows", lambda width: 4096)
-        broken.setattr("skdp.engines._working_folder.WorkingFolder.write", _full)
+        broken.setattr("skdp.engines.files._checkpoint.WorkingFolder.write", _full)
         text = refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5)
     assert "No space left on device" in text
     assert "out.csv.unfinished: resume=True (--resume, without --budget) goes on" in text

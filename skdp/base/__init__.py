@@ -1,7 +1,6 @@
 """What every estimator here shares: reading tables, bounds and domains, its coins, its ledger, its kind of output."""
 
 from skdp.base._coins import CallCounter, check_random_state, coins
-from skdp.base._confidence import check_confidence_level
 from skdp.base._domain import (
     DECLARED,
     declares_missing,
@@ -11,11 +10,16 @@ from skdp.base._domain import (
     warn_of_observed,
 )
 from skdp.base._draft import draft_domain, draft_domain_toml
-from skdp.base._fitting import all_or_nothing
-from skdp.base._input import check_names, read_array, read_input
-from skdp.base._ledger import check_ledger
+from skdp.base._estimator import (
+    all_or_nothing,
+    as_asked,
+    check_confidence_level,
+    check_ledger,
+    check_names,
+    read_array,
+    read_input,
+)
 from skdp.base._numbers import read_bounds, read_numbers
-from skdp.base._output import as_asked
 from skdp.base._table_file import (
     LARGEST_WHOLE,
     MISSING_TEXTS,

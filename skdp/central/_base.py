@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from sklearn.base import BaseEstimator
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_ledger, check_random_state, coins, read_bounds, read_input, read_numbers
-from skdp.central._sums import BoundedColumn
+from skdp.base import (
+    as_asked,
+    check_ledger,
+    check_names,
+    check_random_state,
+    coins,
+    read_bounds,
+    read_input,
+    read_numbers,
+)
+from skdp.central.statistics import BoundedColumn
 from skdp.exact import round_up
 from skdp.frames import LargeTable, Table, open_large
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon
@@ -85,3 +99,80 @@ def bounded_columns(table: Table, bounds: Any) -> list[BoundedColumn]:
     ends = read_bounds(bounds, table.names)
     numbers = read_numbers(table, missing=True)
     return [BoundedColumn(column, *map(float, pair)) for column, pair in zip(numbers, ends, strict=True)]
+
+
+Columns = list[NDArray[Any]]
+
+
+class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
+    """A transformer whose statistics are private, while its output is the rows themselves."""
+
+    # After `fit`, `transform` is a plain function of each row: it draws nothing, and it protects nobody. A subclass
+    # gives `_transform_columns`.
+
+    def transform(self, X: Any) -> Any:
+        """Transform the rows of a table.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Numbers, in the columns of `fit`; values may be missing.
+
+        Returns
+        -------
+        same kind as X
+            The transformed rows, which are as private as those of X: no noise is added to them.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If X has other columns, or is not numeric.
+        """
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False, least=0)
+        check_names(self, table, self.guarantee_.scope)
+        return as_asked(self, self._apply(table, self._transform_columns, self._output_names()))
+
+    def _spend_nothing(self, columns: Sequence[Any], mechanism: str) -> None:
+        """Keep the promise of a fit that reads no value: it costs nothing, and nobody needs to be trusted with it."""
+        self.guarantee_ = PrivacyGuarantee(0.0, scope=tuple(columns), mechanism=mechanism)
+
+    def _transform_columns(self, columns: Columns) -> Columns:
+        """Transform all columns; a missing value is nan. They may be views of X, and are not written to."""
+        raise NotImplementedError
+
+    def _output_names(self) -> Sequence[Any]:
+        return self.guarantee_.scope
+
+    def _invert(self, X: Any, function: Callable[[Columns], Columns]) -> Any:
+        """Apply the inverse of `_transform_columns` to what `transform` returned, or to an array of it."""
+        check_is_fitted(self)
+        # By an estimator that has seen no names: scikit-learn would warn of an array where `fit` saw a frame.
+        table = read_input(BaseEstimator(), X, reset=True, least=0)
+        if len(table.names) != self.n_features_in_:
+            raise ValueError(f"X has {len(table.names)} features; fit saw {self.n_features_in_}")
+        check_names(self, table, self.guarantee_.scope)
+        return self._apply(table, function, self.guarantee_.scope)
+
+    @staticmethod
+    def _apply(table: Table, function: Callable[[Columns], Columns], names: Sequence[Any]) -> Any:
+        columns = function(read_numbers(table, missing=True))
+        if not isinstance(table.native, np.ndarray | pd.DataFrame):
+            columns = [with_nulls(column, nw.get_native_namespace(table.native)) for column in columns]
+        return table.rebuild(columns, names)
+
+
+def with_nulls(column: Any, backend: Any) -> Any:
+    """Write nan as polars and pyarrow write what is missing: for them, nan is a number."""
+    if column.dtype.kind != "f" or not np.isnan(column).any():
+        return column
+    frame = nw.new_series("column", column, backend=backend).to_frame()
+    return frame.select(nw.when(~nw.col("column").is_nan()).then("column"))["column"].to_native()
+
+
+def keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[Any]:
+    """Write nan to where a column has one; without any, the codes keep their integer dtype."""
+    missing = np.isnan(column)
+    return np.where(missing, np.nan, codes) if missing.any() else codes

@@ -14,11 +14,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import all_or_nothing, check_confidence_level, declares_missing
 from skdp.central._base import CentralEstimator
-from skdp.central._cells import CellTally, count_large
-from skdp.central._count_estimate import LARGEST, CountEstimate, interval_reach
-from skdp.central._declared import check_policy, declared_domain, find_codes, read_codes, undeclared_error
-from skdp.central._hierarchy import Hierarchy, count_std, plan_hierarchy
-from skdp.central._ranges import find_range, is_ordered
+from skdp.central.statistics import (
+    LARGEST,
+    CellTally,
+    CountEstimate,
+    Hierarchy,
+    check_policy,
+    count_large,
+    count_std,
+    declared_domain,
+    find_codes,
+    find_range,
+    interval_reach,
+    is_ordered,
+    plan_hierarchy,
+    read_codes,
+    undeclared_error,
+)
 from skdp.domain import Codes, Domain
 from skdp.frames import LargeTable
 from skdp.oracles import check_size, project_to_simplex

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import all_or_nothing, read_bounds, read_numbers
-from skdp.central._candidates import equal_steps, read_candidates
-from skdp.central._large_sums import rank_columns
-from skdp.central._quantiles import ranked_quantiles
-from skdp.central._transformer import CentralTransformer, Columns, keep_missing
+from skdp.central._base import CentralTransformer, Columns, keep_missing
+from skdp.central.statistics import equal_steps, rank_columns, ranked_quantiles, read_candidates
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger
 

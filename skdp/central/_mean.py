@@ -12,14 +12,19 @@ import numpy as np
 
 from skdp.base import all_or_nothing, check_confidence_level, level_of_the_caller
 from skdp.central._base import CentralEstimator
-from skdp.central._framework_means import adaptive_mean, chunk_means, proposed_mean, smooth_beta, smooth_mean
-from skdp.central._large_sums import sum_columns
-from skdp.central._propose_test_release import TEST_SHARE, read_positive_delta
-from skdp.central._release import read_number
-from skdp.central._sample_and_aggregate import MOST_CHUNKS
-from skdp.central._smooth_sensitivity import SmoothNoise
-from skdp.central._sums import GRID, BoundedColumn, SummedColumn
-from skdp.central._two_sums import Estimate, noisy_sum_count, two_sums
+from skdp.central.frameworks import (
+    MOST_CHUNKS,
+    TEST_SHARE,
+    SmoothNoise,
+    adaptive_mean,
+    chunk_means,
+    proposed_mean,
+    read_number,
+    read_positive_delta,
+    smooth_beta,
+    smooth_mean,
+)
+from skdp.central.statistics import GRID, BoundedColumn, Estimate, SummedColumn, noisy_sum_count, sum_columns, two_sums
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
 from skdp.randomness import ByteSource

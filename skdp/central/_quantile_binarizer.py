@@ -8,10 +8,8 @@ import numpy as np
 from sklearn.utils import Tags
 
 from skdp.base import all_or_nothing
-from skdp.central._candidates import read_candidates
-from skdp.central._large_sums import rank_columns
-from skdp.central._quantiles import ranked_quantiles, read_probability
-from skdp.central._transformer import CentralTransformer, Columns, keep_missing
+from skdp.central._base import CentralTransformer, Columns, keep_missing
+from skdp.central.statistics import rank_columns, ranked_quantiles, read_candidates, read_probability
 from skdp.privacy import PrivacyLedger
 
 

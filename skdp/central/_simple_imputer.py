@@ -13,14 +13,21 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import all_or_nothing, as_asked, check_names, read_input
-from skdp.central._candidates import read_candidates
-from skdp.central._cells import CellTally, count_large
-from skdp.central._declared import declared_domain, find_codes, read_codes, undeclared_error
-from skdp.central._filling import fill_missing
-from skdp.central._large_sums import rank_columns, sum_columns
-from skdp.central._quantiles import ranked_quantiles
-from skdp.central._transformer import CentralTransformer, Columns
-from skdp.central._two_sums import two_sums
+from skdp.central._base import CentralTransformer, Columns
+from skdp.central.statistics import (
+    CellTally,
+    count_large,
+    declared_domain,
+    fill_missing,
+    find_codes,
+    rank_columns,
+    ranked_quantiles,
+    read_candidates,
+    read_codes,
+    sum_columns,
+    two_sums,
+    undeclared_error,
+)
 from skdp.domain import Domain
 from skdp.frames import LargeTable, Table
 from skdp.privacy import PrivacyLedger

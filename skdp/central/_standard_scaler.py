@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import all_or_nothing, level_of_the_caller
-from skdp.central._large_sums import sum_columns
-from skdp.central._moments import cube_moments
-from skdp.central._sums import GRID
-from skdp.central._transformer import CentralTransformer, Columns
+from skdp.central._base import CentralTransformer, Columns
+from skdp.central.statistics import GRID, cube_moments, sum_columns
 from skdp.privacy import PrivacyLedger
 
 

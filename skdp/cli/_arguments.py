@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skdp.domain import Domain
-from skdp.engines._progress import NoBar, Progress
+from skdp.engines import NoBar, Progress
 from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 
 

@@ -15,7 +15,7 @@ from skdp.cli._arguments import (
     read_share,
 )
 from skdp.evaluation import audit_table
-from skdp.evaluation._audit_table import audited_transformers, format_audit
+from skdp.evaluation.audits import audited_transformers, format_audit
 
 
 def add_audit(commands: Any) -> None:

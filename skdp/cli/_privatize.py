@@ -18,7 +18,7 @@ from skdp.cli._arguments import (
     read_share,
 )
 from skdp.engines import estimate_file, privatize_file
-from skdp.engines._table_files import TableFile
+from skdp.engines.files import TableFile
 from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,

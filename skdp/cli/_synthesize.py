@@ -20,10 +20,9 @@ from skdp.cli._arguments import (
     read_seed,
 )
 from skdp.engines import synthesize_file
-from skdp.engines._files_draft import draft_file
-from skdp.engines._table_files import TableFile
+from skdp.engines.files import TableFile, draft_file
 from skdp.synthesis import DPMarginalSynthesizer
-from skdp.synthesis._methods import METHODS
+from skdp.synthesis.selection import METHODS
 
 
 def add_draft_domain(commands: Any) -> None:

@@ -62,10 +62,10 @@ and of what it holds. So a batch that is computed again has the same reports, an
 `privatize` says how each engine is held to it.
 """
 
-from skdp.engines._files_estimate import estimate_file
-from skdp.engines._files_privatize import privatize_file
-from skdp.engines._files_synthesize import synthesize_file
+from skdp.engines._atomic import NoBar as NoBar
+from skdp.engines._atomic import Progress as Progress
 from skdp.engines._privatize import privatize
 from skdp.engines._tally import tally, tally_batches
+from skdp.engines.files import estimate_file, privatize_file, synthesize_file
 
 __all__ = ["estimate_file", "privatize", "privatize_file", "synthesize_file", "tally", "tally_batches"]

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from skdp.base import coins
 from skdp.coding import plain
-from skdp.local import SecretKey
-from skdp.local._permanent import framed
-from skdp.local._row_reports import Drawn, RowReports
+from skdp.local import Drawn, RowReports, SecretKey
+from skdp.local.memo import framed
 from skdp.randomness import ByteSource
 
 BLOCK_ROWS = 1 << 12

@@ -22,7 +22,7 @@ from skdp.base import (
     type_of_values,
 )
 from skdp.domain import Domain, Interval
-from skdp.engines._engine import UnreadableError, import_extra
+from skdp.engines._registry import UnreadableError, import_extra
 
 _BLOCK_BYTES = 1 << 21  # Arrow reads up to 32 blocks ahead
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from skdp.engines._engine import UnreadableError
+from skdp.engines._registry import UnreadableError
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from skdp.engines._engine import engine_of
+from skdp.engines._batch_release import Release
 from skdp.engines._record_ids import check_distinct
-from skdp.engines._release import Release
+from skdp.engines._registry import engine_of
 
 
 def privatize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from skdp.engines._engine import import_extra
 from skdp.engines._errors import quietly
-from skdp.local._record_ids import read_record_ids
+from skdp.engines._registry import import_extra
+from skdp.local.memo import read_record_ids
 
 _KINDS = (
     nw.String, nw.Categorical, nw.Enum, nw.Binary, nw.Boolean, nw.Date, nw.Datetime, nw.Object, nw.Float32, nw.Float64,
@@ -60,19 +60,19 @@ def _queryable(frame: Any, record_id: str) -> Any:
     # Nothing but the ids goes to DuckDB, which takes a and A for one column.
     library = type(frame).__module__.partition(".")[0]
     if library in ("duckdb", "_duckdb"):
-        from skdp.engines._duckdb import _name, bytewise
+        from skdp.engines.backends.duckdb import _name, bytewise
 
         return frame.project(f"{bytewise(frame, record_id)} AS {_name(record_id)}")
     if library == "pyspark":
-        from skdp.engines._spark import bytewise as bytes_of
+        from skdp.engines.backends.spark import bytewise as bytes_of
 
         return frame.select(bytes_of(frame, record_id).alias(record_id))
     if not type(frame).__module__.startswith("pyarrow"):
         return frame
     pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
     if isinstance(frame, dataset.Dataset):
-        from skdp.engines._arrow import read_batches
-        from skdp.engines._duckdb import connect
+        from skdp.engines.backends.arrow import read_batches
+        from skdp.engines.backends.duckdb import connect
 
         schema = pyarrow.schema([frame.schema.field(record_id)])
         checked = read_batches(frame, [record_id])  # DuckDB would follow the offsets of a damaged file

@@ -11,9 +11,7 @@ import pandas as pd
 from skdp.base import domains_of_dtypes, warn_of_observed
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
-from skdp.local import NumericPerturber, RapporEncoder
-from skdp.local._base import LocalTransformer
-from skdp.local._row_reports import RowReports
+from skdp.local import LocalTransformer, NumericPerturber, RapporEncoder, RowReports
 
 
 def fit_on_schema(transformer: RowReports, sample: Any, keep: Sequence[str]) -> None:

@@ -29,9 +29,8 @@ from skdp.domain import Codes, Domain, Interval
 from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._estimation import ReportEstimator
-from skdp.local._memo import Memo
-from skdp.local._repeated import RepeatedReports
 from skdp.local._row_reports import Call, Drawn, RowReports, Write
+from skdp.local.memo import Memo, RepeatedReports
 from skdp.oracles import FrequencyOracle, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.randomness import uniform_integers

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_confidence_level
 from skdp.domain import Domain
-from skdp.local._tally import ReportTally
+from skdp.local._tallies import ReportTally
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
 
 _CHUNK = 1 << 22

@@ -8,8 +8,7 @@ from typing import Any, Self
 from skdp.base import all_or_nothing
 from skdp.local._report_columns import ReportColumns
 from skdp.local._unary_encoding import check_output
-from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle
-from skdp.oracles._choice import WITH_BITS, WITH_SECOND_ROUND
+from skdp.oracles import ORACLES, WITH_BITS, WITH_SECOND_ROUND, FrequencyOracle, check_size, choose_oracle
 from skdp.privacy import PrivacyLedger
 
 

@@ -6,8 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from skdp.local._report_columns import ReportColumns
-from skdp.oracles import LocalHashing
-from skdp.oracles._two_rounds import hashing_for_two_rounds
+from skdp.oracles import LocalHashing, hashing_for_two_rounds
 from skdp.privacy import PrivacyLedger
 
 

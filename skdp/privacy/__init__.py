@@ -1,12 +1,11 @@
 """Stating and accounting for privacy guarantees."""
 
-from skdp.privacy._composition import compose
+from skdp.privacy._composition import compose, zcdp_epsilon
 from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._ledger import Amount, BudgetExceeded, PrivacyLedger
 from skdp.privacy._parameters import PrivacyLeakWarning, check_delta, check_epsilon
-from skdp.privacy._statement import PrivacyStatement, privacy_statement
-from skdp.privacy._zcdp import zcdp_epsilon
+from skdp.privacy.ledger import Amount, BudgetExceeded, PrivacyLedger
+from skdp.privacy.statement import PrivacyStatement, privacy_statement
 
 __all__ = [
     "Amount",

@@ -4,17 +4,13 @@ A source gives bytes; a draw turns bytes into coins, integers or categories whos
 knows of privacy or of columns, and nothing uses ``u < p`` on floating-point numbers.
 """
 
-from skdp.randomness._coins import bernoulli, bernoulli_ratio, eight_coins
+from skdp.randomness._coins import bernoulli, bernoulli_exp, bernoulli_ratio, eight_coins
 from skdp.randomness._cube import cube_noise
-from skdp.randomness._discrete_gaussian import discrete_gaussian
-from skdp.randomness._exp_coins import bernoulli_exp
-from skdp.randomness._geometric import discrete_laplace, geometric
+from skdp.randomness._discrete_noise import discrete_gaussian, discrete_laplace, geometric
 from skdp.randomness._integers import categorical, uniform_integers
-from skdp.randomness._rounded_gaussian import rounded_gaussian
-from skdp.randomness._rounded_noise import rounded_laplace, rounded_student_t
-from skdp.randomness._row_streams import MOST_ROWS, RowStreams
+from skdp.randomness._rounded_noise import rounded_gaussian, rounded_laplace, rounded_student_t
 from skdp.randomness._selection import exponential_mechanism, permute_and_flip
-from skdp.randomness._sources import BLOCK, ONE, ByteSource, SecureSource, SeededSource
+from skdp.randomness._sources import BLOCK, MOST_ROWS, ONE, ByteSource, RowStreams, SecureSource, SeededSource
 from skdp.randomness._subsets import subsets
 from skdp.randomness._word_table import WordTable
 

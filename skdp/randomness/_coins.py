@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from skdp.randomness._row_streams import rows_of
-from skdp.randomness._sources import BLOCK, ONE, ByteSource
+from skdp.exact import exp_minus_bounds
+from skdp.randomness._integers import check_integers, check_rational
+from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
+from skdp.randomness._uniform import Bounds, Uniform
 from skdp.randomness._word_table import WordTable
 
 _MANY = 1 << 14  # from so many coins on, eight are drawn at once
@@ -137,3 +142,97 @@ def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
     for threshold in thresholds:
         weights = [weight * side for weight in weights for side in (ONE - threshold, threshold)]
     return WordTable([weights], np.arange(256, dtype=np.uint8))
+
+
+_BLOCK = 1 << 13  # floats that stay in the cache
+_UNDECIDED = 2.0**-31
+_LARGE = Fraction(
+    1 << 10
+)  # larger exponents are rounded to this one, which makes no difference to the first 32 bits of a coin
+_STEPS, _TABLED = 64, 32  # e^-x is tabled in steps of 1/64, up to x = 32
+
+
+def bernoulli_exp(source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1) -> NDArray[np.bool_]:
+    """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Where the bytes come from.
+    exponents : array-like of int, shape (n,)
+        Not negative; Python integers (dtype object) may have any size.
+    rate : Fraction or int, default=1
+        Not negative, of any size.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype bool
+        The coins.
+
+    Raises
+    ------
+    TypeError
+        If the exponents are not integers, or the rate is not rational.
+    ValueError
+        If a number is negative.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli_exp(SeededSource(0), np.repeat([0, 1, 2], 10_000), Fraction(1, 2))
+    >>> coins.reshape(3, -1).mean(axis=1).round(2).tolist()
+    [1.0, 0.62, 0.38]
+    """
+    rate = check_rational("rate", rate, zero=True)
+    exponents = check_integers("exponents", exponents)
+    if exponents.size and exponents.min() < 0:
+        raise ValueError("exponents must be at least 0")
+    if exponents.dtype == object:
+        rounded = np.array([float(min(int(exponent) * rate, _LARGE)) for exponent in exponents])
+    else:
+        # Three roundings, each of less than 2**-52 of the product.
+        rounded = exponents.astype(np.float64) * float(min(rate, _LARGE))
+    return exp_coins(source, rounded, lambda index: int(exponents[index]) * rate)
+
+
+def exp_coins(source: ByteSource, rounded: NDArray[np.float64], exact: Callable[[int], Fraction]) -> NDArray[np.bool_]:
+    """Draw coins of probability ``e**-x`` for rational exponents that are known rounded, and exactly on demand."""
+    return settled_coins(source, rounded, lambda index: partial(exp_minus_bounds, exact(index)))
+
+
+def settled_coins(
+    source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
+) -> NDArray[np.bool_]:
+    """Draw coins of probability ``e**-x`` for exponents that are known rounded, and enclosed on demand."""
+    # The first 32 bits of a uniform number are compared with e^-x in floating point. That leaves one coin in 2**30
+    # undecided: more bits of its uniform number are compared with proven bounds of e^-x, in integers.
+    out = np.empty(rounded.size, np.bool_)
+    for start in range(0, rounded.size, _BLOCK):
+        words = source.bytes(4 * rounded[start : start + _BLOCK].size).view("<u4")
+        # The power is wrong by less than 2**-34, as its exponent is; a number is up to 2**-32 above its word.
+        gap = _exp_minus(rounded[start : start + _BLOCK]) - words * 2.0**-32
+        block = out[start : start + _BLOCK]
+        np.greater(gap, 0, out=block)
+        for index in np.flatnonzero(np.abs(gap) <= _UNDECIDED):
+            block[index] = Uniform(source, int(words[index]), 32).is_below(bounds(start + int(index)))
+    return out
+
+
+def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``e**-x`` with a proven error below 2**-36: no library's exp is trusted, only sums and products."""
+    # ``x = place / 64 + rest`` without rounding. The power of the first part is tabled; the series of the second one
+    # ends with rest**4 / 4!, which leaves out less than rest**5 / 5! < 2**-36.9. The few rounding errors are of 2**-53.
+    # Beyond x = 32, e^-32 < 2**-46 is as good as e^-x.
+    x = np.minimum(x, _TABLED)
+    place = (x * _STEPS).astype(np.intp)
+    rest = x - place * (1 / _STEPS)
+    return _table()[place] * (1 - rest * (1 - rest * (1 / 2) * (1 - rest * (1 / 3) * (1 - rest * (1 / 4)))))
+
+
+@lru_cache
+def _table() -> NDArray[np.float64]:
+    factor = exp_minus_bounds(Fraction(1, _STEPS), 192)[0]
+    powers = [1 << 192]
+    for _ in range(_STEPS * _TABLED):
+        powers.append(powers[-1] * factor >> 192)  # wrong by 2 units at most, 2**-180 in the end
+    return np.array([math.ldexp(power, -192) for power in powers])

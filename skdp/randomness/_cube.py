@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_minus_bounds
-from skdp.randomness._geometric import geometric
-from skdp.randomness._rationals import check_positive_int, check_rational
-from skdp.randomness._real_coins import real_categories
+from skdp.randomness._discrete_noise import geometric
+from skdp.randomness._integers import check_positive_int, check_rational
 from skdp.randomness._sources import ByteSource
-from skdp.randomness._uniform import uniform_below
+from skdp.randomness._uniform import real_categories, uniform_below
 
 
 def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: int = 1) -> NDArray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import ssl
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,3 +108,107 @@ class SeededSource:
         """
         words = self._philox.random_raw((size + 7) // 8)
         return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:size]
+
+
+MOST_ROWS = 1 << 12
+"""Draws treat more rows in blocks, and many coins by tables: what a row draws would depend on the others."""
+
+_RATE = 136
+
+
+class RowStreams:
+    """The bytes of SHAKE-256 after a seed for each row: one draw of n rows reads the next bytes of each of them.
+
+    A draw for all rows gives each row what a draw for this row alone would give it from its stream, if it reads the
+    same number of bytes for each row first, and asks for `rows_of` the source where some rows need more.
+
+    Parameters
+    ----------
+    seeds : sequence of bytes
+        One a row, at most `MOST_ROWS`.
+
+    Raises
+    ------
+    ValueError
+        If there are too many rows.
+
+    Examples
+    --------
+    >>> streams = RowStreams([b"one", b"two"])
+    >>> together = streams.bytes(2 * 8).reshape(2, 8)
+    >>> (together[1] == RowStreams([b"two"]).bytes(8)).all()
+    np.True_
+    """
+
+    def __init__(self, seeds: Sequence[bytes]) -> None:
+        if len(seeds) > MOST_ROWS:
+            raise ValueError(f"there must be at most {MOST_ROWS} rows, got {len(seeds)}")
+        self._state = _State(seeds)
+        self._rows = np.arange(len(seeds))
+
+    def bytes(self, size: int) -> NDArray[np.uint8]:
+        """Return the next bytes of each row, row by row.
+
+        Parameters
+        ----------
+        size : int
+            How many, a multiple of the number of rows.
+
+        Returns
+        -------
+        ndarray of shape (size,), dtype uint8
+            The bytes.
+
+        Raises
+        ------
+        ValueError
+            If the rows cannot have the same number of bytes.
+        """
+        if not self._rows.size and not size:
+            return np.empty(0, np.uint8)
+        width, rest = divmod(size, self._rows.size) if self._rows.size else (0, size)
+        if rest:
+            raise ValueError(f"{size} bytes are not the same number for each of {self._rows.size} rows")
+        return self._state.read(self._rows, width)
+
+    def of(self, rows: NDArray[np.intp]) -> Self:
+        """Return the streams of some of the rows.
+
+        Parameters
+        ----------
+        rows : ndarray of intp
+            Which of them, each once.
+
+        Returns
+        -------
+        RowStreams
+            What is read there is not read here again.
+        """
+        some = object.__new__(type(self))
+        some._state, some._rows = self._state, self._rows[rows]
+        return some
+
+
+class _State:
+    """The streams, and how far each of them is read."""
+
+    def __init__(self, seeds: Sequence[bytes]) -> None:
+        self._seeds, self._used = seeds, np.zeros(len(seeds), np.intp)
+        self._stretch(_RATE)
+
+    def _stretch(self, length: int) -> None:
+        stream = b"".join([hashlib.shake_256(seed).digest(length) for seed in self._seeds])
+        self._streams = np.frombuffer(stream, np.uint8).reshape(len(self._seeds), length)
+
+    def read(self, rows: NDArray[np.intp], width: int) -> NDArray[np.uint8]:
+        start = self._used[rows]
+        end = int(start.max()) + width
+        if end > self._streams.shape[1]:
+            self._stretch(_RATE * (1 + 2 * end // _RATE))  # a longer digest begins with the shorter one
+        self._used[rows] += width
+        return self._streams[rows[:, np.newaxis], start[:, np.newaxis] + np.arange(width)].ravel()
+
+
+def rows_of(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
+    """Return the source of some of the rows that a draw is for."""
+    return source.of(rows) if isinstance(source, RowStreams) else source

@@ -13,10 +13,9 @@ from sklearn.utils import Tags, get_tags
 from skdp.base import all_or_nothing
 from skdp.frames import Table, is_frame
 from skdp.privacy import PrivacyGuarantee
-from skdp.synthesis._reading import target_column
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis._writing import assemble, decode, public_template
+from skdp.synthesis.tables import assemble, decode, public_template, target_column
 
 
 class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):

@@ -14,12 +14,9 @@ from skdp.base import CallCounter, as_asked, check_names, read_input
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
-from skdp.synthesis._answers import ModelAnswers, of_columns
-from skdp.synthesis._graphical_model import GraphicalModel
-from skdp.synthesis._reading import read_codes
-from skdp.synthesis._redraw import redraw
-from skdp.synthesis._sampling import sample
-from skdp.synthesis._writing import assemble, decode, public_template
+from skdp.synthesis._queries import ModelAnswers, of_columns
+from skdp.synthesis.model import GraphicalModel, redraw, sample
+from skdp.synthesis.tables import assemble, decode, public_template, read_codes
 
 _MOST_SAMPLES = 10**9
 

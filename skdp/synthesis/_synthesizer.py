@@ -15,41 +15,48 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import CallCounter, all_or_nothing, declares_missing
-from skdp.central._ranges import is_ordered
+from skdp.central.statistics import is_ordered
 from skdp.domain import Domain
 from skdp.frames import LargeTable, Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
-from skdp.synthesis._account import open_budget
-from skdp.synthesis._contribution import bound_contribution, limit_persons
-from skdp.synthesis._file import read_synthesizer, write_synthesizer
-from skdp.synthesis._graphical_model import MOST_CELLS
-from skdp.synthesis._methods import (
+from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
+from skdp.synthesis._rows import ModelRows
+from skdp.synthesis.model import MOST_CELLS
+from skdp.synthesis.selection import (
+    Plan,
+    PrivateTable,
     check_marginals,
     check_size_of_model,
     first_cliques,
     largest_sizes,
     measure,
+    open_budget,
     read_workload,
     read_zeros,
     warn_not_chosen,
     warn_out_of_reach,
 )
-from skdp.synthesis._open_columns import (
+from skdp.synthesis.tables import (
+    CodedRecords,
+    LargeRecords,
+    Records,
+    bound_contribution,
+    check_decodable,
     check_not_named,
+    check_policy,
     check_share,
     count_open_columns,
     count_others,
     find_values,
+    limit_persons,
+    public_template,
+    read_codes,
+    read_declared,
     undeclared,
     warn_undiscovered,
+    with_target,
 )
-from skdp.synthesis._plan import Plan
-from skdp.synthesis._private_table import PrivateTable
-from skdp.synthesis._reading import check_policy, read_codes, read_declared, with_target
-from skdp.synthesis._records import CodedRecords, LargeRecords, Records
-from skdp.synthesis._rows import ModelRows
-from skdp.synthesis._writing import check_decodable, public_template
 
 _MOST_COLUMNS = 500
 

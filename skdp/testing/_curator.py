@@ -21,12 +21,12 @@ from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, check_
 from skdp.testing._burdened_frames import signs
 from skdp.testing._carry_checks import opposite_frames, require_same_form, require_same_tables
 from skdp.testing._error_checks import texts_of
-from skdp.testing._exact_checks import CHECKS as EXACT_CHECKS
-from skdp.testing._released import fitted as _fitted
-from skdp.testing._released import released_attributes as _released
-from skdp.testing._released import released_text as _text
-from skdp.testing._representation_checks import CHECKS as REPRESENTATION_CHECKS
+from skdp.testing._frame_checks import REPRESENTATION_CHECKS
+from skdp.testing._leak_checks import EXACT_CHECKS
 from skdp.testing._tools import columns_of, counted_draws, recorded_bytes, require
+from skdp.testing._tools import fitted as _fitted
+from skdp.testing._tools import released_attributes as _released
+from skdp.testing._tools import released_text as _text
 
 _SECRET = "hunter2"
 _KINDS = ("pandas", "pandas, category", "pyarrow", "pyarrow, dictionary", "polars", "polars, Categorical")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 from unittest import SkipTest
+from uuid import uuid4
 
 import numpy as np
 from sklearn.base import clone
 
+from skdp.base import CallCounter
 from skdp.coding import is_missing
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import is_frame
-from skdp.testing._fresh_records import give_fresh_records
 from skdp.testing._tools import Rows, columns_of, make_frame
 
 SEED = 20
@@ -173,3 +175,42 @@ def _declared_bounds(bounds: Any, seen: dict[Any, list[Any]] | None) -> dict[Any
     names = list(seen or (DEFAULT_BOUNDS if pairs.ndim == 1 else [f"x{index}" for index in range(len(pairs))]))
     low, high = np.broadcast_to(pairs, (len(names), 2)).T.tolist()
     return dict(zip(names, zip(low, high, strict=True), strict=True))
+
+
+class FreshRecords:
+    """Mixed into a transformer that memoises its reports: where no record ids are given, it makes up new ones."""
+
+    # So it keeps whatever the contract asks of a transformer without memory. With a seed, the ids replay as coins do.
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        super().fit(X, y)  # type: ignore[misc]
+        self._ids_of, self._numbers = getattr(self, "random_state", None), CallCounter()
+        return self
+
+    def transform(self, X: Any, record_id: Any = None) -> Any:
+        return super().transform(X, record_id=self._new_ids(X) if record_id is None else record_id)  # type: ignore[misc]
+
+    def _new_ids(self, X: Any) -> list[str]:
+        if not hasattr(self, "_numbers"):
+            return []  # not fitted: it will say so
+        call = uuid4().hex if self._ids_of is None else f"seed {self._ids_of} call {self._numbers.advance()}"
+        rows = X.shape[0] if hasattr(X, "shape") else len(X) if isinstance(X, list) else 0
+        return [f"{call} row {row}" for row in range(rows)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revive, (type(self).__mro__[2],), self.__getstate__()
+
+
+@lru_cache
+def _with_fresh_records(kind: type) -> type:
+    return type(kind.__name__, (FreshRecords, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+def _revive(kind: type) -> Any:
+    return object.__new__(_with_fresh_records(kind))
+
+
+def give_fresh_records(estimator: Any) -> Any:
+    """Return an unfitted copy of a transformer that makes up record ids where none are given."""
+    kind: Any = type(estimator)
+    return _with_fresh_records(kind)(**estimator.get_params(deep=False))

@@ -20,11 +20,11 @@ from scipy.stats import chisquare, kstest, laplace, t
 from sklearn.linear_model import LinearRegression
 
 from skdp import BudgetExceeded, PrivacyLedger
-from skdp.central import _sample_and_aggregate as framework
 from skdp.central import propose_test_release, sample_and_aggregate, smooth_sensitivity_release
-from skdp.central._chunks import open_rows, random_chunks
-from skdp.central._sample_and_aggregate import noisy_totals
-from skdp.central._sums import GRID
+from skdp.central.frameworks import _sample_and_aggregate as framework
+from skdp.central.frameworks._chunks import open_rows, random_chunks
+from skdp.central.frameworks._sample_and_aggregate import noisy_totals
+from skdp.central.statistics._sums import GRID
 from skdp.randomness import SeededSource
 from skdp.testing._error_checks import texts_of
 
@@ -110,7 +110,7 @@ class TestProposeTestRelease:
 
 class TestSmoothSensitivity:
     def test_laplace_noise(self):
-        from skdp.central._calibration import laplace_factor
+        from skdp.central.frameworks._smooth_sensitivity import laplace_factor
 
         factor = float(laplace_factor(Fraction(1), Fraction(1e-6), Fraction(0.002)))
         errors = np.array([smooth(random_state=seed).value for seed in range(1500)]) - 40

@@ -18,9 +18,8 @@ from sklearn.base import clone
 
 from skdp import BudgetExceeded, Domain, DPHistogram, Interval, PrivacyLeakWarning, PrivacyLedger
 from skdp.central import CountEstimate
-from skdp.central._count_estimate import interval_reach
-from skdp.central._hierarchy import Hierarchy, count_std, plan_hierarchy
 from skdp.central._histogram import _round_all_ranges
+from skdp.central.statistics._ranges import Hierarchy, count_std, interval_reach, plan_hierarchy
 
 FALSE_ALARM = 1e-6
 SHAPES = [(1, 2), (2, 2), (3, 2), (5, 2), (7, 3), (8, 2), (9, 3), (13, 4), (16, 4), (27, 3), (31, 5), (10, 40)]

@@ -12,11 +12,15 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import laplace, t
 
-from skdp.central._calibration import laplace_divergence, laplace_factor
-from skdp.central._framework_means import smooth_beta, smooth_mean_sensitivity
-from skdp.central._propose_test_release import TEST_SHARE, pass_threshold
-from skdp.central._smooth_sensitivity import DEGREES_OF_FREEDOM, SmoothNoise
-from skdp.central._sums import GRID, BoundedColumn
+from skdp.central.frameworks._means import smooth_beta, smooth_mean_sensitivity
+from skdp.central.frameworks._propose_test_release import TEST_SHARE, pass_threshold
+from skdp.central.frameworks._smooth_sensitivity import (
+    DEGREES_OF_FREEDOM,
+    SmoothNoise,
+    laplace_divergence,
+    laplace_factor,
+)
+from skdp.central.statistics._sums import GRID, BoundedColumn
 
 WIDTH = 2 * GRID
 EPSILONS = [0.01, 0.1, 1, 10, 20]

@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from skdp import DPKBinsDiscretizer, DPMinMaxScaler, DPQuantileBinarizer
-from skdp.central import _quantiles
-from skdp.central._candidates import equal_steps, read_candidates
-from skdp.central._quantiles import count_below, quantiles, read_probability, scores
+from skdp.central.statistics import _quantiles
+from skdp.central.statistics._quantiles import (
+    count_below,
+    equal_steps,
+    quantiles,
+    read_candidates,
+    read_probability,
+    scores,
+)
 from skdp.datasets import load_adult
 from skdp.randomness import SecureSource, SeededSource
 

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from skdp import DPHistogram, DPMean, Interval
-from skdp.central import _framework_means as framework_means
-from skdp.central import _two_sums as two_sums
-from skdp.central._sums import GRID, to_value
+from skdp.central.frameworks import _means as framework_means
+from skdp.central.statistics import _moments as two_sums
+from skdp.central.statistics._sums import GRID, to_value
 
 CELLS = 100_000
 

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import BudgetExceeded, DPStandardScaler, PrivacyLedger
-from skdp.central._moments import UNIFORM_VARIANCE, cube_moments, query
-from skdp.central._sums import GRID, BoundedColumn
+from skdp.central.statistics._moments import UNIFORM_VARIANCE, cube_moments, query
+from skdp.central.statistics._sums import GRID, BoundedColumn
 from skdp.datasets import load_adult
 from skdp.randomness import SeededSource
 
@@ -75,7 +75,7 @@ class TestSensitivity:
             asked.append((scale, dimension, size))
             return np.zeros((size, dimension), int)
 
-        monkeypatch.setattr("skdp.central._moments.cube_noise", record)
+        monkeypatch.setattr("skdp.central.statistics._moments.cube_noise", record)
         for parameters, dimension in [
             ({}, 7),
             ({"with_std": False}, 4),

@@ -8,7 +8,7 @@ import pytest
 
 from skdp import Domain, Interval, PrivacyLedger
 from skdp.cli import _synthesize, main
-from skdp.engines import _files_synthesize
+from skdp.engines.files import _synthesize as _files_synthesize
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def spark():
 def spark_engine(spark):
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from skdp.engines._spark import _arrow_schema
+    from skdp.engines.backends.spark import _arrow_schema
 
     def make(table):
         """Spark has neither dictionaries nor numbers without a sign."""

@@ -14,7 +14,7 @@ import pytest
 
 from skdp import BudgetExceeded, DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file, tally
-from skdp.engines._polars import count_groups, count_matches
+from skdp.engines.backends.polars import count_groups, count_matches
 from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed anew")
@@ -306,7 +306,7 @@ def senders():
 
 @pytest.mark.parametrize("transformer", list(senders()), ids=lambda transformer: type(transformer).__name__)
 def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer):
-    from skdp.engines._release import BatchCheck
+    from skdp.engines._batch_release import BatchCheck
 
     transformer.ledger = PrivacyLedger(epsilon=10)  # in memory: it cannot be sent at all
     is_number = isinstance(transformer, NumericPerturber)
@@ -321,8 +321,8 @@ def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer
 
 
 def test_a_release_holds_a_key_only_if_workers_need_it():
+    from skdp.engines._batch_release import Release
     from skdp.engines._coins import KeyedCoins
-    from skdp.engines._release import Release
 
     table = pa.table({"color": ["red", "green"]})
     plain = encoder().fit(table)
@@ -350,7 +350,7 @@ def test_polars_counts_in_64_bits():
 
 
 def test_more_rows_than_polars_can_store_are_refused_before_the_charge(monkeypatch, tmp_path):
-    monkeypatch.setattr("skdp.engines._polars._MOST_ROWS", 99)
+    monkeypatch.setattr("skdp.engines.backends.polars._MOST_ROWS", 99)
     ledger, frame = PrivacyLedger(epsilon=10), pl.LazyFrame({"color": ["red"] * 100})
     for path in (None, tmp_path / "out.parquet"):
         with pytest.raises(ValueError, match=r"more rows \(100\) than this build of Polars counts"):
@@ -365,7 +365,7 @@ def test_a_relation_that_is_gone_by_the_end_shows_nothing(monkeypatch, tmp_path)
     """DuckDB opens it once more to hand out the reports, and has words of its own for what it finds."""
     import pyarrow.parquet
 
-    from skdp.engines import _duckdb
+    from skdp.engines.backends import duckdb as _duckdb
 
     write = _duckdb.write_tables
 

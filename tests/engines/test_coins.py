@@ -17,8 +17,8 @@ from skdp import (
     RandomizedResponseEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.engines._batch_release import Release
 from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, KeyedSource, Place, SeededCoins
-from skdp.engines._release import Release
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, SubsetSelectionEncoder
 
 CATEGORIES = {"a": ["x", "y", "z"], "b": [0, 1, 2, 3, 4, None]}

@@ -6,7 +6,7 @@ import pytest
 
 from skdp import RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from skdp.engines._large import open_table
+from skdp.engines._registry import open_table
 from skdp.local import NumericPerturber, SecretKey
 
 WORDS = ["Yes", "yes", "YES", "yés", "no"]

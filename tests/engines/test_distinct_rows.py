@@ -13,11 +13,13 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, DPHistogram, Interval, NumericPerturber
-from skdp.central._cells import CellTally
-from skdp.central._large_sums import RankTally, SumTally
-from skdp.engines import _counts, _large_duckdb, tally
-from skdp.engines._large import open_table
-from skdp.synthesis._reading import find_codes
+from skdp.central.statistics._cells import CellTally
+from skdp.central.statistics._large_sums import RankTally, SumTally
+from skdp.engines import _tally as _counts
+from skdp.engines import tally
+from skdp.engines._registry import open_table
+from skdp.engines.backends import duckdb as _large_duckdb
+from skdp.synthesis.tables._encode import find_codes
 
 BIG = 1 << 53
 EDGES = np.array([-1.0, 0.0, 0.1, 10.0, BIG])

@@ -22,11 +22,12 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.engines import _files_privatize, estimate_file, privatize, privatize_file
+from skdp.engines import estimate_file, privatize, privatize_file
+from skdp.engines._batch_release import Release
 from skdp.engines._coins import KeyedCoins, Place
-from skdp.engines._engine import UnreadableError
-from skdp.engines._release import Release
-from skdp.engines._working_folder import WorkingFolder
+from skdp.engines._registry import UnreadableError
+from skdp.engines.files import _privatize as _files_privatize
+from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import FrequencyOracleEncoder, HadamardResponseEncoder, LocalHashingEncoder, OnFitOnly, SecretKey
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})

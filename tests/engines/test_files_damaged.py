@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skdp.engines._arrow import report_batches
+from skdp.engines.backends.arrow import report_batches
 
 SCRIPT = r"""
 import os, random, resource, signal, sys, warnings

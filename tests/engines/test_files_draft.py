@@ -14,9 +14,9 @@ import pytest
 
 from skdp.base import draft_domain_toml, read_frame
 from skdp.cli import main
-from skdp.engines import _files_draft
-from skdp.engines._files_draft import draft_file
-from skdp.engines._table_files import TableFile
+from skdp.engines.files import _draft as _files_draft
+from skdp.engines.files._draft import draft_file
+from skdp.engines.files._formats import TableFile
 
 N = 4000
 rows = np.arange(N)

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import PrivacyLedger, RandomizedResponseEncoder
-from skdp.engines import _files_privatize, privatize_file
-from skdp.engines._working_folder import WorkingFolder
+from skdp.engines import privatize_file
+from skdp.engines.files import _privatize as _files_privatize
+from skdp.engines.files._checkpoint import WorkingFolder
 
 ROWS, PART = 5_000, 4096
 DOMAIN = {"answer": ["yes", "no"]}

@@ -14,8 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import BudgetExceeded, Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.engines import _csv, _files_synthesize, _large_arrow, _large_files, synthesize_file
-from skdp.synthesis._records import CodedRecords
+from skdp.engines import _csv, synthesize_file
+from skdp.engines.backends import arrow as _large_arrow
+from skdp.engines.files import _large as _large_files
+from skdp.engines.files import _synthesize as _files_synthesize
+from skdp.synthesis.tables._records import CodedRecords
 from tests.base import dated_rows, test_table_file
 from tests.base.dated_rows import write_dates
 
@@ -526,7 +529,8 @@ import os, signal, sys
 from pathlib import Path
 import pyarrow.csv, pyarrow.dataset, pyarrow.parquet  # once, not in each child
 from skdp import DPMarginalSynthesizer
-from skdp.engines import _large_arrow, synthesize_file
+from skdp.engines import synthesize_file
+from skdp.engines.backends import arrow as _large_arrow
 
 home = Path(sys.argv[1])
 source = home / "in.parquet"

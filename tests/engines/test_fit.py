@@ -15,12 +15,12 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow.compute import field
 
-import skdp.engines._large  # noqa: F401 so that `fit` knows the engines
+import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp import BudgetExceeded, Domain, DPHistogram, DPMarginalSynthesizer, DPMean, Interval, PrivacyLedger
 from skdp.frames import open_large, read_table
-from skdp.synthesis import _records
-from skdp.synthesis._reading import read_codes
-from skdp.synthesis._records import CodedRecords, LargeRecords
+from skdp.synthesis.tables import _records
+from skdp.synthesis.tables._encode import read_codes
+from skdp.synthesis.tables._records import CodedRecords, LargeRecords
 
 # Marks do not go through a fixture; the same list as in conftest.py.
 PROCESSES = [
@@ -342,7 +342,7 @@ def test_a_dataset_is_handed_to_what_is_installed(visits, monkeypatch):
     kept = pd.Series(visits["person"].to_pylist()).value_counts().clip(upper=2).sum()
     for absent in (None, "duckdb"):
         if absent is not None:
-            for module in (absent, "skdp.engines._duckdb", "skdp.engines._large_duckdb"):
+            for module in (absent, "skdp.engines.backends.duckdb", "skdp.engines.backends.duckdb"):
                 monkeypatch.setitem(sys.modules, module, None)
         fitted = fit(ds.dataset(visits), groups="person")
         assert abs(fitted.n_rows_ - kept) < 20  # the noise has a standard deviation below 1

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-import skdp.engines._large  # noqa: F401 so that `fit` knows the engines
+import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp import (
     DPKBinsDiscretizer,
     DPMean,
@@ -18,7 +18,7 @@ from skdp import (
     DPStandardScaler,
     PrivacyLedger,
 )
-from skdp.central._large_sums import SumTally, rank_columns, sum_columns
+from skdp.central.statistics._large_sums import SumTally, rank_columns, sum_columns
 from skdp.frames import open_large, read_table
 
 N = 3_000

@@ -7,8 +7,8 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from skdp.engines import _large_arrow
-from skdp.engines._large_arrow import ArrowTable, StreamedTable
+from skdp.engines.backends import arrow as _large_arrow
+from skdp.engines.backends.arrow import ArrowTable, StreamedTable
 from skdp.frames import open_large
 
 

@@ -25,10 +25,11 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.engines import _duckdb, privatize, privatize_file, tally
+from skdp.engines import privatize, privatize_file, tally
+from skdp.engines._batch_release import Release
 from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
-from skdp.engines._release import Release
-from skdp.engines._working_folder import WorkingFolder
+from skdp.engines.backends import duckdb as _duckdb
+from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
 from tests.engines.test_files import StoppedBar
 

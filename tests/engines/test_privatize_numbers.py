@@ -12,8 +12,8 @@ from scipy.stats import chi2
 
 from skdp import BudgetExceeded, NumericPerturber, PrivacyLedger
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_batches
+from skdp.engines._batch_release import Release
 from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
-from skdp.engines._release import Release
 from skdp.local import SecretKey
 
 BOUNDS = {"age": (0, 100), "height": (1.0, 2.5)}

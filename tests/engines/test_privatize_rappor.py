@@ -11,8 +11,8 @@ from scipy.stats import chi2
 
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.engines import privatize, tally, tally_batches
+from skdp.engines._batch_release import Release
 from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
-from skdp.engines._release import Release
 from skdp.local import RapporEncoder, SecretKey
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")

@@ -13,9 +13,13 @@ from joblib.externals import loky
 from joblib.externals.loky import ProcessPoolExecutor, get_reusable_executor
 
 from skdp import NumericPerturber, RandomizedResponseEncoder
-from skdp.engines import _batches, _files_privatize, _polars, _processes, privatize, privatize_file
+from skdp.engines import _batch_release as _processes
+from skdp.engines import privatize, privatize_file
+from skdp.engines._batch_release import Release
 from skdp.engines._coins import KeyedCoins
-from skdp.engines._release import Release
+from skdp.engines.backends import batches as _batches
+from skdp.engines.backends import polars as _polars
+from skdp.engines.files import _privatize as _files_privatize
 from skdp.local import SecretKey
 
 KEY = SecretKey(bytes(range(32)))

@@ -6,7 +6,7 @@ import pytest
 
 from skdp import Domain, DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, tally
-from skdp.engines._release import Release
+from skdp.engines._batch_release import Release
 from skdp.local import LocalHashingEncoder
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]  # Spark's own, of pandas and of sockets
@@ -105,7 +105,7 @@ def test_nor_does_a_row_count_twice(frame, people, tmp_path, make):
 def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_path):
     """Before it is written: each attempt leaves what it drew, and all that was drawn agrees."""
     notes = str(tmp_path / "notes")
-    from skdp.engines._spark import release_lazily
+    from skdp.engines.backends.spark import release_lazily
 
     lazy = release_lazily(frame, *Release.plan(frame.limit(0).toArrow(), encoder(), ["number"])[:2])
 

@@ -6,7 +6,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from skdp.engines import _spark
+from skdp.engines.backends import spark as _spark
 
 
 class Session:

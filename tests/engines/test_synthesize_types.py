@@ -12,7 +12,8 @@ from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.base import draft_domain_toml, read_frame
 from skdp.cli import main
 from skdp.domain import Domain
-from skdp.engines import _files_synthesize, synthesize_file
+from skdp.engines import synthesize_file
+from skdp.engines.files import _synthesize as _files_synthesize
 
 ZONED = ["2020-01-01T00:00:00+01:00", "2020-06-01T12:30:00+02:00", "2020-06-01T12:30:00.25+00:00"]
 

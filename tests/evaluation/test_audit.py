@@ -20,14 +20,12 @@ from skdp import (
 )
 from skdp.cli import main
 from skdp.evaluation import AuditResult, audit_epsilon, audit_table
-from skdp.evaluation._audit_bounds import clopper_pearson, epsilon_lower_bound
-from skdp.evaluation._audit_events import choose_event
-from skdp.evaluation._audit_exact import exact_epsilon, worst_ratio
-from skdp.evaluation._audit_hashes import hash_cells
-from skdp.evaluation._audit_outputs import FORM, read_call, read_rows
-from skdp.evaluation._audit_release import Audited
-from skdp.evaluation._audit_search import _by_rows
-from skdp.evaluation._audit_table import audited_transformers, format_audit
+from skdp.evaluation.audits._events import choose_event
+from skdp.evaluation.audits._exact import exact_epsilon, worst_ratio
+from skdp.evaluation.audits._outputs import FORM, hash_cells, read_call, read_rows
+from skdp.evaluation.audits._search import _by_rows, clopper_pearson, epsilon_lower_bound
+from skdp.evaluation.audits._survey import audited_transformers, format_audit
+from skdp.evaluation.audits._target import Audited
 from skdp.local import (
     LocalHashingEncoder,
     OnFitOnly,

@@ -109,5 +109,5 @@ def test_mistakes_are_named(results, error, message):
 
 
 def test_matplotlib_is_imported_only_to_draw():
-    code = "import sys, skdp.evaluation._leakage_display; assert 'matplotlib' not in sys.modules"
+    code = "import sys, skdp.evaluation.attacks._display; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,7 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyGuarantee
 from skdp.evaluation import membership_inference
-from skdp.evaluation._membership_inference import _by_distance, advantage, area
+from skdp.evaluation.attacks._membership_inference import _by_distance, advantage, area
 
 VALUES = {"sex": ["F", "M"], "job": [*"abcdefgh"], "town": [*range(30)]}
 

@@ -35,9 +35,10 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.central import DPStandardScaler
-from skdp.evaluation import _curve_cells, privacy_curve
-from skdp.evaluation._curve_cache import CellStore, digest
-from skdp.evaluation._curve_groups import read_groups
+from skdp.evaluation import privacy_curve
+from skdp.evaluation.curves import _cells as _curve_cells
+from skdp.evaluation.curves._cache import CellStore, digest
+from skdp.evaluation.curves._cells import read_groups
 from skdp.metrics import fairness_report
 
 EPSILON = "columns__private__encoder__epsilon"
@@ -684,8 +685,8 @@ from fairlearn.metrics import MetricFrame, demographic_parity_difference, select
 from sklearn.metrics import accuracy_score, get_scorer, get_scorer_names, make_scorer, recall_score
 from sklearn.pipeline import make_pipeline
 from skdp import RandomizedResponseEncoder
-from skdp.evaluation import _curve_cells
-from skdp.evaluation._curve_cache import digest
+from skdp.evaluation.curves import _cells as _curve_cells
+from skdp.evaluation.curves._cache import digest
 X = pd.DataFrame({"group": ["a", "b", "a"], "number": [1.0, 2.0, np.nan]})
 frames = X, X.astype("category"), X.astype(object), pl.DataFrame({"group": ["a", "b", "a"]})
 model = make_pipeline(RandomizedResponseEncoder(categories={"group": ["a", "b"]}))

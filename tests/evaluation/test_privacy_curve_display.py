@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder  # noqa: E402
 
 from skdp import RandomizedResponseEncoder  # noqa: E402
 from skdp.evaluation import PrivacyCurveDisplay, privacy_curve  # noqa: E402
-from skdp.evaluation._privacy_curve import COLUMNS  # noqa: E402
+from skdp.evaluation.curves._privacy_curve import COLUMNS  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -199,5 +199,5 @@ def test_wrong_inputs_are_named(curve, band, error, message):
 
 
 def test_matplotlib_is_imported_only_to_draw():
-    code = "import sys; import skdp.evaluation._privacy_curve_display; assert 'matplotlib' not in sys.modules"
+    code = "import sys; import skdp.evaluation.curves._display; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,9 +10,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdp import Domain, Interval
 from skdp.evaluation import guessing_bound
-from skdp.evaluation._study import Study
-from skdp.evaluation._study_models import DEBIASED, NAIVE, TRUE_GROUPS, fairness_audits, model_scores
-from skdp.evaluation._study_releases import attack_releases, synthesize
+from skdp.evaluation.report._models import DEBIASED, NAIVE, TRUE_GROUPS, fairness_audits, model_scores
+from skdp.evaluation.report._releases import attack_releases, synthesize
+from skdp.evaluation.report._study import Study
 
 CLASSIFIERS = {"line": LogisticRegression(), "tree": DecisionTreeClassifier(max_depth=3, random_state=0)}
 METRICS = [

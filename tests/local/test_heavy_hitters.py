@@ -20,7 +20,7 @@ from skdp import BudgetExceeded, PrivacyLedger
 from skdp.base import coins
 from skdp.exact import exp_bounds
 from skdp.local import HeavyHitters
-from skdp.local._words import Start, WordCoder
+from skdp.local.heavy_hitters._words import Start, WordCoder
 from skdp.oracles._prefix_hashing import PrefixHashing, VectorHash, vectors_of
 from skdp.randomness import SeededSource
 
@@ -376,11 +376,13 @@ class TestSecrets:
             assert charged, "a coin is drawn before the charge"
             return coins(*key)
 
-        monkeypatch.setattr("skdp.local._heavy_hitters.coins", counted)
+        monkeypatch.setattr("skdp.local.heavy_hitters._heavy_hitters.coins", counted)
         finder = HeavyHitters(0.7, max_length=2, ledger=Noted(epsilon=1.0))
         finder.report(["a", "b"])
         assert charged == [finder.guarantee_]
-        monkeypatch.setattr("skdp.local._heavy_hitters.coins", lambda *key: pytest.fail("a coin was drawn"))
+        monkeypatch.setattr(
+            "skdp.local.heavy_hitters._heavy_hitters.coins", lambda *key: pytest.fail("a coin was drawn")
+        )
         with pytest.raises(BudgetExceeded):
             finder.report(["a"])
         for words in (["a", None], [], ["a", 3]):

@@ -40,9 +40,8 @@ from skdp import (
 from skdp.coding import ColumnError
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local._memo import KeyedSource, Memo, keyed_responses, report_each
-from skdp.local._permanent import framed, keyed_digests
-from skdp.local._record_ids import canonical
+from skdp.local.memo._keys import canonical, framed, keyed_digests
+from skdp.local.memo._memo import KeyedSource, Memo, keyed_responses, report_each
 from skdp.oracles import RandomizedResponse
 
 FALSE_ALARM = 1e-6
@@ -144,7 +143,7 @@ class TestPermanence:
         ),
     )
     def test_over_versions(self, kind, expected):
-        """If an oracle makes other use of its coins, raise the format in `skdp.local._memo`, and write these anew."""
+        """If an oracle uses its random bits otherwise, raise the format in `local.memo._memo`; write these again."""
         rows = pd.DataFrame({name: [values[row % len(values)] for row in range(60)] for name, values in DOMAIN.items()})
         reports = make(kind).fit_transform(rows, record_id=range_of(60))
         written = repr(np.asarray(reports).tolist()).encode()
@@ -533,7 +532,7 @@ class TestPromises:
 
     def test_nothing_is_computed_before_the_charge(self, kind, monkeypatch):
         encoder = make(kind, ledger=PrivacyLedger(epsilon=1.0)).fit(table())
-        monkeypatch.setattr("skdp.local._memo.keyed_digests", lambda *key: pytest.fail("a coin was computed"))
+        monkeypatch.setattr("skdp.local.memo._memo.keyed_digests", lambda *key: pytest.fail("a coin was computed"))
         with pytest.raises(BudgetExceeded):
             encoder.transform(table(), record_id=range_of(60))
 

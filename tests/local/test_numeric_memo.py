@@ -21,12 +21,12 @@ from sklearn.pipeline import make_pipeline
 from skdp import BudgetExceeded, NumericPerturber, PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local._memo import KeyedSource, report_each
-from skdp.local._numeric_memo import NumericMemo, keyed_numbers
-from skdp.local._permanent import keyed_digests
+from skdp.local.memo._keys import keyed_digests
+from skdp.local.memo._memo import KeyedSource, report_each
+from skdp.local.memo._numbers import NumericMemo, keyed_numbers
 from skdp.oracles import Duchi
-from skdp.oracles._numeric import SUBSTEPS
-from skdp.randomness._row_streams import MOST_ROWS
+from skdp.oracles.numeric._mechanism import SUBSTEPS
+from skdp.randomness._sources import MOST_ROWS
 
 FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -78,7 +78,7 @@ class TestPermanence:
         ),
     )
     def test_over_versions(self, mechanism, expected):
-        """If a mechanism makes other use of its coins, raise the format in `skdp.local._memo`, and write these anew."""
+        """If a mechanism uses its random bits otherwise, raise the format in `local.memo._memo`; write these again."""
         rows = pd.DataFrame({"age": np.arange(60.0), "hours": np.arange(60.0)[::-1]})
         reports = make(mechanism=mechanism).fit_transform(rows, record_id=list(range(60)))
         written = repr(reports.round(6).to_numpy().tolist()).encode()
@@ -226,7 +226,7 @@ class TestRounding:
             salt = (str(next(calls)),) if purpose[-1] == "rounding" else ()
             return keyed_digests(key, (*purpose, *salt), *fields)
 
-        monkeypatch.setattr("skdp.local._numeric_memo.keyed_digests", digests)
+        monkeypatch.setattr("skdp.local.memo._numbers.keyed_digests", digests)
         with pytest.raises(AssertionError):
             self.test_a_number_between_two_positions_has_one_report()
 
@@ -291,7 +291,7 @@ class TestPromises:
         for _ in range(2):
             fitted.transform(table(), record_id=list(range(60)))
         assert ledger.spent[0] == pytest.approx(2.0)
-        monkeypatch.setattr("skdp.local._numeric_memo.keyed_digests", lambda *key: pytest.fail("a coin was computed"))
+        monkeypatch.setattr("skdp.local.memo._numbers.keyed_digests", lambda *key: pytest.fail("a coin was computed"))
         with pytest.raises(BudgetExceeded):
             fitted.transform(table(), record_id=list(range(60)))
         for ids in (None, [1, 2], [1] * 60):

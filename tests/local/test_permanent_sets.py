@@ -9,9 +9,9 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 
-from skdp.local import _permanent_sets
-from skdp.local._permanent import keyed_digests
-from skdp.local._permanent_sets import keyed_sets
+from skdp.local.memo import _memo as _permanent_sets
+from skdp.local.memo._keys import keyed_digests
+from skdp.local.memo._memo import keyed_sets
 from skdp.oracles import SubsetSelection
 from skdp.randomness import ONE
 

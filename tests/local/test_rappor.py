@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import BudgetExceeded, PrivacyLedger, RandomizedResponseEncoder
 from skdp.exact import exp_bounds
 from skdp.local import RapporEncoder, RapporTally, ReportTally, SecretKey
-from skdp.local._permanent import keyed_coins, keyed_digests, to_bytes
+from skdp.local.memo._keys import keyed_coins, keyed_digests, to_bytes
 from skdp.oracles._bloom import BloomRandomizer
 from skdp.randomness import ONE
 

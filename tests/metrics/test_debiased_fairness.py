@@ -18,10 +18,8 @@ from skdp.local import (
     UnaryEncodingTransformer,
 )
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
-from skdp.metrics._debiased_intervals import bound, resample
-from skdp.metrics._debiased_rates import IndicatorSums, gradients, measures
-from skdp.metrics._group_privileged import find_privileged, indicate_privileged_rows
-from skdp.metrics._group_reports import GroupReports, read_groups
+from skdp.metrics.private_groups._debiased_rates import IndicatorSums, bound, gradients, measures, resample
+from skdp.metrics.private_groups._reports import GroupReports, find_privileged, indicate_privileged_rows, read_groups
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import SeededSource
 from skdp.testing import check_intervals

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.metrics import fairness_report
-from skdp.metrics._fairness_intervals import combine, proportion, ratio, spread, theil
+from skdp.metrics.fairness._intervals import combine, proportion, ratio, spread, theil
 
 pytest.importorskip("aif360")
 fairlearn_metrics = pytest.importorskip("fairlearn.metrics")

@@ -14,14 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import Domain, Interval
-from skdp.metrics import (
-    _paired_tables,
-    marginal_error,
-    marginal_errors,
-    marginal_table,
-    total_variation,
-    workload_error,
-)
+from skdp.metrics import marginal_error, marginal_errors, marginal_table, total_variation, workload_error
+from skdp.metrics.tables import _pairs as _paired_tables
 
 REAL = {
     "sex": ["F", "M", "M", None, "F", "M", "F"],

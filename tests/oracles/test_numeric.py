@@ -9,16 +9,16 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp.exact import exp_bounds
-from skdp.oracles._numeric import (
+from skdp.oracles.numeric._hybrid import Duchi, Hybrid
+from skdp.oracles.numeric._laplace import ClampedLaplace, bernoulli_ratio
+from skdp.oracles.numeric._mechanism import (
     MAX_STEPS,
     SUBSTEPS,
     bin_positions,
     estimate_frequencies,
     round_at_random,
 )
-from skdp.oracles._numeric_hybrid import Duchi, Hybrid
-from skdp.oracles._numeric_laplace import ClampedLaplace, bernoulli_ratio
-from skdp.oracles._numeric_window import Piecewise, SquareWave, WindowMechanism
+from skdp.oracles.numeric._window import Piecewise, SquareWave, WindowMechanism
 from skdp.randomness import SecureSource, SeededSource
 
 FALSE_ALARM = 1e-6
@@ -120,7 +120,7 @@ def test_the_window_mechanism_is_a_lie_or_a_place_in_the_window(monkeypatch, wid
     """Enumerated: the two uniform draws over all their values, and the coin both ways."""
     mechanism = WindowMechanism(5, 1.0, width)
     n = width * mechanism.n_reports
-    module = "skdp.oracles._numeric_window"
+    module = "skdp.oracles.numeric._window"
     monkeypatch.setattr(f"{module}.uniform_integers", lambda source, high, size: np.arange(size) % high)
     for position in range(6):
         counts = {}
@@ -153,7 +153,7 @@ def test_the_digits_of_the_laplace_noise_give_the_channel(monkeypatch, steps):
             asked.append(Fraction(numerator, denominator))
             return np.full(size, outcome[len(asked) - 1])
 
-        monkeypatch.setattr("skdp.oracles._numeric_laplace.bernoulli_ratio", coin)
+        monkeypatch.setattr("skdp.oracles.numeric._laplace.bernoulli_ratio", coin)
         reports = mechanism.report(np.arange(steps + 1), SecureSource())
         weight = math.prod(share if heads else 1 - share for share, heads in zip(asked, outcome, strict=True))
         for position, report in enumerate(reports):

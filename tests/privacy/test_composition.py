@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from skdp.exact import exp_bounds
 from skdp.privacy import PrivacyGuarantee, compose, zcdp_epsilon
-from skdp.privacy import _privacy_loss as privacy_loss
+from skdp.privacy import _composition as privacy_loss
 
 SETTINGS = settings(deadline=None, max_examples=60)
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
-from skdp.privacy._book import Account
+from skdp.privacy.ledger._book import Account
 
 ONE = PrivacyGuarantee(1)
 
@@ -54,7 +54,7 @@ def test_a_file_behind_symbolic_links_is_one_ledger(tmp_path):
 def test_the_lock_is_on_the_file_and_not_on_its_name(path, monkeypatch):
     """Another process may have locked it under any name, as in a bind mount."""
     fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr("skdp.privacy._file_book._PATIENCE", 0.02)
+    monkeypatch.setattr("skdp.privacy.ledger._file_book._PATIENCE", 0.02)
     ledger, other = PrivacyLedger(path, epsilon=2), path.with_name("other")
     os.link(path, other)
     with other.open("rb") as file:

@@ -10,8 +10,8 @@ import sqlite3
 import pytest
 
 from skdp import PrivacyGuarantee, PrivacyLedger
-from skdp.privacy._lines import HEAD_SIZE, beginning, digest_of, head
-from skdp.privacy._lines import _signed as signed
+from skdp.privacy.ledger._lines import HEAD_SIZE, beginning, digest_of, head
+from skdp.privacy.ledger._lines import _signed as signed
 
 ONE = PrivacyGuarantee(1)
 
@@ -174,7 +174,7 @@ def test_a_process_may_be_killed_at_every_byte_of_a_charge(path):
 
 def test_a_process_may_be_killed_while_it_makes_a_ledger(path, tmp_path):
     """Nothing was charged then; the file is made again if it is empty, and refused otherwise."""
-    from skdp.privacy._book import Budget
+    from skdp.privacy.ledger._book import Budget
 
     content = beginning(Budget(5.0, 0.0, None))
     for size in range(len(content)):
@@ -241,7 +241,7 @@ def test_a_process_of_the_first_version_cannot_charge_the_file_that_was_converte
 
 
 def test_a_ledger_of_the_first_version_that_is_in_use_waits(tmp_path, monkeypatch):
-    monkeypatch.setattr("skdp.privacy._old_ledger._PATIENCE", 0.05)
+    monkeypatch.setattr("skdp.privacy.ledger._lines._PATIENCE", 0.05)
     path = tmp_path / "ledger.sqlite"
     still_open = old_ledger(path)
     with pytest.raises(OSError, match=r"nothing was released: .*version 0\.1 .* cannot be converted now: .*locked"):

@@ -48,8 +48,8 @@ from skdp import (
     SyntheticResampler,
 )
 from skdp import privacy_statement as state
-from skdp.privacy._flow import Column, Flow
-from skdp.privacy._walk import Walk
+from skdp.privacy.statement._columns import Column, Flow
+from skdp.privacy.statement._visitor import Walk
 
 SEXES, JOBS = ["F", "M"], ["clerk", "cook"]
 X = pd.DataFrame({"sex": SEXES * 20, "job": JOBS * 20, "age": np.arange(40.0), "pay": np.arange(40.0)})

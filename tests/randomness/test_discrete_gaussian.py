@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from skdp.randomness import SecureSource, SeededSource, discrete_gaussian
-from skdp.randomness import _discrete_gaussian as module
+from skdp.randomness import _discrete_noise as module
 
 FALSE_ALARM = 1e-6
 VARIANCES = [Fraction(1, 25), Fraction(1, 2), 1, Fraction(49, 9), 100, Fraction(10**6 + 1, 3)]

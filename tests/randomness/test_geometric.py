@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import laplace
 
 from skdp.randomness import BLOCK, SecureSource, SeededSource, discrete_laplace, geometric
-from skdp.randomness._geometric import GeometricDigits
+from skdp.randomness._discrete_noise import GeometricDigits
 
 FALSE_ALARM = 1e-6
 SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 18, 19, 100, 1000, 2**20]

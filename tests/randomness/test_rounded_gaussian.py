@@ -8,8 +8,9 @@ import pytest
 from scipy.stats import norm
 
 from skdp.exact import exp_bounds, exp_minus_bounds
-from skdp.randomness import SecureSource, SeededSource, _exp_coins, rounded_gaussian
-from skdp.randomness import _rounded_gaussian as module
+from skdp.randomness import SecureSource, SeededSource, rounded_gaussian
+from skdp.randomness import _coins as _exp_coins
+from skdp.randomness import _rounded_noise as module
 from skdp.randomness._uniform import Uniform
 
 FALSE_ALARM = 1e-6

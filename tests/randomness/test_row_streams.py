@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdp.randomness import ONE, RowStreams, bernoulli, bernoulli_ratio, uniform_integers
-from skdp.randomness._row_streams import MOST_ROWS
+from skdp.randomness._sources import MOST_ROWS
 
 SEEDS = [b"%d" % number for number in range(1_000)]
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from skdp.randomness import SeededSource
-from skdp.synthesis._noise import GaussianBudget, LaplaceBudget, NoiseBudget
-from skdp.synthesis._private_table import PrivateTable
-from skdp.synthesis._records import CodedRecords
+from skdp.synthesis.selection._noise import GaussianBudget, LaplaceBudget, NoiseBudget
+from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.tables._records import CodedRecords
 
 
 class OpenBudget(NoiseBudget):

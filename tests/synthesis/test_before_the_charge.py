@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
-from skdp.synthesis import _graphical_model, _methods, _synthesizer
+from skdp.synthesis import _synthesizer
+from skdp.synthesis.model import _graphical_model
+from skdp.synthesis.selection import _registry as _methods
 
 N = 300
 TABLE = pd.DataFrame(np.random.default_rng(0).integers(0, 3, (N, 4)), columns=list("abcd"))

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp.synthesis._contribution import bound_contribution
+from skdp.synthesis.tables._records import bound_contribution
 
 GROUPS = ["ann", "bob", "ann", "cid", "ann", "bob"]
 

@@ -15,8 +15,8 @@ import pytest
 from skdp import Domain
 from skdp.coding import ColumnError
 from skdp.randomness import SeededSource
-from skdp.synthesis import _discovery
-from skdp.synthesis._discovery import count_values, discover_values, discovery_threshold
+from skdp.synthesis.tables import _discovery
+from skdp.synthesis.tables._discovery import count_values, discover_values, discovery_threshold
 
 TINY = Decimal(10) ** -60
 """Far more than 80 digits leave open."""

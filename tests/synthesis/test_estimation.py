@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from skdp.synthesis._estimation import fit_model
-from skdp.synthesis._junction_tree import JunctionTree
-from skdp.synthesis._marginal import Marginal, estimate_total, merge
+from skdp.synthesis.model._inference import fit_model
+from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._marginal import Marginal, estimate_total, merge
 from tests.synthesis.conftest import GRAPHS, graphs, project
 
 N = 1000.0

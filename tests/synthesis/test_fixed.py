@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.synthesis._fixed import measure_cliques, measure_full, measure_independent
-from skdp.synthesis._plan import Plan
+from skdp.synthesis.selection._given import measure_cliques, measure_full, measure_independent
+from skdp.synthesis.selection._plan import Plan
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis._graphical_model import GraphicalModel
-from skdp.synthesis._junction_tree import JunctionTree
+from skdp.synthesis.model._graphical_model import GraphicalModel
+from skdp.synthesis.model._junction_tree import JunctionTree
 from tests.synthesis.conftest import CHAIN, all_subsets, cells, full_table, graphs, project, random_potentials
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.randomness import discrete_laplace, rounded_gaussian
-from skdp.synthesis import _noise
+from skdp.synthesis.selection import _noise
 from skdp.testing._tools import counted_draws
 
 METHODS = ["auto", "independent", "tree", "adaptive", "full"]

@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
-from skdp.synthesis import _methods, _open_columns
-from skdp.synthesis._open_columns import UNDISCOVERED
+from skdp.synthesis.selection import _registry as _methods
+from skdp.synthesis.tables import _discovery as _open_columns
+from skdp.synthesis.tables._discovery import UNDISCOVERED
 from skdp.testing._error_checks import texts_of
 
 JOBS = ["clerk"] * 500 + ["other"] * 300 + [None] * 200 + [f"rare {row}" for row in range(100)]

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.synthesis._noise import NoiseBudget
-from skdp.synthesis._private_table import PrivateTable
-from skdp.synthesis._records import CodedRecords
+from skdp.synthesis.selection._noise import NoiseBudget
+from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.tables._records import CodedRecords
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
 
 SHARE = Fraction(1, 1000)
@@ -124,7 +124,7 @@ def test_what_is_measured_is_the_count_of_every_cell():
 
 
 def test_counts_that_are_not_kept_are_counted_again(monkeypatch):
-    monkeypatch.setattr("skdp.synthesis._records._MOST_KEPT", 0)
+    monkeypatch.setattr("skdp.synthesis.tables._records._MOST_KEPT", 0)
     table = private_table([[0, 1], [1, 1]], (2, 2))
     first, second = (table.measure((0, 1), SHARE).counts for _ in range(2))
     np.testing.assert_array_equal(first, second)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer
-from skdp.synthesis._methods import METHODS
-from skdp.synthesis._progress import Progress
+from skdp.synthesis.selection._private_table import Progress
+from skdp.synthesis.selection._registry import METHODS
 
 LINE = re.compile(r"\[DPMarginalSynthesizer\] +\d+\.\d s  (.*)")
 

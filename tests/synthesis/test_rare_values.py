@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis._rare_values import group_rare_values
+from skdp.synthesis.selection._auto import group_rare_values
 
 COUNTS = st.lists(st.floats(0, 20), min_size=1, max_size=12).map(np.array)
 LEAST = st.floats(0, 15)

@@ -11,8 +11,8 @@ import pytest
 
 from skdp.domain import Domain, Interval
 from skdp.frames import read_table
-from skdp.synthesis._reading import read_codes, with_target
-from skdp.synthesis._writing import assemble, decode, empty_table
+from skdp.synthesis.tables._decode import assemble, decode, empty_table
+from skdp.synthesis.tables._encode import read_codes, with_target
 
 BINS = Interval(0, 100, bins=4)
 FEATURES = {"a": [1, 2, 3]}

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, qmc
 
-from skdp.synthesis import _redraw
-from skdp.synthesis._graphical_model import GraphicalModel
-from skdp.synthesis._junction_tree import JunctionTree
-from skdp.synthesis._redraw import redraw
-from skdp.synthesis._sampling import sample
+from skdp.synthesis.model import _sampling as _redraw
+from skdp.synthesis.model._graphical_model import GraphicalModel
+from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._sampling import redraw, sample
 from tests.synthesis.conftest import CHAIN, GRAPHS, full_table, graphs, project, random_potentials
 
 FALSE_ALARM = 1e-6

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from skdp.synthesis._graphical_model import GraphicalModel
-from skdp.synthesis._junction_tree import JunctionTree
-from skdp.synthesis._sampling import draw, sample
+from skdp.synthesis.model._graphical_model import GraphicalModel
+from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._sampling import draw, sample
 from tests.synthesis.conftest import random_potentials
 
 FALSE_ALARM = 1e-6

@@ -17,9 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPMarginalSynthesizer, Interval
-from skdp.synthesis import _sampling
-from skdp.synthesis._errors import noise_of_marginal
-from skdp.synthesis._marginal import Marginal
+from skdp.synthesis.model import _sampling
+from skdp.synthesis.model._marginal import Marginal, noise_of_marginal
 
 FALSE_ALARM = 1e-6
 N = 1500

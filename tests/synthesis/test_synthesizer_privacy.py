@@ -17,10 +17,10 @@ from skdp import BudgetExceeded, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.base import coins
 from skdp.privacy import largest_mu
 from skdp.randomness import SeededSource
-from skdp.synthesis import _noise, _synthesizer
-from skdp.synthesis._account import largest_rho
-from skdp.synthesis._noise import NoiseBudget
-from skdp.synthesis._private_table import PrivateTable
+from skdp.synthesis import _synthesizer
+from skdp.synthesis.selection import _noise
+from skdp.synthesis.selection._noise import NoiseBudget, largest_rho
+from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.testing._tools import counted_draws, recorded_bytes
 
 SECRET = "hunter2hunter2"

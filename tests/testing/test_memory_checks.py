@@ -21,9 +21,9 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.local import SecretKey
-from skdp.local._memo import Memo
+from skdp.local.memo._memo import Memo
 from skdp.testing import check_privatizer, privatizer_checks
-from skdp.testing._fresh_records import give_fresh_records
+from skdp.testing._subject import give_fresh_records
 
 KEY = SecretKey(b"a key that everybody knows, for tests")
 MEMORY = {"memoize": True, "secret_key": KEY}

@@ -1,0 +1,172 @@
+"""Quantiles of columns: a private choice among public candidates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import read_bounds
+from skdp.oracles import check_size
+from skdp.randomness import ByteSource, permute_and_flip
+
+FINEST = 1_000_000
+"""The largest denominator of a probability: scores are then integers of 64 bits for up to 9 * 10**12 values."""
+
+
+Ranks = tuple[NDArray[np.int64], NDArray[np.int64], int]
+"""How many values are less than each candidate, how many are not greater, and how many there are."""
+
+
+def quantiles(
+    columns: Sequence[NDArray[np.float64]],
+    probabilities: Sequence[Fraction],
+    candidates: Sequence[NDArray[np.float64]],
+    epsilon: Fraction,
+    source: ByteSource,
+) -> NDArray[np.float64]:
+    """Release quantiles of columns by permute-and-flip, each with an equal share of epsilon."""
+    # Of n values, a candidate c is a q-quantile if at most q n are below it, and at least q n are not above it. Its
+    # score is minus the number of values by which it fails to be one::
+    #     score(c) = -max(0, #{x < c} - q n, q n - #{x <= c})
+    # Adding or removing one value moves a score by at most max(q, 1 - q): each difference moves by q or by 1 - q. A
+    # score may rise while another one falls, by as much. So the rate of `permute_and_flip` is epsilon / (2 max(q, 1 -
+    # q)), and no larger one is private whatever the candidates are: the privacy loss tends to epsilon as they become
+    # many.
+    ranks = [count_below(column, values) for column, values in zip(columns, candidates, strict=True)]
+    return ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
+
+
+def ranked_quantiles(
+    ranks: Sequence[Ranks],
+    probabilities: Sequence[Fraction],
+    candidates: Sequence[NDArray[np.float64]],
+    epsilon: Fraction,
+    source: ByteSource,
+) -> NDArray[np.float64]:
+    """Release quantiles of columns of which the numbers of values below each candidate are known."""
+    share = epsilon / (len(ranks) * len(probabilities))
+    released = np.empty((len(ranks), len(probabilities)))
+    for row, counts, values in zip(released, ranks, candidates, strict=True):
+        for index, q in enumerate(probabilities):
+            # In parts of a record, 1 / q.denominator each: whole numbers.
+            sensitivity = max(q.numerator, q.denominator - q.numerator)
+            row[index] = values[permute_and_flip(source, scores(*counts, q), share / (2 * sensitivity))]
+    released.sort(axis=1)
+    return released
+
+
+def count_below(
+    column: NDArray[np.float64], candidates: NDArray[np.float64], counts: NDArray[np.int64] | None = None
+) -> Ranks:
+    """Count the values below each candidate."""
+    known = ~np.isnan(column)
+    values = np.clip(column[known], candidates[0], candidates[-1])
+    totals = None
+    if counts is not None:
+        order = np.argsort(values)
+        totals = np.append(0, np.cumsum(counts[known][order]))
+    values.sort()
+    below, up_to = np.searchsorted(values, candidates, "left"), np.searchsorted(values, candidates, "right")
+    return (below, up_to, values.size) if totals is None else (totals[below], totals[up_to], int(totals[-1]))
+
+
+def scores(below: NDArray[np.int64], up_to: NDArray[np.int64], n: int, q: Fraction) -> NDArray[np.int64]:
+    """Score candidates for a quantile."""
+    rank = q.numerator * n
+    return -np.maximum(0, np.maximum(q.denominator * below - rank, rank - q.denominator * up_to))
+
+
+def read_probability(value: Any, name: str) -> Fraction:
+    """Check the probability of a quantile, and take it as the nearest fraction of a denominator up to `FINEST`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number between 0 and 1, got {type(value).__name__}")
+    number = float(value)
+    exact = Fraction(number).limit_denominator(FINEST) if 0 < number < 1 else Fraction(0)
+    if not 0 < exact < 1:
+        raise ValueError(f"{name} must be between 0 and 1, at least a millionth away from both, got {value}")
+    return exact
+
+
+STEPS = 10_000
+"""The most steps between the bounds by default, unless more are needed to have all whole numbers."""
+
+MOST_INTEGERS = 100_000
+MOST_CANDIDATES = 1_000_000
+
+_SCALE = 2.0**-20
+
+
+def read_candidates(candidates: Any, names: Sequence[Any], bounds: Any) -> list[NDArray[np.float64]]:
+    """Take the declared candidates of each column, or make them from the bounds."""
+    # They do not depend on the table, whose dtypes show what is in it: pandas makes floats of integers where one is
+    # missing.
+    ends = read_bounds(bounds, names)
+    if isinstance(candidates, Mapping):
+        unknown = [name for name in candidates if name not in names]
+        if unknown:
+            raise ValueError(f"candidates declares columns that X does not have: {unknown}; X has {list(names)}")
+        declared = [candidates.get(name) for name in names]
+    else:
+        declared = [candidates] * len(names)
+    return [_read(name, one, low, high) for name, one, (low, high) in zip(names, declared, ends.tolist(), strict=True)]
+
+
+def _read(name: Any, declared: Any, low: float, high: float) -> NDArray[np.float64]:
+    if declared is None:
+        return equal_steps(low, high, _default_steps(low, high))
+    if isinstance(declared, str):
+        return _integers(name, declared, low, high)
+    if hasattr(declared, "__len__") and not isinstance(declared, bytes):
+        return _read_values(name, declared, low, high)
+    return equal_steps(low, high, check_size(declared, least=1, most=MOST_CANDIDATES, name="candidates"))
+
+
+def _read_values(name: Any, declared: Any, low: float, high: float) -> NDArray[np.float64]:
+    try:
+        values = np.asarray(declared)
+    except ValueError:  # rows of different lengths
+        values = np.empty((0, 0))
+    if values.ndim != 1 or not 0 < values.size <= MOST_CANDIDATES:
+        raise ValueError(f"candidates of column {name!r} must be a list of 1 to {MOST_CANDIDATES:,} numbers")
+    if values.dtype.kind not in "iuf":
+        raise TypeError(f"candidates of column {name!r} must be numbers, got {values.dtype}")
+    if not ((low <= values) & (values <= high)).all():  # not so for nan
+        raise ValueError(f"candidates of column {name!r} must be between its bounds, {low:g} and {high:g}")
+    return np.unique(values.astype(float))
+
+
+def _default_steps(low: float, high: float) -> int:
+    width = high - low
+    if not (low.is_integer() and high.is_integer() and width <= MOST_INTEGERS):
+        return STEPS
+    return max(STEPS - STEPS % int(width), int(width))
+
+
+def _integers(name: Any, declared: str, low: float, high: float) -> NDArray[np.float64]:
+    if declared != "integers":
+        raise ValueError(
+            f"candidates of column {name!r} must be 'integers', a number of steps or a list, got {declared!r}"
+        )
+    least, most = math.ceil(low), math.floor(high)
+    if not 0 <= most - least < MOST_CANDIDATES:
+        raise ValueError(
+            f"candidates='integers' of column {name!r}: there must be 1 to {MOST_CANDIDATES:,} whole numbers between "
+            f"the bounds {low:g} and {high:g}"
+        )
+    return np.arange(least, most + 1, dtype=float)
+
+
+def equal_steps(low: float, high: float, steps: int) -> NDArray[np.float64]:
+    """Cut the range between two bounds into equal steps."""
+    index = np.arange(steps + 1)
+    # Where the sum is exact, as of small whole bounds, this is the float that the decimal fraction is written as. The
+    # power of 2 changes no digit, and keeps the product of large bounds finite.
+    inside = (_SCALE * low * (steps - index) + _SCALE * high * index) / steps / _SCALE
+    inside[0], inside[-1] = low, high
+    return np.clip(inside, low, high)

@@ -1,0 +1,100 @@
+"""Files that are whole or not there."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+
+def check_path(path: Any) -> Path | None:
+    """Check where a release is to be written."""
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be None, a str or a path, got {type(path).__name__}")
+    if "://" in os.fspath(path):
+        raise ValueError("path must be a path of this machine; only Spark writes elsewhere")
+    place = Path(path).absolute()
+    if place.exists():
+        raise FileExistsError(f"path {str(path)!r} exists already; a release is never overwritten")
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"path {str(path)!r} is in a directory that does not exist")
+    return place
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """Write a file or a directory beside its place, and move it there when it is whole."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+    try:
+        yield beside
+        if path.exists():
+            raise FileExistsError(f"path {str(path)!r} exists already; a release is never overwritten")
+        beside.rename(path)
+    except BaseException:
+        if beside.is_dir():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
+        raise
+
+
+def temporary_place() -> Path:
+    """Name a file or directory that lives as long as Python does."""
+    folder = tempfile.mkdtemp(prefix="skdp-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder) / "reports"
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if os.name == "nt" and path.is_dir():
+        return  # folders cannot be opened there
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Bar(Protocol):
+    """Shows how far a run is; a bar of tqdm is one."""
+
+    def update(self, rows: int) -> Any:
+        """Say that so many more rows are done."""
+        ...
+
+    def close(self) -> Any:
+        """Say that it ends."""
+        ...
+
+
+class NoBar:
+    """Shows nothing."""
+
+    def __init__(self, total: int | None) -> None: ...
+
+    def update(self, rows: int) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Show nothing."""
+
+
+Progress = Callable[[int | None], Bar]
+"""Takes the number of rows, None if it is not known, and opens a bar."""
+
+
+def shown(progress: Progress, total: int | None, task: str) -> AbstractContextManager[Bar]:
+    """Open a bar, and let it say what is done, if it can."""
+    bar = progress(total)
+    if hasattr(bar, "set_description"):
+        bar.set_description(task)
+    return closing(bar)

@@ -1,0 +1,258 @@
+"""The one step that matters for privacy: a batch of true rows in, a batch of reports out."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import hmac
+import itertools
+import multiprocessing
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self, TypeVar
+
+import joblib
+import narwhals.stable.v2 as nw
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins, digest
+from skdp.engines._errors import RefusedBatch, quietly, refusing
+from skdp.engines._kept import kept_columns
+from skdp.engines._record_ids import check_record_id
+from skdp.engines._schema import fit_on_schema
+from skdp.frames import Table, read_table
+from skdp.local import OnFitOnly, RowReports, SecretKey, Write
+from skdp.local.memo import framed, read_record_ids
+
+Found = TypeVar("Found")
+
+WHOLE = Place()
+
+CHANGED = (
+    "the rows are not those that were checked, or are in another order, so they are not reported a second time: the "
+    "table has changed, or does not fix the order of its rows (unique, group_by, join, sort with ties). Store it and "
+    "give what was stored, or have the reports stored once (persist=True, or a path)"
+)
+"""What is said of a batch whose digest differs."""
+
+
+class BatchCheck:
+    """Check batches of one table before anything is charged; it holds neither key nor ledger, and goes to workers."""
+
+    def __init__(self, transformer: RowReports, keep: Sequence[str], record_id: str | None = None) -> None:
+        self._transformer = transformer._without_secrets()
+        self._keep, self._record_id = tuple(keep), record_id
+        self._digest_key = SecretKey.generate()
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        ids = () if self._record_id is None else (self._record_id,)
+        return list(dict.fromkeys([*self._transformer.guarantee_.scope, *self._keep, *ids]))
+
+    def read(self, batch: Any, transformer: RowReports | None = None) -> tuple[list[Any], Write, Any]:
+        """Code a batch."""
+        table = read_table(batch)
+        found = dict(zip(table.names, table.columns, strict=True))
+        names = self._transformer.guarantee_.scope
+        rows = Table(names, tuple(found[name] for name in names), batch)
+        codes, write = refusing(lambda: (transformer or self._transformer)._prepare(rows))
+        return codes, write, None if self._record_id is None else found[self._record_id]
+
+    def __call__(self, batch: Any) -> int:
+        """Check a batch."""
+        self.read(batch)
+        return len(batch)
+
+    def digest(self, batch: Any) -> bytes:
+        """Check a batch, and digest all that its release depends on."""
+        codes, _, ids = self.read(batch)
+        records = [] if ids is None else refusing(lambda: read_record_ids(ids, len(batch)))
+        return self.digest_of(codes, records, batch)
+
+    def digest_of(self, codes: list[Any], records: list[bytes], batch: Any) -> bytes:
+        """Digest a batch that is coded already."""
+        kept = []
+        if self._keep:
+            rows = nw.from_native(batch, eager_only=True)
+            kept = [repr(rows.get_column(name).to_list()).encode(errors="surrogatepass") for name in self._keep]
+        parts = [*map(digest, codes), hashlib.sha256(framed(*records)).digest(), *kept]
+        return hmac.digest(self._digest_key, framed(*parts), "sha256")
+
+
+class Release:
+    """Privatise batches of one table; it can be pickled and sent to workers, and shows neither key nor rows."""
+
+    def __init__(
+        self,
+        transformer: RowReports,
+        keep: Sequence[str],
+        coins: BatchCoins,
+        record_id: str | None = None,
+        check: BatchCheck | None = None,
+    ) -> None:
+        self._transformer: Any = copy.copy(transformer)
+        self._transformer.ledger = self._transformer._ledger = self._transformer.secret_key = None
+        self._keep = tuple(keep)
+        self._coins = coins
+        self._check = BatchCheck(transformer, keep, record_id) if check is None else check
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return self._check.columns
+
+    @property
+    def permanent(self) -> bool:
+        """Whether the reports are a function of a secret key, hashed record by record."""
+        return self._transformer._permanent_key is not None
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the coins come from a seed, and depend on the numbers of rows."""
+        return not isinstance(self._coins, KeyedCoins)
+
+    def __call__(self, batch: Any, place: Place = WHOLE, expected: bytes | None = None) -> Any:
+        """Privatise a batch."""
+        transformer = self._transformer
+        codes, write, ids = self._check.read(batch, transformer)
+        records = refusing(lambda: transformer._read_records(ids, len(batch)))
+        if expected is not None and not hmac.compare_digest(expected, self._check.digest_of(codes, records, batch)):
+            raise RefusedBatch(CHANGED)
+        return self._with_kept(write(*self._coins.draw(transformer, codes, place, records)), batch)
+
+    def _with_kept(self, released: Any, batch: Any) -> Any:
+        if not self._keep:
+            return released
+        parts = released, kept_columns(batch, self._keep)
+        return nw.concat([nw.from_native(part, eager_only=True) for part in parts], how="horizontal").to_native()
+
+    @classmethod
+    def plan(
+        cls,
+        sample: Any,
+        transformer: Any,
+        keep: Sequence[str],
+        record_id: str | None = None,
+        check_ids: Callable[[str], None] = lambda record_id: None,
+        look: Callable[[BatchCheck, Any], Found] | None = None,
+    ) -> tuple[Self, Any, Found | None]:
+        """Check all that can be checked before a row is privatised, charge the ledger, and start the coins."""
+        trial = cls.rehearse(sample, transformer, keep, record_id)
+        transformer._check_budget()
+        if record_id is not None:
+            check_ids(record_id)
+        check = BatchCheck(transformer, keep, record_id)
+        found = None if look is None else quietly(lambda: look(check, trial))
+        transformer._charge()
+        return cls(transformer, keep, batch_coins(transformer), record_id, check), trial, found
+
+    @classmethod
+    def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str], record_id: str | None = None) -> Any:
+        """Check all that can be checked without a row; fit the transformer if it is not, and charge nothing."""
+        check_transformer(transformer)
+        kept = _check_keep(sample, keep)
+        check_record_id(record_id, list(read_table(sample).names))
+        if not hasattr(transformer, "guarantee_"):
+            fit_on_schema(transformer, sample, [*kept, record_id] if record_id is not None else kept)
+        check_columns(sample, transformer.guarantee_.scope)
+        _check_roles(transformer, kept, record_id)
+        return quietly(lambda: cls(transformer, kept, KeyedCoins(), record_id)(sample))
+
+
+class Plan(Protocol):
+    """`Release.plan` with all but the sample and the look at the batches: each engine gives its own."""
+
+    def __call__(
+        self, sample: Any, *, look: Callable[[BatchCheck, Any], Found] | None = None
+    ) -> tuple[Release, Any, Found | None]: ...
+
+
+def _check_roles(transformer: RowReports, keep: Sequence[str], record_id: str | None) -> None:
+    """Check that a column is either privatised, or kept, or says whose a row is."""
+    for name in keep:
+        if name in transformer.guarantee_.scope:
+            raise ValueError(f"keep must not name a column that is privatised, got {name!r}")
+        if name in transformer._own_names():
+            raise ValueError(f"keep names {name!r}, and so does a column of the reports; rename it")
+    if record_id in transformer.guarantee_.scope:
+        raise ValueError(f"record_id must not name a column that is privatised, got {record_id!r}")
+    if (record_id is None) != (transformer._permanent_key is None):
+        raise ValueError(
+            "record_id is of use with a secret_key only (memoize=True, or a RapporEncoder with a key)"
+            if record_id is not None
+            else "the reports are permanent ones of a secret_key: record_id must name the column of the record ids"
+        )
+
+
+def _check_keep(sample: Any, keep: Any) -> list[str]:
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise TypeError(f"keep must be a list of column names, got {type(keep).__name__}")
+    names = read_table(sample).names
+    absent = [name for name in keep if name not in names]
+    if absent or len(set(keep)) < len(keep):
+        raise ValueError(f"keep must name distinct columns of {list(names)}, got {list(keep)}")
+    return list(keep)
+
+
+def check_transformer(transformer: Any) -> None:
+    """Check that a transformer can work batch by batch."""
+    if isinstance(transformer, OnFitOnly):
+        raise TypeError("OnFitOnly leaves the rows of `transform` true; give the transformer inside it")
+    if not isinstance(transformer, RowReports):
+        kind = transformer.__name__ if isinstance(transformer, type) else type(transformer).__name__
+        raise TypeError(
+            "transformer must be one of skdp.local that report row by row, such as RandomizedResponseEncoder, "
+            f"NumericPerturber or RapporEncoder, got {kind}"
+        )
+
+
+def check_columns(sample: Any, columns: Sequence[Any]) -> None:
+    """Check that a table has the columns of a transformer."""
+    names = read_table(sample).names
+    absent = [name for name in columns if name not in names]
+    if absent:
+        raise ValueError(
+            f"the table lacks the columns {absent} that the transformer was fitted on; it has {list(names)}"
+        )
+
+
+def check_tally(transformer: Any) -> None:
+    """Check that a transformer can tally."""
+    check_transformer(transformer)
+    check_is_fitted(transformer)
+
+
+FEW = 3
+"""Batches that are drawn here: a process takes about as long to start."""
+
+_MOST = 16
+_IDLE_SECONDS = 10
+
+Draw = Callable[..., Any]
+
+
+def in_processes(release: Release) -> tuple[Draw, int]:
+    """Return what privatises batches for a few threads at a time, and the number of threads to ask it."""
+    # Fresh reports are drawn by NumPy and OpenSSL, which let other threads go on: these are drawn where they are asked
+    # for. Permanent reports of a large table are drawn in processes. Which batch is drawn where makes no difference.
+    cores = min(_MOST, joblib.cpu_count())
+    # Not in a process that a pool has started: it may have no children, and its siblings use the cores.
+    if not release.permanent or cores == 1 or multiprocessing.parent_process() is not None:
+        return release, min(4, cores)
+    from joblib.externals.loky import ProcessPoolExecutor  # does not run the user's script again, as others do
+
+    asked = itertools.count()
+    # Not joblib's own pool: it would end for ours, and ours for it, at each batch. This one ends with `draw`.
+    pool = functools.cache(lambda: ProcessPoolExecutor(cores, timeout=_IDLE_SECONDS))
+
+    def draw(*batch: Any) -> Any:
+        if next(asked) < FEW:
+            return release(*batch)
+        try:
+            return pool().submit(release, *batch).result()
+        except Exception:  # a refusal, which is the same here; or no process, such as for lack of memory
+            pass
+        return release(*batch)
+
+    return draw, cores

@@ -1,0 +1,256 @@
+"""Arrow: datasets, readers of record batches, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.engines._atomic import check_path, written_beside
+from skdp.engines._batch_release import BatchCheck, Plan
+from skdp.engines._csv import text_batches
+from skdp.engines._errors import quietly, read_quietly
+from skdp.engines._registry import add_up_batches, import_extra
+from skdp.engines._tally import Counter, group_columns
+from skdp.engines.backends import memory as _memory
+from skdp.engines.backends.batches import check_arrow, read_again, release_batches, write_tables
+from skdp.frames import LargeTable, Summary
+
+pyarrow = import_extra("pyarrow", "duckdb")
+dataset = import_extra("pyarrow.dataset", "duckdb")
+
+_READ_ROWS = 1 << 17
+_READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}  # batches in memory, not the file
+
+
+def accepts(frame: Any) -> bool:
+    """Say whether it is a table, a dataset or a reader."""
+    return isinstance(frame, pyarrow.Table | dataset.Dataset | pyarrow.RecordBatchReader)
+
+
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+    """Privatise a dataset, a reader, or a table."""
+    if isinstance(frame, pyarrow.Table):
+        return _memory.privatize(frame, plan, persist=persist, path=path, check=check)
+    place = check_path(path)
+
+    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:
+        checked = check_arrow(read_batches(frame, check.columns), check, trial.num_columns)
+        return read_again(read_batches(frame, check.columns), checked)
+
+    # A reader is read once.
+    checking = check and isinstance(frame, dataset.Dataset)
+    release, trial, batches = plan(frame.schema.empty_table(), look=look if checking else None)
+    if batches is None:
+        batches = read_batches(frame, release.columns)
+    tables = release_batches(batches, release, trial.num_columns)
+    if not persist:
+        return pyarrow.RecordBatchReader.from_batches(trial.schema, _record_batches(tables))
+    if place is None:
+        stored = dataset.dataset(quietly(lambda: pyarrow.concat_tables([trial, *tables])))
+    else:
+        with written_beside(place) as beside:
+            quietly(lambda: write_tables(tables, trial.schema, beside))
+        stored = dataset.dataset(place)
+    return stored if isinstance(frame, dataset.Dataset) else stored.scanner(**_READ_AHEAD).to_reader()
+
+
+def _record_batches(tables: Iterator[Any]) -> Iterator[Any]:
+    for table in tables:
+        yield from table.to_batches()
+
+
+def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
+    """Read some columns of a dataset or a reader, in order."""
+    is_dataset = isinstance(frame, dataset.Dataset)
+    unknown = is_ipc(frame) or not is_dataset  # where a reader has its batches from is not known
+    for batch in read_quietly(_scan(frame, columns) if is_dataset else frame):
+        if unknown:
+            validate(batch)
+        yield quietly(partial(batch.select, columns))
+
+
+def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
+    yield from frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD).to_batches()
+
+
+def is_ipc(frame: Any) -> bool:
+    """Tell Arrow files, whose offsets and codes are believed where they are read, from other formats."""
+    return isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
+
+
+def validate(batch: Any) -> None:
+    """Find offsets and codes that lead out of the memory of a batch: they would be followed."""
+    quietly(lambda: batch.validate(full=True))
+
+
+def column_names(frame: Any) -> list[Any]:
+    """Name the columns, without reading a row."""
+    return list(frame.schema.names)
+
+
+def tally(frame: Any, transformer: Any) -> Any:
+    """Sum up the reports of a dataset, a reader, or a table."""
+    counter = Counter(transformer)
+    by_column = bool(group_columns(transformer)) and transformer._strategy == "split"
+    for batch in report_batches(frame, transformer._own_names()):
+        if by_column and batch.num_rows and all(map(_is_coded, batch.select(counter.names).columns)):
+            for name in counter.names:
+                counter.add_groups(*_count_codes(name, batch.column(name)))
+        else:
+            counter.add(pyarrow.Table.from_batches([batch]))
+    return counter.total()
+
+
+def _is_coded(column: Any) -> bool:
+    return pyarrow.types.is_dictionary(column.type)
+
+
+def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Count by the codes that a dictionary column holds: the values that occur, and how often."""
+    values, codes = column.dictionary, column.indices
+    counts = np.bincount(codes.drop_null().to_numpy(), minlength=len(values))
+    counts = np.append(counts, codes.null_count)
+    found = np.flatnonzero(counts)
+    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)]).take(pyarrow.array(found))
+    return pyarrow.table({name: values}), counts[found]
+
+
+def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
+    """Read reports, text of Parquet files as codes, in any order."""
+    if isinstance(frame, pyarrow.Table):
+        yield from frame.to_batches()
+        return
+    fragments = quietly(lambda: coded_files(frame, columns))
+    if fragments is None:
+        yield from read_batches(frame, columns)
+        return
+    for fragment in fragments:
+        yield from parquet_batches(fragment, columns, _READ_ROWS)
+
+
+def parquet_batches(fragment: Any, columns: list[str], rows: int) -> Iterator[Any]:
+    """Read some columns of a Parquet file with its own reader: Arrow's scanner reads ahead of what is slower."""
+    parquet = import_extra("pyarrow.parquet", "duckdb")
+    text = fragment.format.read_options.dictionary_columns
+    with fragment.open() as opened:
+        reader = parquet.ParquetFile(opened, read_dictionary=list(text), pre_buffer=False)
+        groups = [group.id for group in fragment.row_groups]
+        yield from read_quietly(reader.iter_batches(rows, row_groups=groups, columns=columns))
+
+
+def coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
+    """Return the files of a Parquet dataset, their text to be read as the codes that they hold."""
+    if not isinstance(frame, dataset.FileSystemDataset) or not isinstance(frame.format, dataset.ParquetFileFormat):
+        return None
+    try:
+        files = list(frame.get_fragments())
+    except ValueError:
+        return None  # some of the rows only
+    if not all(set(columns) <= set(file.physical_schema.names) for file in files):
+        return None  # a column is in the paths
+    text = [name for name in columns if frame.schema.field(name).type in (pyarrow.string(), pyarrow.large_string())]
+    coded = dataset.ParquetFileFormat(read_options=dataset.ParquetReadOptions(dictionary_columns=text))
+    return [
+        coded.make_fragment(
+            file.path, file.filesystem, file.partition_expression, row_groups=[group.id for group in file.row_groups]
+        )
+        for file in files
+    ]
+
+
+_ROWS = 1 << 17
+
+
+class ArrowTable(LargeTable):
+    """A dataset."""
+
+    def __init__(self, frame: Any, kept: LargeTable | None = None) -> None:
+        self._frame, self._kept = frame, kept
+        self.sample = frame.schema.empty_table()
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        if self._kept is not None:
+            return self._kept.add_up(names, summary)
+        return add_up_batches(self._tables(list(names)), summary)
+
+    def _tables(self, names: list[str]) -> Iterator[Any]:
+        """Read some columns in batches."""
+        for batch in read_quietly(_batches(self._frame, names)):
+            yield pyarrow.Table.from_batches([batch]).select(names)
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        return type(self)(self._frame, _in_an_engine(self._frame).limit_persons(person, most, seed))
+
+
+class StreamedTable(ArrowTable):
+    """One CSV or Arrow file, which takes less memory as a stream than with Arrow's scanner; see `TableFile.scan`."""
+
+    def _tables(self, names: list[str]) -> Iterator[Any]:
+        (file,) = self._frame.files
+        return text_batches(Path(file), names) if file.endswith(".csv") else _ipc_tables(file, names)
+
+
+def open_table(frame: Any) -> ArrowTable:
+    """Open a dataset."""
+    return ArrowTable(frame)
+
+
+def _batches(frame: Any, names: list[str]) -> Iterator[Any]:
+    """Read some columns; of Parquet files with their own reader."""
+    files = coded_files(frame, names)
+    if files is None:
+        yield from read_batches(frame, names)
+        return
+    for file in files:
+        yield from parquet_batches(file, names, _ROWS)
+
+
+def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
+    """Read some columns of an Arrow file; what is mapped into memory needs none of its own, unless it is compressed."""
+    ipc = import_extra("pyarrow.ipc", "duckdb")
+    with pyarrow.memory_map(file) as mapped:
+        schema = ipc.open_file(mapped).schema
+        options = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
+        reader = ipc.open_file(mapped, options=options)
+        for place in range(reader.num_record_batches):
+            batch = reader.get_batch(place)
+            validate(batch)
+            rows = pyarrow.Table.from_batches([batch]).select(names)
+            for start in range(0, len(rows), _ROWS):
+                yield rows.slice(start, _ROWS)
+
+
+def _in_an_engine(frame: Any) -> LargeTable:
+    """Hand a dataset to DuckDB, which can do with less memory than the rows take, or else to Polars."""
+    names = frame.schema.names
+    if is_ipc(frame):  # both would follow the offsets of a damaged file
+        for _ in read_batches(frame, names):
+            pass
+    clash = len({name.casefold() for name in names}) < len(names)  # DuckDB takes a and A for one column
+    for open_it in (_in_polars,) if clash else (_in_duckdb, _in_polars):
+        try:
+            return open_it(frame)
+        except ImportError:
+            continue
+    raise ImportError(
+        "duckdb or polars is needed here, to bring the rows of a person together: pip install skdp[duckdb] or "
+        "skdp[polars]"
+    )
+
+
+def _in_duckdb(frame: Any) -> LargeTable:
+    from skdp.engines.backends.duckdb import DuckDBTable, connect
+
+    return DuckDBTable(connect().from_arrow(frame))
+
+
+def _in_polars(frame: Any) -> LargeTable:
+    polars = import_extra("polars", "polars")
+    from skdp.engines.backends.polars import PolarsTable
+
+    return PolarsTable(polars.scan_pyarrow_dataset(frame))

@@ -1,0 +1,138 @@
+"""Streams of Arrow batches: cut evenly, privatised one by one, written as they come."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from skdp.engines._batch_release import BatchCheck, Release, in_processes
+from skdp.engines._coins import BLOCK_ROWS, Place
+from skdp.engines._errors import RefusedBatch, UnreadableTable, read_quietly
+from skdp.engines._registry import import_extra
+
+_CELLS = 1 << 20  # of reports in a batch: some megabytes, whatever the protocol
+
+
+def batch_rows(width: int) -> int:
+    """Say how many rows a batch has: a function of the reports only, for coins depend on where batches start."""
+    return max(1, _CELLS // max(width, 4) // BLOCK_ROWS) * BLOCK_ROWS
+
+
+def even(batches: Iterable[Any], rows: int, concat: Callable[[list[Any]], Any]) -> Iterator[Any]:
+    """Cut a stream of tables evenly, whatever their sizes; no data is copied."""
+    waiting: list[Any] = []
+    held = 0
+    for table in batches:
+        while held + len(table) >= rows:
+            waiting.append(table.slice(0, rows - held))
+            table = table.slice(rows - held)
+            yield concat(waiting)
+            waiting, held = [], 0
+        if len(table):
+            waiting.append(table)
+            held += len(table)
+    if waiting:
+        yield concat(waiting)
+
+
+def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int = 0) -> Iterator[Any]:
+    """Apply a function to a stream in threads, a few items ahead of whoever takes the results, in order."""
+    workers = workers or min(4, joblib.cpu_count())
+    waiting: deque[Future[Any]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def placed(tables: Iterable[Any], partition: int | None = None) -> Iterator[tuple[Any, Place]]:
+    """Say of each table of a stream where it stands."""
+    first = 0
+    for table in tables:
+        yield table, Place(partition, first)
+        first += len(table)
+
+
+@dataclass
+class Checked:
+    """What is known of a table after its batches were checked."""
+
+    rows: int = 0
+    digests: dict[int, bytes] = field(default_factory=dict)
+
+
+def read_again(batches: Iterable[Any], checked: Checked) -> Iterator[Any]:
+    """Open a checked table for its release, while nothing is charged yet."""
+    opened, end = read_quietly(batches), object()
+    try:
+        first = next(opened, end)
+    except UnreadableTable:
+        first = end
+    if first is not end:
+        return chain([first], opened)
+    if checked.rows:
+        raise RefusedBatch(
+            "the table can be read once only, and the check was one time: give one that can be read again, or leave "
+            "out the check (check=False)"
+        )
+    return opened
+
+
+def check_batches(
+    tables: Iterable[Any], check: BatchCheck, rows: int, concat: Callable[[list[Any]], Any], *, digests: bool = False
+) -> Checked:
+    """Check a stream of tables as they will be privatised."""
+
+    def look(item: tuple[Any, Place]) -> tuple[int, int, bytes]:
+        table, place = item
+        if digests:
+            return place.first, len(table), check.digest(table)
+        return place.first, check(table), b""
+
+    found = Checked()
+    for first, length, digest in in_turn(look, placed(even(tables, rows, concat))):
+        found.rows += length
+        if digests:
+            found.digests[first] = digest
+    return found
+
+
+def release_batches(
+    batches: Iterable[Any], release: Release, width: int, partition: int | None = None
+) -> Iterator[Any]:
+    """Privatise a stream of Arrow batches."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    whole = placed(even(arrow_tables(batches), batch_rows(width), pyarrow.concat_tables), partition)
+    # The partitions of an engine are in its own processes already, one a core.
+    draw, workers = in_processes(release) if partition is None else (release, 0)
+    yield from in_turn(lambda item: draw(*item), whole, workers)
+
+
+def arrow_tables(batches: Iterable[Any]) -> Iterator[Any]:
+    """Read a stream of Arrow batches as tables."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    return (pyarrow.Table.from_batches([batch]) for batch in read_quietly(batches))
+
+
+def check_arrow(batches: Iterable[Any], check: BatchCheck, width: int) -> Checked:
+    """Check a stream of Arrow batches as they will be privatised."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    return check_batches(arrow_tables(batches), check, batch_rows(width), pyarrow.concat_tables)
+
+
+def write_tables(tables: Iterable[Any], schema: Any, path: Path) -> None:
+    """Write a stream of tables to a Parquet file."""
+    parquet = import_extra("pyarrow.parquet", "duckdb")
+    with parquet.ParquetWriter(path, schema) as writer:
+        for table in tables:
+            writer.write_table(table)

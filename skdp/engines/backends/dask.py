@@ -1,0 +1,189 @@
+"""Dask: one task a partition, on any scheduler."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.engines._atomic import check_path, written_beside
+from skdp.engines._batch_release import BatchCheck, Plan, Release
+from skdp.engines._coins import Place
+from skdp.engines._errors import quietly, refusing
+from skdp.engines._registry import add_up_batches, import_extra, tell_of_lazy_reports
+from skdp.engines._tally import Counter
+from skdp.frames import LargeTable, Summary
+
+dask = import_extra("dask", "dask")
+dataframe = import_extra("dask.dataframe", "dask")
+
+_BRANCHES = 8  # of the tree that adds up tallies
+
+
+def accepts(frame: Any) -> bool:
+    """Say whether it is a Dask DataFrame."""
+    return isinstance(frame, dataframe.DataFrame)
+
+
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+    """Privatise a Dask DataFrame."""
+    place = check_path(path)
+    # What may be computed again, by whom it is asked for or since a worker died, is compared with what was checked.
+    repeats = not persist or (place is None and _has_workers(frame))
+    if repeats and not check:
+        raise ValueError("reports that Dask may compute again need check=True, or a path to be written to")
+
+    def look(check: BatchCheck, _: Any) -> list[bytes | None]:
+        return _check(frame[check.columns], check, digests=repeats)
+
+    release, trial, digests = plan(sample_of(frame), look=look if check else None)
+    lazy = _release(frame[release.columns], release, trial, digests)
+    if not persist:
+        tell_of_lazy_reports()
+        return lazy
+    if place is None:
+        return quietly(lambda: _wait(lazy.persist()))
+    with written_beside(place) as beside:
+        quietly(lambda: lazy.to_parquet(beside, write_index=False))
+    return dataframe.read_parquet(place)
+
+
+def _has_workers(frame: Any) -> bool:
+    """Tell a cluster, which computes again what it lost, from the schedulers of this process."""
+    scheduler = getattr(dask.base.get_scheduler(collections=[frame]), "__self__", None)
+    return type(scheduler).__module__.partition(".")[0] == "distributed"
+
+
+def _check(frame: Any, check: BatchCheck, *, digests: bool) -> list[bytes | None]:
+    """Check the partitions where they are, and bring home a digest of each if they may be computed again."""
+    shared = dask.delayed(check, pure=False, traverse=False)
+    task = dask.delayed(_check_partition, pure=False)
+    return list(dask.compute(*(task(shared, partition, digests) for partition in frame.to_delayed())))
+
+
+def _check_partition(check: BatchCheck, partition: pd.DataFrame, digests: bool) -> bytes | None:
+    if digests:
+        return check.digest(partition)
+    check(partition)
+    return None
+
+
+def sample_of(frame: Any) -> pd.DataFrame:
+    """Return no rows; of categories that are not known, none either, where Dask puts a marker."""
+    sample = frame._meta
+    for name in sample.columns[sample.dtypes == "category"]:
+        if not frame[name].cat.known:
+            sample = sample.assign(**{name: pd.Categorical([], ordered=sample[name].cat.ordered)})
+    return sample
+
+
+def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[bytes | None] | None) -> Any:
+    # Not `map_partitions`: what it says of the number of a partition is another one after `.partitions[...]`, and the
+    # coins would be those of another partition.
+    partitions = frame.to_delayed()
+    places = [Place(partition=number) for number in range(len(partitions))]
+    if release.seeded:
+        lengths = quietly(frame.map_partitions(len).compute)
+        places = [Place(first=int(first)) for first in accumulate(lengths, initial=0)][:-1]
+    # Pure tasks would be named after a hash of what they hold, the key among it.
+    shared = dask.delayed(release, pure=False, traverse=False)
+    task = dask.delayed(_release_partition, pure=False)
+    expected = digests or [None] * len(partitions)
+    released = [task(shared, *batch) for batch in zip(partitions, places, expected, strict=True)]
+    return dataframe.from_delayed(released, meta=trial, divisions=frame.divisions, verify_meta=False)
+
+
+def _release_partition(release: Release, partition: pd.DataFrame, place: Place, expected: bytes | None) -> Any:
+    return release(partition, place, expected)
+
+
+def _wait(persisted: Any) -> Any:
+    """Wait for what a cluster computes in the background, and raise its errors."""
+    distributed: Any = sys.modules.get("distributed")
+    futures = distributed.futures_of(persisted) if distributed is not None else []
+    if futures:
+        distributed.wait(futures)
+    for future in futures:
+        if future.status == "error":
+            future.result()
+    return persisted
+
+
+def column_names(frame: Any) -> list[Any]:
+    """Name the columns, without reading a row."""
+    return list(frame.columns)
+
+
+def tally(frame: Any, transformer: Any) -> Any:
+    """Sum up the reports of a Dask DataFrame: each partition by itself, then as a tree."""
+    shared = dask.delayed(transformer, pure=False, traverse=False)
+    count, add = dask.delayed(_tally_partition, pure=False), dask.delayed(_add, pure=False)
+    counters = [count(shared, partition) for partition in frame[transformer._own_names()].to_delayed()]
+    while len(counters) > 1:
+        counters = [add(counters[start : start + _BRANCHES]) for start in range(0, len(counters), _BRANCHES)]
+    return quietly(counters[0].compute).total()
+
+
+def _tally_partition(transformer: Any, partition: pd.DataFrame) -> Counter:
+    counter = Counter(transformer)
+    refusing(lambda: counter.add(partition))
+    return counter
+
+
+def _add(counters: list[Counter]) -> Counter:
+    return sum(counters[1:], start=counters[0])
+
+
+_ROWS = 1 << 17
+
+
+class DaskTable(LargeTable):
+    """A Dask DataFrame."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.sample = sample_of(frame)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        shared = dask.delayed(summary, pure=False, traverse=False)
+        count, add = dask.delayed(_add_up_partition, pure=False), dask.delayed(_add_sums, pure=False)
+        sums = [count(shared, partition) for partition in self._frame[list(names)].to_delayed()]
+        while len(sums) > 1:
+            sums = [add(sums[start : start + _BRANCHES]) for start in range(0, len(sums), _BRANCHES)]
+        return quietly(sums[0].compute)
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        meta = self._frame._meta
+        if meta[person].dtype == object:
+            raise ValueError(f"column {person!r} has objects; give persons a dtype, such as string or int64")
+        # One dtype in all partitions: 1 and 1.0 are one person, and go to one partition.
+        same = self._frame.assign(**{person: self._frame[person].astype(meta[person].dtype)})
+        together = same.shuffle(on=person)
+        return type(self)(together.map_partitions(_limit_persons, person, most, seed, meta=meta))
+
+
+def open_table(frame: Any) -> DaskTable:
+    """Open a Dask DataFrame."""
+    return DaskTable(frame)
+
+
+def _add_up_partition(summary: Summary, partition: Any) -> list[NDArray[np.int64]]:
+    blocks = range(0, len(partition), _ROWS)
+    return refusing(lambda: add_up_batches((partition.iloc[start : start + _ROWS] for start in blocks), summary))
+
+
+def _limit_persons(partition: pd.DataFrame, person: Any, most: int, seed: int) -> pd.DataFrame:
+    """Keep the rows of the least hashes of each person; all rows of a person are in this partition."""
+    hashes = pd.util.hash_pandas_object(partition, index=False).to_numpy()
+    hashes = pd.util.hash_array(hashes ^ np.uint64(seed))  # of numbers too, the seed decides
+    order = np.argsort(hashes, kind="stable")
+    return partition.iloc[order].groupby(person, sort=False, observed=True).head(most)
+
+
+def _add_sums(parts: list[list[NDArray[np.int64]]]) -> list[NDArray[np.int64]]:
+    return [np.sum(sums, axis=0) for sums in zip(*parts, strict=True)]

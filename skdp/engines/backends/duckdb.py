@@ -1,0 +1,166 @@
+"""DuckDB: relations, read as a stream of Arrow batches; reports are counted by DuckDB itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import DECLARED
+from skdp.engines._atomic import check_path, temporary_place, written_beside
+from skdp.engines._batch_release import BatchCheck, Plan
+from skdp.engines._errors import quietly
+from skdp.engines._registry import add_up_batches, import_extra
+from skdp.engines._tally import Counter, group_columns, number_columns
+from skdp.engines.backends.batches import (
+    arrow_tables,
+    batch_rows,
+    check_arrow,
+    read_again,
+    release_batches,
+    write_tables,
+)
+from skdp.frames import LargeTable, Summary
+
+pyarrow = import_extra("pyarrow", "duckdb")
+duckdb = import_extra("duckdb", "duckdb", least="1.5")
+
+
+def connect() -> Any:
+    """Open a database of our own; what does not fit into memory goes to a folder for its owner only."""
+    folder = tempfile.mkdtemp(prefix="skdp-")
+    connection = duckdb.connect(config={"temp_directory": folder})
+    weakref.finalize(connection, shutil.rmtree, folder, ignore_errors=True)
+    return connection
+
+
+def accepts(frame: Any) -> bool:
+    """Say whether it is a relation."""
+    return isinstance(frame, duckdb.DuckDBPyRelation)
+
+
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+    """Privatise a relation."""
+    if not persist:
+        raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
+    place = check_path(path)
+
+    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:
+        rows = batch_rows(trial.num_columns)
+        checked = check_arrow(_read(frame, check.columns, rows), check, trial.num_columns)
+        return read_again(_read(frame, check.columns, rows), checked)
+
+    release, trial, batches = plan(sample_of(frame), look=look if check else None)
+    if batches is None:
+        batches = _read(frame, release.columns, batch_rows(trial.num_columns))
+    tables = release_batches(batches, release, trial.num_columns)
+    # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
+    stored = temporary_place() if place is None else place
+    with written_beside(stored) as beside:
+        quietly(lambda: write_tables(tables, trial.schema, beside))
+    # DuckDB opens the table once more for that.
+    return quietly(lambda: frame.query(f"skdp_{token_hex(8)}", f"SELECT * FROM read_parquet({_text(stored)})"))
+
+
+def sample_of(frame: Any) -> Any:
+    """Return no rows; the values of an ENUM are declared beside its column, whose type does not have them."""
+    schema = quietly(frame.limit(0).to_arrow_table).schema
+    for place, kind in enumerate(frame.types):
+        if kind.id == "enum":
+            ((_, values),) = kind.children
+            schema = schema.set(place, schema.field(place).with_metadata({DECLARED: json.dumps(values)}))
+    return pyarrow.Table.from_batches([], schema)
+
+
+def _project(frame: Any, columns: Sequence[str]) -> Any:
+    return frame.project(", ".join(map(_name, columns)))
+
+
+def _read(frame: Any, columns: Sequence[str], rows: int) -> Iterator[Any]:
+    yield from _project(frame, columns).to_arrow_reader(rows)
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
+
+
+def bytewise(frame: Any, column: str) -> str:
+    """Write a column so that its text is compared byte by byte, whatever its collation or that of the connection."""
+    kind = dict(zip(frame.columns, frame.types, strict=True))[column]
+    return f'{_name(column)} COLLATE "C"' if kind.id == "varchar" else _name(column)
+
+
+def count_rows(frame: Any, columns: Sequence[str], rows: int = 1 << 17) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+    """Count the distinct rows of some columns, in the database."""
+    keys = ", ".join(bytewise(frame, name) for name in columns)
+    grouped = quietly(lambda: frame.aggregate(f"{keys}, count(*)", keys).to_arrow_reader(rows))
+    for table in arrow_tables(grouped):
+        counts = table.column(len(columns)).to_numpy().astype(np.int64)
+        yield table.select(range(len(columns))).rename_columns(list(columns)), counts
+
+
+def _text(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def column_names(frame: Any) -> list[Any]:
+    """Name the columns, without reading a row."""
+    return list(frame.columns)
+
+
+def tally(frame: Any, transformer: Any) -> Any:
+    """Sum up the reports of a relation."""
+    counter = Counter(transformer)
+    groups = group_columns(transformer) or number_columns(transformer)
+    for columns in groups:
+        for values, counts in count_rows(frame, columns):
+            counter.add_groups(values, counts)
+    if not groups:
+        for table in arrow_tables(_read(frame, transformer._own_names(), 1 << 17)):
+            counter.add(table)
+    return counter.total()
+
+
+_ROWS = 1 << 17
+_MOST_DISTINCT = 1 << 16
+"""Of rows that the database counts itself; where more are declared, it hands over all rows."""
+
+
+class DuckDBTable(LargeTable):
+    """A relation."""
+
+    # **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
+    # depends on the rows in both cases: on how many there are, and how many of them differ. What the database counts it
+    # holds in its memory, each distinct row once (some 80 bytes); where there are more than declared, which is refused,
+    # or whole numbers beyond the bounds of a mean or quantile, that is a row for each.
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.sample = sample_of(frame)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        if summary.n_distinct(self.sample.select(list(names))) <= _MOST_DISTINCT:
+            sums = summary.zeros()
+            for rows, counts in count_rows(self._frame, names, _ROWS):
+                summary.add(sums, rows, counts)
+            return sums
+        return add_up_batches(arrow_tables(_read(self._frame, names, _ROWS)), summary)
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        values = ", ".join(map(_name, self._frame.columns))
+        view = f"skdp_{token_hex(8)}"
+        ranks = f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY hash({values}, {seed}))"
+        return type(self)(self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}"))
+
+
+def open_table(frame: Any) -> DuckDBTable:
+    """Open a relation."""
+    return DuckDBTable(frame)

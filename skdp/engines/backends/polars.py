@@ -1,0 +1,203 @@
+"""Polars: lazy frames, read in batches by the streaming engine; reports are counted by Polars itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.engines._atomic import check_path, written_beside
+from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
+from skdp.engines._coins import Place
+from skdp.engines._errors import RefusedBatch, quietly, read_quietly
+from skdp.engines._registry import add_up_batches, import_extra, tell_of_lazy_reports
+from skdp.engines._tally import Counter, group_columns
+from skdp.engines.backends import memory as _memory
+from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed, read_again
+from skdp.frames import LargeTable, Summary
+
+# Before, a stream of batches ended without a word when its source failed.
+polars = import_extra("polars", "polars", least="1.37")
+
+_FEW = 32
+_ONE = polars.lit(1, polars.UInt64)
+_MOST_ROWS = (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 << 64) - 1
+"""Of a frame or a Parquet file that Polars makes."""
+
+
+def accepts(frame: Any) -> bool:
+    """Say whether it is a lazy frame or a frame."""
+    return isinstance(frame, polars.LazyFrame | polars.DataFrame)
+
+
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+    """Privatise a lazy frame, or a frame."""
+    if isinstance(frame, polars.DataFrame):
+        return _memory.privatize(frame, plan, persist=persist, path=path, check=check)
+    if not (persist or check):
+        raise ValueError("persist=False needs check=True: what is evaluated again is compared with what was checked")
+    place = check_path(path)
+
+    def look(check: BatchCheck, trial: Any) -> tuple[dict[int, bytes] | None, Any]:
+        size = batch_rows(trial.width)
+        rows = frame.select(check.columns)
+        found = check_batches(read_quietly(_read(rows, size)), check, size, polars.concat, digests=not persist)
+        if not persist:
+            return found.digests, None
+        if found.rows > _MOST_ROWS:
+            raise RefusedBatch(
+                f"the table has more rows ({found.rows:,}) than this build of Polars counts: install polars[rt64], or "
+                "give a pyarrow Dataset or a DuckDB relation"
+            )
+        return None, read_again(_read(rows, size), found)
+
+    release, trial, found = plan(polars.DataFrame(schema=quietly(frame.collect_schema)), look=look if check else None)
+    digests, opened = (None, None) if found is None else found
+    batches = _Batches(frame.select(release.columns), release, batch_rows(trial.width), digests, opened)
+    if persist and place is None:
+        return quietly(lambda: polars.concat([trial, *batches])).lazy()
+    from polars.io.plugins import register_io_source
+
+    lazy = register_io_source(batches.read, schema=trial.schema)
+    if not persist:
+        tell_of_lazy_reports()
+        return lazy
+    assert place is not None
+    with written_beside(place) as beside:
+        quietly(lambda: _sink(lazy, batches, beside))
+    return polars.scan_parquet(place)
+
+
+def _sink(lazy: Any, batches: _Batches, place: Path) -> None:
+    try:
+        lazy.sink_parquet(place)
+    except polars.exceptions.PolarsError:
+        if batches.failed is None:
+            raise
+        raise batches.failed from None  # of which Polars made an error of its own
+
+
+def _read(frame: Any, rows: int) -> Iterator[Any]:
+    yield from frame.collect_batches(chunk_size=rows)
+
+
+class _Batches:
+    """The reports of a lazy frame, batch by batch: the same ones each time that they are asked for, or none."""
+
+    def __init__(self, rows: Any, release: Release, size: int, digests: dict[int, bytes] | None, opened: Any) -> None:
+        self._rows = rows
+        self._release = release
+        self._size = size
+        self._digests = digests
+        self._opened = opened
+        self.failed: Exception | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        # Not the reader's own batches: coins depend on where a batch starts.
+        batches = read_quietly(_read(self._rows, self._size)) if self._opened is None else self._opened
+        try:
+            draw, workers = in_processes(self._release)
+            whole = placed(even(batches, self._size, polars.concat))
+            yield from in_turn(lambda item: draw(*item, self._expected(item[1])), whole, workers)
+        except Exception as error:
+            self.failed = error
+            raise
+
+    def _expected(self, place: Place) -> bytes | None:
+        # A place has the reports of the rows that were checked, or none: not even of one more batch.
+        return None if self._digests is None else self._digests.get(place.first, b"")
+
+    def read(self, columns: list[str] | None, predicate: Any, n_rows: int | None, _: int | None) -> Iterator[Any]:
+        """Give what a query of Polars asks for."""
+        for batch in self:
+            part = batch if n_rows is None else batch.head(n_rows)
+            if n_rows is not None:
+                n_rows -= part.height
+            if predicate is not None:
+                part = part.filter(predicate)
+            yield part if columns is None else part.select(columns)
+            if n_rows == 0:
+                return
+
+
+def column_names(frame: Any) -> list[Any]:
+    """Name the columns, without reading a row."""
+    return quietly(frame.collect_schema).names()
+
+
+def tally(frame: Any, transformer: Any) -> Any:
+    """Sum up the reports of a lazy frame, or a frame."""
+    counter = Counter(transformer)
+    lazy = frame.lazy()
+    groups = group_columns(transformer)
+    if groups and _is_short_text(lazy, transformer):
+        _count_text(lazy, transformer, counter)
+        return counter.total()
+    for columns in groups:
+        found = quietly(lambda: count_groups(lazy, columns).collect(engine="streaming"))  # noqa: B023 - called at once
+        counter.add_groups(found.select(columns), found.to_series(-1).to_numpy().astype(np.int64))
+    if not groups:
+        for batch in read_quietly(lazy.select(transformer._own_names()).collect_batches(maintain_order=False)):
+            counter.add(batch)
+    return counter.total()
+
+
+def count_groups(frame: Any, columns: list[str]) -> Any:
+    """Count rows by value, in 64 bits: `polars.len` stops at 2**32, and sums of booleans start again from 0 there."""
+    rows = frame.select(columns).with_columns(_ONE.alias(""))
+    return rows.group_by(columns).agg(polars.col("").sum())
+
+
+def _is_short_text(frame: Any, transformer: Any) -> bool:
+    domain, schema = transformer.domain_, frame.collect_schema()
+    text = all(schema[name] == polars.String for name in domain.columns)
+    values = [value for name in domain.columns for value in domain[name].values if value is not None]
+    few = len(values) <= _FEW and all(isinstance(value, str) for value in values)
+    return text and few and transformer._strategy == "split"
+
+
+def _count_text(frame: Any, transformer: Any, counter: Counter) -> None:
+    """Compare each column with each of a few values: less work than to group by them."""
+    domain = transformer.domain_
+    asked = [(name, value) for name in domain.columns for value in domain[name].values]
+    *counts, n_rows = quietly(lambda: count_matches(frame, asked).collect(engine="streaming").row(0))
+    for name in domain.columns:
+        own = [count for (column, _), count in zip(asked, counts, strict=True) if column == name]
+        values = polars.DataFrame({name: domain[name].values}, schema={name: polars.String})
+        counter.add_groups(values, np.array(own, np.int64), n_rows=n_rows)
+
+
+def count_matches(frame: Any, asked: list[tuple[str, str | None]]) -> Any:
+    """Count the rows that have each of a few values, and all rows; in 64 bits, as `count_groups` does."""
+    matches = [polars.col(name).eq_missing(polars.lit(value, polars.String)) for name, value in asked]
+    every = polars.col(asked[0][0]).is_null().or_(polars.lit(True))
+    return frame.select(
+        match.cast(polars.UInt64).sum().alias(str(place)) for place, match in enumerate([*matches, every])
+    )
+
+
+_ROWS = 1 << 17
+
+
+class PolarsTable(LargeTable):
+    """A lazy frame."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.sample = polars.DataFrame(schema=frame.collect_schema())
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        batches = self._frame.select(names).collect_batches(chunk_size=_ROWS, maintain_order=False)
+        return add_up_batches(read_quietly(batches), summary)
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        rank = polars.struct(polars.all()).hash(seed).rank("ordinal").over(person)
+        return type(self)(self._frame.filter(rank <= most))
+
+
+def open_table(frame: Any) -> PolarsTable:
+    """Open a lazy frame."""
+    return PolarsTable(frame)

@@ -1,0 +1,289 @@
+"""Spark: Arrow batches within each partition, written to Parquet before they are handed out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from secrets import token_hex
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.engines._atomic import check_path, temporary_place
+from skdp.engines._batch_release import BatchCheck, Plan, Release
+from skdp.engines._errors import RefusedBatch, RefusedType, quietly, refusing
+from skdp.engines._registry import add_up_batches, import_extra
+from skdp.engines._tally import Counter, group_columns
+from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
+from skdp.frames import LargeTable, Summary
+
+pyarrow = import_extra("pyarrow", "spark")
+sql = import_extra("pyspark.sql", "spark")
+functions = import_extra("pyspark.sql.functions", "spark")
+
+_WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+"""Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports takes them as unsigned again."""
+
+_REFUSAL = re.compile(r"Refused(Batch|Type): (.*)")
+"""Our own errors, in Spark's words; they show no value."""
+
+_ABSENT = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive
+
+
+def accepts(frame: Any) -> bool:
+    """Say whether it is a Spark DataFrame, classic or of Spark Connect."""
+    return isinstance(frame, sql.DataFrame)
+
+
+def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+    """Privatise a Spark DataFrame."""
+    if not persist:
+        # Tasks of `coalesce` and `union` number batches anew: reports would share coins, or be drawn twice.
+        raise ValueError("Spark numbers no rows that a lazy frame could rely on: persist=True")
+    session = frame.sparkSession
+    place = check_place(session, path)
+
+    def look(looking: BatchCheck, trial: Any) -> None:
+        if check:
+            rows = frame.select(*map(_name, looking.columns))
+            job = rows.mapInArrow(_Checker(looking, trial.num_columns), "rows long").groupBy().sum("rows")
+        else:  # do the workers have what they need?
+            job = session.range(0, 16).mapInArrow(_Imports(), "id long")
+        _refusals_of(job.toArrow)
+
+    release, trial, _ = plan(_ask(frame.limit(0).toArrow), look=look)
+    lazy = release_lazily(frame, release, trial)
+    _write(lazy, place)
+    return session.read.schema(lazy.schema).parquet(place)
+
+
+def check_place(session: Any, path: Any) -> str:
+    """Check where reports are to be written, before anything is charged."""
+    if path is None:
+        if not _is_here(session):
+            raise ValueError("a cluster has no common temporary directory: give a path that all its machines can reach")
+        return temporary_place().as_uri()
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be None, a str or a path, got {type(path).__name__}")
+    place = os.fspath(path)
+    if _is_here(session) and not _SCHEME.match(place):
+        check_path(path)
+    elif _exists(session, place):
+        raise FileExistsError(f"path {place!r} exists already; a release is never overwritten")
+    return place
+
+
+def _is_here(session: Any) -> bool:
+    """Tell whether Spark and its default file system are on this machine; of a remote one, that is not known."""
+    try:
+        context = session.sparkContext
+    except Exception:  # Spark Connect has none
+        return False
+    return context.master.startswith("local") and str(
+        session.conf.get("spark.hadoop.fs.defaultFS", "file:///")
+    ).startswith("file:")
+
+
+def _exists(session: Any, place: str) -> bool:
+    """Ask Spark for what is at a place: it looks before it runs anything."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        _ = session.read.format("binaryFile").load(place).schema
+    except AnalysisException as error:
+        if (error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()) == "PATH_NOT_FOUND":
+            return False
+        failed = type(error).__name__
+    except Exception as error:
+        failed = type(error).__name__
+    else:
+        return True
+    raise ValueError(f"Spark cannot write to path {place!r} ({failed}); is it one that its machines can reach?")
+
+
+def _ask(work: Callable[[], Any]) -> Any:
+    """Have Spark read rows: of its errors, show our own refusals and missing modules, and of the others the type."""
+    return quietly(lambda: _refusals_of(work))
+
+
+def _refusals_of(work: Callable[[], Any]) -> Any:
+    """Call what Spark runs; what our own code said on a worker, or a module that it lacked, is in Spark's text."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return work()
+    except PySparkException as error:
+        refused, absent = _REFUSAL.search(str(error)), _ABSENT.search(str(error))
+        if refused is not None:
+            kinds = {"Batch": RefusedBatch, "Type": RefusedType}
+            raise kinds[refused[1]](refused[2]) from None
+        if absent is not None:
+            raise ImportError(absent[0], name=absent[1]) from None
+        raise
+
+
+def _write(lazy: Any, place: str) -> None:
+    """Write reports: all of them, or nothing."""
+    try:
+        # Spark commits the files of one attempt of each task, and none before all tasks are done.
+        _ask(lambda: lazy.write.mode("error").parquet(place))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.rmdir(place.removeprefix("file://"))  # left empty, it would be in the way of the next attempt
+        raise
+
+
+def release_lazily(frame: Any, release: Release, trial: Any) -> Any:
+    """Privatise a frame each time that it is evaluated: by its own tasks, so it must be written at once."""
+    columns = map(_name, release.columns)
+    return frame.select(*columns).mapInArrow(_Privatizer(release, trial.num_columns), _spark_schema(trial.schema))
+
+
+def _name(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def bytewise(frame: Any, column: str) -> Any:
+    """Write a column so that its text is compared byte by byte: Spark 4 has collations."""
+    found = functions.col(_name(column))
+    return found.cast("binary") if _is_text(frame.schema[column].dataType) else found
+
+
+def _is_text(kind: Any) -> bool:
+    return kind.typeName().startswith(("string", "char", "varchar"))
+
+
+def _arrow_schema(schema: Any) -> Any:
+    """Give Spark types that it knows."""
+    fields = []
+    for field in schema:
+        kind = field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type
+        wider = _WIDER.get(str(kind))
+        fields.append(pyarrow.field(field.name, kind if wider is None else pyarrow.type_for_alias(wider)))
+    return pyarrow.schema(fields)
+
+
+def _spark_schema(schema: Any) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(_arrow_schema(schema), prefer_timestamp_ntz=True)  # not the default before 4.2
+
+
+class _Privatizer:
+    """Privatise the batches of one partition."""
+
+    def __init__(self, release: Release, width: int) -> None:
+        self._release = release
+        self._width = width
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for table in release_batches(batches, self._release, self._width, context.partitionId()):
+            yield from table.cast(_arrow_schema(table.schema), safe=False).to_batches()
+
+
+class _Checker:
+    """Count the rows of one partition, all of them checked."""
+
+    def __init__(self, check: BatchCheck, width: int) -> None:
+        self._check = check
+        self._width = width
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        yield pyarrow.record_batch({"rows": [check_arrow(batches, self._check, self._width).rows]})
+
+
+class _Imports:
+    """Pass batches on; a worker needs this module for that, and so all that privatising needs."""
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        yield from batches
+
+
+def column_names(frame: Any) -> list[Any]:
+    """Name the columns, without reading a row."""
+    return list(frame.columns)
+
+
+def tally(frame: Any, transformer: Any) -> Any:
+    """Sum up the reports of a Spark DataFrame: by Spark, within partitions first."""
+    counter = Counter(transformer)
+    groups = group_columns(transformer)
+    for columns in groups:
+        keys = [bytewise(frame, name).alias(str(place)) for place, name in enumerate(columns)]
+        table = _ask(frame.groupBy(*keys).count().toArrow)
+        counts = table.column(len(columns)).to_numpy().astype(np.int64)
+        kinds = [frame.schema[name].dataType for name in columns]
+        values = [
+            found.cast(pyarrow.string()) if _is_text(kind) else found
+            for kind, found in zip(kinds, table.columns[:-1], strict=True)
+        ]
+        counter.add_groups(pyarrow.table(values, columns), counts)
+    if not groups:
+        sums = frame.select(*map(_name, counter.names)).mapInArrow(_tallier(transformer), "place long, value long")
+        table = _ask(sums.groupBy("place").sum("value").toArrow)
+        counter.add_sums(table.column(0).to_numpy(), table.column(1).to_numpy())
+    return counter.total()
+
+
+def _tallier(transformer: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def tally_partition(batches: Iterable[Any]) -> Iterator[Any]:
+        counter = Counter(transformer)
+        for table in arrow_tables(batches):
+            refusing(partial(counter.add, table))
+        places, values = counter.sums()
+        yield pyarrow.record_batch({"place": places, "value": values})
+
+    return tally_partition
+
+
+window = import_extra("pyspark.sql.window", "spark")
+
+
+class SparkTable(LargeTable):
+    """A Spark DataFrame."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.sample = frame.limit(0).toArrow()
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        partial = self._frame.select(*map(_name, names)).mapInArrow(_adder(summary), "place long, value long")
+        table = _ask(partial.groupBy("place").sum("value").toArrow)
+        zeros = summary.zeros()
+        flat = np.zeros(sum(part.size for part in zeros), np.int64)
+        flat[table.column(0).to_numpy()] = table.column(1).to_numpy()
+        return np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        names = list(map(_name, self._frame.columns))
+        missing = [functions.col(name).isNull() for name in names]  # the hash leaves out what is missing
+        order = functions.xxhash64(functions.lit(seed), *names, *missing)
+        rank = functions.row_number().over(window.Window.partitionBy(bytewise(self._frame, person)).orderBy(order))
+        column = f"skdp_{token_hex(8)}"
+        ranked = self._frame.withColumn(column, rank)
+        return type(self)(ranked.where(functions.col(column) <= most).drop(column))
+
+
+def open_table(frame: Any) -> SparkTable:
+    """Open a Spark DataFrame."""
+    return SparkTable(frame)
+
+
+def _adder(summary: Summary) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def add_up_partition(batches: Iterable[Any]) -> Iterator[Any]:
+        sums = refusing(lambda: add_up_batches(arrow_tables(batches), summary))
+        flat = np.concatenate([part.ravel() for part in sums])
+        places = np.flatnonzero(flat)
+        yield pyarrow.record_batch({"place": places, "value": flat[places]})
+
+    return add_up_partition

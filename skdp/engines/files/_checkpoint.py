@@ -1,0 +1,220 @@
+"""What an unfinished release keeps, so that it can be taken up: its key, what it is of, and the parts that are drawn.
+
+The folder goes through these states, each of which is on the disk before the next one begins::
+
+    key, settings  ->  charged  ->  parts, one by one  ->  whole  ->  (no key)  ->  renamed, and no folder
+
+Nothing is drawn before it is charged. The charge bears the number of the run, so that a run that was stopped between
+the charge and its record finds it in the ledger. A failure of the disk changes none of these states.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+try:
+    import fcntl
+except ImportError:  # there are no such locks on Windows
+    fcntl = None  # type: ignore[assignment]
+from skdp.engines._atomic import sync, written_beside
+from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
+from skdp.engines._registry import import_extra
+from skdp.local import RowReports, SecretKey
+
+_KEY_BYTES = _DIGEST_BYTES = 32
+
+
+class WorkingFolder:
+    """The folder of an unfinished release, beside its target; for its owner's eyes only."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self.path = target.with_name(f"{target.name}.unfinished")
+        self._whole = self.path / "whole"
+        self._key = self.path / "key"
+        self._settings = self.path / "settings.json"
+        self._charged = self.path / "charged"
+
+    @classmethod
+    def start(cls, target: Path, settings: dict[str, Any], transformer: RowReports) -> Self:
+        """Make the folder, with a fresh key or the number of the call of a seeded transformer."""
+        folder = cls(target)
+        if folder.path.exists():
+            raise FileExistsError(
+                f"{folder.path} is of a run that did not finish, or that still goes on: take it up with resume "
+                "(--resume), or remove it and start anew, which is one more release"
+            )
+        call = transformer._calls.advance()
+        with written_beside(folder.path) as beside:
+            beside.mkdir(mode=0o700)
+            key = SecretKey.generate() if transformer._seed is None else str(call).encode()
+            _write(beside / folder._key.name, key)
+            content = settings | {"run": secrets.token_hex(8)}
+            _write(beside / folder._settings.name, json.dumps(content).encode())
+            sync(beside)
+        sync(target.parent)
+        return folder
+
+    @classmethod
+    def resume(cls, target: Path, settings: dict[str, Any]) -> Self:
+        """Open the folder of a run that did not finish."""
+        folder = cls(target)
+        found = folder._read_settings()
+        # Through JSON and back, as what was stored.
+        wanted = json.loads(json.dumps(settings))
+        other = [name for name in wanted if found.get(name) != wanted[name]]
+        if other:
+            raise ValueError(
+                f"the unfinished run in {folder.path} had another {', another '.join(other)}: resume it with what it "
+                "was started with, or remove it and start anew, which is one more release"
+            )
+        return folder
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out as long as this one draws; where the system has such locks."""
+        with self._lock():
+            self._read_settings()
+            for half in self.path.glob(".*.partial"):
+                half.unlink()
+            yield
+
+    def _read_settings(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self._settings.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(f"there is nothing to resume: no unfinished run in {self.path}") from None
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        if fcntl is None:
+            yield
+            return
+        with (self.path / "lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileExistsError(f"{self.path} is being written by another run; let it finish") from None
+            yield
+
+    @classmethod
+    def tidy(cls, target: str | os.PathLike[str]) -> bool:
+        """Remove the folder of a run that was stopped after its target was there."""
+        folder = cls(Path(target).absolute())
+        left = _is_there(folder._settings) and not (_is_there(folder._key) or _is_there(folder._whole))
+        if left and _is_there(folder._target):
+            folder.remove()
+            return True
+        return False
+
+    def coins(self, transformer: RowReports) -> BatchCoins:
+        """Take up the coins of the release."""
+        key = self._key.read_bytes() if _is_there(self._key) else b""
+        if transformer._seed is not None and key.isdigit():
+            return SeededCoins(int(transformer._seed), int(key))
+        if transformer._seed is not None or len(key) != _KEY_BYTES:
+            raise ValueError(f"{self.path} has lost its key, and cannot be resumed: remove it")
+        return KeyedCoins(SecretKey(key))
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether a charge is recorded."""
+        return self._charged.exists()
+
+    def charge(self, transformer: RowReports) -> None:
+        """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
+        ledger, charged = transformer._ledger, _is_there(self._charged)
+        if ledger is not None and not (charged and ledger.path is not None):
+            run = self._read_settings().get("run")
+            if run is None or not ledger.report()["what"].str.endswith(f" {run}").any():
+                transformer._charge(run)
+        if not charged:
+            _write(self._charged, b"")
+            sync(self.path)
+
+    def read(self, part: int) -> Any:
+        """Read the reports of a part."""
+        pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
+        path = self._part(part)
+        if not _is_there(path):
+            return None
+        content = path.read_bytes()
+        if _digest(content[_DIGEST_BYTES:]) != content[:_DIGEST_BYTES]:
+            path.unlink()
+            return None
+        return ipc.open_file(pyarrow.py_buffer(content).slice(_DIGEST_BYTES)).read_all()
+
+    def write(self, part: int, reports: Any) -> None:
+        """Store the reports of a part, whole or not at all."""
+        pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
+        sink = pyarrow.BufferOutputStream()
+        with ipc.new_file(sink, reports.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_table(reports)
+        content = sink.getvalue()
+        with written_beside(self._part(part)) as beside:
+            _write(beside, _digest(content), content)
+        sync(self.path)
+
+    def _part(self, part: int) -> Path:
+        """Name the file of a part: a digest, and an Arrow file."""
+        return self.path / f"{part:08d}.part"
+
+    @contextmanager
+    def written_whole(self) -> Iterator[Path]:
+        """Write all reports into a file of their own."""
+        with written_beside(self._whole) as beside:
+            yield beside
+            sync(beside)
+        sync(self.path)
+
+    def is_whole(self) -> bool:
+        """Return whether all reports are in one file."""
+        return _is_there(self._whole)
+
+    def publish(self) -> None:
+        """Delete the key, move what is whole to its place, and remove the folder."""
+        if _is_there(self._target):
+            raise FileExistsError(f"{self._target} exists already; a release is never overwritten")
+        self._key.unlink(missing_ok=True)
+        sync(self.path)
+        self._whole.rename(self._target)
+        sync(self._target.parent)
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder: what is in it can never be completed again."""
+        self._key.unlink(missing_ok=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _digest(content: Any) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a file exists; a disk that does not answer is an error, where `Path.exists` may return False."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _write(path: Path, *contents: Any) -> None:
+    """Write a new file that only its owner can read, and wait until it is on the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.writelines(contents)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,151 @@
+"""A draft of a domain of a file of any size: of each column only what the draft depends on is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.base import MISSING_TEXTS, draft_domain_toml, type_texts
+from skdp.engines._registry import import_extra
+from skdp.engines.files._formats import TableFile
+
+_ROWS_AT_ONCE = 1 << 17
+
+
+def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
+    """Draft a domain of the table in a file, in memory of a few batches."""
+    # The draft depends on whether there are more than so many distinct values, on the least and the largest, on whether
+    # something is missing, whether all numbers are whole and all times midnights, and, in a CSV file, on whether all
+    # texts are numbers, truth values, dates or times. So one value that shows each of these stands for all others.
+    most = max(bins, max_values) + 1
+    condense = _condense_texts if table.format == "csv" else _condense
+    kept: dict[str, Any] = {}
+    for rows in _small(table.tables(None, table.names)):
+        for name in table.names:
+            column = _plain(rows[name])
+            kept[name] = condense(_joined(kept[name], column) if name in kept else column, most)
+    return draft_domain_toml(_table(table, kept), bins=bins, max_values=max_values)
+
+
+def _small(tables: Iterable[Any]) -> Iterator[Any]:
+    for table in tables:
+        for start in range(0, table.num_rows, _ROWS_AT_ONCE):
+            yield table.slice(start, _ROWS_AT_ONCE)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.chunked_array([*one.chunks, *other.chunks], one.type)
+
+
+def _plain(column: Any) -> Any:
+    """Write out what is coded: of a dictionary only what occurs is drafted."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pyarrow.large_string()) if types.is_string_view(column.type) else column
+
+
+def _table(table: TableFile, kept: dict[str, Any]) -> Any:
+    """Make a table of columns of different lengths: what is added has occurred."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    if not kept:
+        kept = dict(zip(table.names, map(_plain, table.sample(None, table.names).columns), strict=True))
+    longest = max(map(len, kept.values()))
+    made = {
+        name: column.take(pyarrow.array(np.arange(longest) % max(1, len(column)))) if len(column) else column
+        for name, column in kept.items()
+    }
+    rows = pyarrow.table(made)
+    if table.format != "csv":
+        return rows
+    return type_texts(pd.DataFrame({name: pd.Series(rows[name].to_pylist(), dtype=object) for name in table.names}))
+
+
+def _condense(column: Any, most: int) -> Any:
+    """Keep the first distinct values, one more than matter, and those that show how far the values go."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    kind = column.type
+    if types.is_nested(kind):
+        return column.slice(0, 1)  # no such column is drafted
+    found = compute.unique(column)
+    found = found if isinstance(found, pyarrow.ChunkedArray) else pyarrow.chunked_array([found])
+    if len(found) <= most:
+        return found
+    places = {*range(most), *_first(compute.is_null(found).to_numpy())}
+    if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
+        numbers = found.cast(pyarrow.float64(), safe=False).to_numpy()
+        places |= _ends_of_numbers(numbers) | _first(np.isnan(numbers))
+    elif types.is_date(kind) or types.is_timestamp(kind):
+        times = found.to_pandas()
+        places |= _ends_of_times(times.astype("datetime64[us]") if types.is_date(kind) else times)
+    return found.take(pyarrow.array(sorted(places)))
+
+
+def _condense_texts(column: Any, most: int) -> Any:
+    """Keep the same of text that may be numbers, dates, times, or neither."""
+    import pyarrow
+    from pyarrow import compute
+
+    found = compute.unique(column)
+    found = found if isinstance(found, pyarrow.ChunkedArray) else pyarrow.chunked_array([found])
+    if len(found) <= most:
+        return found
+    texts = pd.Series(found.to_pylist(), dtype=object)
+    missing = (texts.isna() | texts.isin(MISSING_TEXTS)).to_numpy()
+    known = np.flatnonzero(~missing)
+    numbers = pd.to_numeric(texts[known], errors="coerce").to_numpy(float)
+    places = {*range(most), *_first(missing), *known[:most].tolist()}
+    places |= {int(known[place]) for place in _ends_of_numbers(numbers) | _first(np.isnan(numbers))}
+    if np.isnan(numbers).any():
+        places |= {int(known[place]) for place in _ends_of_dates(texts[known])}
+    return found.take(pyarrow.array(sorted(places)))
+
+
+def _first(wanted: NDArray[np.bool_]) -> set[int]:
+    return {int(wanted.argmax())} if wanted.any() else set()
+
+
+def _ends_of_numbers(numbers: NDArray[np.float64]) -> set[int]:
+    """Return where the least and the largest finite number are, an infinite one, and one that is not whole."""
+    finite = np.isfinite(numbers)
+    places = _first(np.isinf(numbers))
+    if finite.any():
+        places |= {int(np.where(finite, numbers, np.inf).argmin()), int(np.where(finite, numbers, -np.inf).argmax())}
+        places |= _first(finite & (np.floor(numbers) != numbers))
+    return places
+
+
+def _ends_of_times(times: pd.Series) -> set[int]:
+    """Return where the first and the last time are, and one that is no midnight."""
+    if times.dtype == object or times.isna().all():
+        return set()
+    fine = (times.notna() & (times != times.dt.normalize())).to_numpy()
+    return {int(times.argmin()), int(times.argmax())} | _first(fine)
+
+
+def _ends_of_dates(texts: pd.Series) -> set[int]:
+    """Return the same for ISO 8601 text with and without a time zone, or where a text is none."""
+    places: set[int] = set()
+    read: dict[bool, dict[int, datetime]] = {False: {}, True: {}}
+    for place, text in enumerate(texts):
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError:
+            return {place}  # the column is no column of dates
+        read[time.tzinfo is not None][place] = time
+    for times in filter(None, read.values()):
+        places |= {min(times, key=times.__getitem__), max(times, key=times.__getitem__)}
+        fine = (place for place, time in times.items() if time.time().isoformat() != "00:00:00")
+        places |= {place for place in [next(fine, None)] if place is not None}
+    return places

@@ -1,0 +1,130 @@
+"""From a file with reports to estimated counts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
+from skdp.engines._batch_release import check_transformer
+from skdp.engines._registry import import_extra
+from skdp.engines._schema import fit_on_schema
+from skdp.engines._tally import Counter
+from skdp.engines.files._formats import TableFile, format_of, write_file
+from skdp.local import LocalTransformer, RandomizedResponseEncoder
+
+
+def estimate_file(
+    source: str | os.PathLike[str],
+    transformer: Any,
+    *,
+    target: str | os.PathLike[str] | None = None,
+    postprocess: str = "none",
+    confidence_level: float = 0.95,
+    progress: Progress = NoBar,
+) -> pd.DataFrame:
+    """Estimate counts from the reports in a file, in memory of a few batches.
+
+    For reports of declared values. Those of `NumericPerturber` and `RapporEncoder` are summed up by `tally`, such as of
+    a pyarrow Dataset of the file, for their own estimates.
+
+    Parameters
+    ----------
+    source : str or path-like
+        A CSV, Parquet or Arrow file, as `privatize_file` wrote it; further columns are ignored.
+    transformer : local transformer
+        As the one that privatised. If it is not fitted, it is, on what it declares by name.
+    target : str or path-like, optional
+        A new CSV, Parquet or Arrow file for the estimates, too.
+    postprocess : str, default="none"
+        As for the transformer's `estimate_counts`.
+    confidence_level : float, default=0.95
+        Coverage of each interval, between 0 and 1.
+    progress : callable, optional
+        As for `privatize_file`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        What `estimate_counts` returns for all rows: ``count, std_error, lower, upper``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a file is none of these formats, has no rows or other columns or values than reports of this transformer, or
+        a parameter is out of range. No error shows a value.
+    FileExistsError, FileNotFoundError
+        If the target exists, or there is no source or no directory for the target.
+    ImportError
+        If pyarrow is missing; the error names the extra.
+
+    See Also
+    --------
+    privatize_file : Makes the reports; there is an example.
+    tally : Sums up the reports of a table of an engine.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free.
+    """
+    check_transformer(transformer)
+    if not isinstance(transformer, LocalTransformer):
+        raise TypeError(
+            f"estimate_file counts declared values, got {type(transformer).__name__}; give its own estimates what "
+            "`tally` makes of the reports, such as of a pyarrow Dataset of the file"
+        )
+    if not hasattr(transformer, "domain_"):
+        fit_on_schema(transformer, pd.DataFrame(), ())
+    table, place = TableFile(Path(source)), check_path(target)
+    form = None if place is None else format_of(place)
+    counter = Counter(transformer)
+    table.check_columns(counter.names)
+    with closing(progress(table.count_rows())) as bar:
+        for batch in _report_tables(table, transformer, counter.names):
+            counter.add(batch)
+            bar.update(len(batch))
+    estimates = transformer.estimate_counts(counter.total(), postprocess=postprocess, confidence_level=confidence_level)
+    if place is not None and form is not None:
+        _write(estimates, place, form)
+    return estimates
+
+
+def _report_tables(table: TableFile, transformer: LocalTransformer, names: list[str]) -> Iterator[Any]:
+    pyarrow = import_extra("pyarrow", "duckdb")
+    if table.format != "csv":
+        from skdp.engines.backends.arrow import report_batches
+
+        yield from (pyarrow.Table.from_batches([batch]) for batch in report_batches(table.dataset, names))
+        return
+    domain = transformer.domain_ if isinstance(transformer, RandomizedResponseEncoder) else None
+    values = () if domain is None else domain.columns
+    for batch in table.tables(domain, names):
+        columns = {name: batch[name] if name in values else _numbers(batch[name], name) for name in names}
+        yield pyarrow.table(columns)
+
+
+def _numbers(column: Any, name: str) -> Any:
+    """Read numbers, whole ones exactly."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    for kind in (pyarrow.uint64(), pyarrow.float64()):
+        try:
+            return column.cast(kind)
+        except pyarrow.ArrowInvalid:
+            continue
+    raise ValueError(f"column {name!r} holds something else than numbers") from None
+
+
+def _write(estimates: pd.DataFrame, place: Path, form: str) -> None:
+    pyarrow = import_extra("pyarrow", "duckdb")
+    flat = estimates.reset_index()
+    for name in flat:
+        if flat[name].dtype == object:  # values of several columns, so perhaps of several kinds
+            flat[name] = flat[name].map(str, na_action="ignore")
+    table = pyarrow.Table.from_pandas(flat, preserve_index=False).replace_schema_metadata(None)
+    with written_beside(place) as beside:
+        write_file([table], table.schema, beside, form)

@@ -1,0 +1,122 @@
+"""Tables in CSV, Parquet and Arrow files, by the ending of their names, in batches of rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from skdp.domain import Domain
+from skdp.engines._csv import column_names as csv_names
+from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
+from skdp.engines._registry import UnreadableError, import_extra, is_damage
+from skdp.engines.backends.batches import write_tables
+
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
+
+
+def format_of(path: Path) -> str:
+    """Say of which format a file is."""
+    if path.suffix not in FORMATS:
+        raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
+    return FORMATS[path.suffix]
+
+
+class TableFile:
+    """A table in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.format = format_of(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}")
+        if self.format == "csv":
+            self.names = csv_names(path)
+            return
+        pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
+        try:
+            self.dataset = dataset.dataset(path, format=self.format)
+        except (pyarrow.ArrowException, OSError) as error:
+            if not is_damage(error):
+                raise
+            kind = "Parquet" if self.format == "parquet" else "Arrow"
+            raise ValueError(f"{path.name} is no {kind} file") from None
+        self.names = list(self.dataset.schema.names)
+
+    def check_columns(self, columns: Iterable[str]) -> None:
+        """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header."""
+        absent = [name for name in columns if name not in self.names]
+        if absent:
+            raise ValueError(f"{self.path.name} lacks the columns {absent}")
+
+    def count_rows(self) -> int | None:
+        """Count the rows, where that needs no reading of them."""
+        if self.format == "csv":
+            return None
+        pyarrow = import_extra("pyarrow", "duckdb")
+        try:
+            return self.dataset.count_rows()
+        except (pyarrow.ArrowException, OSError) as error:
+            if not is_damage(error):
+                raise
+            raise UnreadableError(f"{self.path.name} is damaged") from None
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Describe the file so that a change of it shows; the file is read."""
+        with self.path.open("rb") as file:
+            return {"format": self.format, "content": hashlib.file_digest(file, "sha256").hexdigest()}
+
+    def sample(self, domain: Domain | None, columns: list[str]) -> Any:
+        """Make a table without rows."""
+        pyarrow = import_extra("pyarrow", "duckdb")
+        if self.format != "csv":
+            schema = self.dataset.schema
+            return pyarrow.schema([schema.field(name) for name in columns]).empty_table()
+        types = {} if domain is None else {name: unit for name, (unit, _) in readers(domain).items()}
+        return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in columns]).empty_table()
+
+    def scan(self, columns: list[str]) -> Any:
+        """Open some columns, to be read as often as need be."""
+        if self.format == "csv":
+            return text_dataset(self.path, columns)
+        pyarrow, schema = import_extra("pyarrow", "duckdb"), self.dataset.schema
+        return self.dataset.replace_schema(pyarrow.schema([schema.field(name) for name in columns]))
+
+    def tables(self, domain: Domain | None, columns: list[str]) -> Iterator[Any]:
+        """Read the rows, in order."""
+        pyarrow = import_extra("pyarrow", "duckdb")
+        if self.format != "csv":
+            from skdp.engines.backends.arrow import read_batches
+
+            yield from (pyarrow.Table.from_batches([batch]) for batch in read_batches(self.dataset, columns))
+            return
+        read = {} if domain is None else readers(domain)
+        for texts in text_batches(self.path, columns):
+            made = {name: read[name][1](texts[name]) if name in read else texts[name] for name in columns}
+            yield pyarrow.table(made)
+
+
+def check_writable(schema: Any, form: str) -> None:
+    """Check that a file can hold columns of these types."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    with TemporaryDirectory() as folder:
+        for field in schema:
+            try:
+                write_file([], pyarrow.schema([field]), Path(folder, "empty"), form)
+            except pyarrow.ArrowException:
+                raise ValueError(f"column {field.name!r} is of type {field.type}, which the file cannot hold") from None
+
+
+def write_file(tables: Iterable[Any], schema: Any, path: Path, form: str) -> None:
+    """Write a stream of tables."""
+    if form == "csv":
+        write_csv(tables, schema, path)
+    elif form == "parquet":
+        write_tables(tables, schema, path)
+    else:
+        ipc = import_extra("pyarrow.ipc", "duckdb")
+        with ipc.new_file(str(path), schema) as writer:
+            for table in tables:
+                writer.write_table(table)

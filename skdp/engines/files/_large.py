@@ -1,0 +1,149 @@
+"""A file as a table that stays where it is: a synthesizer is fitted to it as to a table of an engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, ZONED, date_dtype, declares_zone, type_of_values
+from skdp.domain import Domain, Interval
+from skdp.engines._atomic import Bar, Progress, shown
+from skdp.engines._csv import readers, unreadable_error
+from skdp.engines._errors import UnreadableTable
+from skdp.engines._registry import UnreadableError, import_extra, is_damage
+from skdp.engines.files._formats import TableFile
+from skdp.frames import LargeTable, Summary, register_large_tables
+
+
+class FileTable(LargeTable):
+    """The rows of a file that a synthesizer is to be fitted to; it takes them as it takes a table of an engine."""
+
+    def __init__(
+        self,
+        rows: LargeTable,
+        sample: Any,
+        read: Callable[[Any], Any],
+        shown: Callable[[], AbstractContextManager[Bar]],
+        file: Path,
+    ) -> None:
+        self._rows, self._read, self._shown, self._file = rows, read, shown, file
+        self.sample = sample
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        try:
+            with self._shown() as bar:
+                return self._rows.add_up(names, _ShownSummary(summary, self._read, bar))
+        except Exception as error:
+            if is_damage(error):
+                error = UnreadableTable(type(error).__name__, "CSV" in str(error))
+            if not isinstance(error, UnreadableTable):
+                raise
+            # What an engine says of a CSV file that is none has a row of it.
+            failed = UnreadableError(f"{self._file.name} cannot be read ({error.kind})")
+            if self._file.suffix.lower() == ".csv" and error.is_csv:
+                failed = unreadable_error(self._file)
+        raise failed
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        return type(self)(
+            self._rows.limit_persons(person, most, seed), self.sample, self._read, self._shown, self._file
+        )
+
+
+class _ShownSummary:
+    """A `skdp.frames.Summary` of rows that are typed first, and shown by a bar."""
+
+    def __init__(self, summary: Summary, read: Callable[[Any], Any], bar: Bar) -> None:
+        self._summary, self._read, self._bar = summary, read, bar
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        return self._summary.zeros()
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        self._summary.add(sums, self._read(batch), counts)
+        self._bar.update(len(batch) if counts is None else int(counts.sum()))
+
+    def n_distinct(self, sample: Any) -> float:
+        return math.inf  # text may be written in many ways, and a bar is to move
+
+
+def open_file(table: TableFile, domain: Domain, person: str | None, progress: Progress) -> FileTable:
+    """Open the columns of a domain in a file, in the order of the file, and that of the persons."""
+    from skdp.engines.backends.arrow import ArrowTable, StreamedTable
+
+    table.check_columns([*domain.columns, *([] if person is None else [person])])
+    if person in domain.columns:
+        raise ValueError(f"the domain declares {person!r}, which says who a row is about; remove it there")
+    names = [name for name in table.names if name in domain.columns or name == person]
+    rows = (ArrowTable if table.format == "parquet" else StreamedTable)(table.scan(names))
+    sample: Any = rows.sample
+    read: Callable[[Any], Any] = _as_it_is
+    if table.format == "csv":
+        sample, read = _typed_sample(domain, names), _text_reader(domain)
+    total = None if person is not None else table.count_rows()
+    return FileTable(rows, sample, read, lambda: shown(progress, total, "reading"), table.path)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def _text_reader(domain: Domain) -> Callable[[Any], Any]:
+    """Say how a batch of text is typed; persons stay text."""
+    pyarrow, compute = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.compute", "duckdb")
+    known, missing = readers(domain, strict=True), pyarrow.array(MISSING_TEXTS)
+
+    def read(batch: Any) -> Any:
+        texts = nw.from_native(batch, eager_only=True).to_arrow()
+        made = {}
+        for name in texts.column_names:
+            column = texts[name].cast(pyarrow.string())
+            if name in known:
+                made[name] = known[name][1](column)
+            else:
+                made[name] = compute.if_else(compute.is_in(column, missing), None, column)
+        return pyarrow.table(made)
+
+    return read
+
+
+def _typed_sample(domain: Domain, names: Sequence[str]) -> Any:
+    """Make a table without rows of the types that the domain says; pandas will read what is written as those dtypes."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    types = {name: _types(domain[name]) for name in names if name in domain.columns}
+    frame = pd.DataFrame({name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()})
+    instant = pyarrow.timestamp("us", "UTC")
+    schema = pyarrow.schema(
+        [(name, instant if alias == "UTC" else pyarrow.type_for_alias(alias)) for name, (_, alias) in types.items()]
+    )
+    sample = pyarrow.Table.from_pandas(frame, schema, preserve_index=False)
+    for person in set(names) - set(types):
+        sample = sample.append_column(person, pyarrow.array([], pyarrow.string()))
+    return sample
+
+
+def _types(values: Any) -> tuple[str, str]:
+    """Name pandas' dtype and Arrow's type that can hold the declared values, whatever the data have."""
+    dates = date_dtype(values)
+    if dates is not None:
+        is_day = dates == np.dtype("datetime64[D]")
+        return ("date32[day][pyarrow]", "date32") if is_day else ("datetime64[us]", "timestamp[us]")
+    if declares_zone(values):
+        return str(ZONED), "UTC"
+    if isinstance(values, Interval):
+        edges = np.array(values.edges)
+        is_real = values.real or np.abs(edges).max() >= LARGEST_WHOLE
+        return ("float64", "double") if is_real else ("Int64", "int64")
+    known = {bool: ("boolean", "bool"), int: ("Int64", "int64"), float: ("float64", "double")}
+    return known.get(type_of_values(values) or str, ("str", "string"))
+
+
+register_large_tables(lambda data: data if isinstance(data, FileTable) else None)

@@ -1,0 +1,284 @@
+"""From a file with true rows to a file with reports."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from skdp.base import type_of_values
+from skdp.engines._atomic import Bar, NoBar, Progress, check_path
+from skdp.engines._batch_release import BatchCheck, Release, check_transformer, in_processes
+from skdp.engines._csv import unreadable_error
+from skdp.engines._errors import UnreadableTable
+from skdp.engines._record_ids import check_distinct
+from skdp.engines._registry import UnreadableError, import_extra
+from skdp.engines._schema import text_domain
+from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed
+from skdp.engines.files._checkpoint import WorkingFolder
+from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
+from skdp.local import RandomizedResponseEncoder, RowReports
+from skdp.local.memo import keyed_digests
+
+
+def privatize_file(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    transformer: Any,
+    *,
+    keep: Sequence[str] = (),
+    record_id: str | None = None,
+    resume: bool = False,
+    progress: Progress = NoBar,
+    check: bool = True,
+) -> Path:
+    r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
+
+    The names say the formats: ``.csv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not streams).
+    Of a CSV file, the types are those of the domain, and each value is read by itself, so that none depends on other
+    rows: declared numbers and bins of numbers are numbers, true and false are booleans, dates and datetimes are ISO
+    8601, all else is text; what pandas takes for missing is missing, unless it is declared. The columns of a
+    `NumericPerturber` are numbers; those of a `RapporEncoder`, and kept columns, are text, or missing where empty.
+
+    Parameters
+    ----------
+    source : str or path-like
+        The file with true rows.
+    target : str or path-like
+        The file for the reports. It must not exist, and is there when it is whole, or not at all.
+    transformer : local transformer
+        As for `privatize`.
+    keep : sequence of str, optional
+        Columns that are released **as they are**, after the reports. By default, nothing but reports is released.
+    record_id : str, optional
+        As for `privatize`. The ids of a CSV file are text: the permanent reports of 7 there are those of "7" elsewhere.
+    resume : bool, default=False
+        Whether to take up a run to the same target that was stopped. All else must be as it was: the file, the
+        transformer with its key and its ledger, the kept columns, the column of the record ids.
+    progress : callable, optional
+        Takes the number of rows (None if it is not known), and returns what shows the progress, such as a bar of tqdm.
+    check : bool, default=True
+        Whether all rows are read once before the charge, as for `privatize`; what is resumed was checked.
+
+    Returns
+    -------
+    Path
+        The target.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `privatize`, or if a file is none of these formats, or the run to resume was of something else. No error
+        shows a value. A row that is refused costs nothing; with ``check=False``, the charge stands.
+    OSError
+        If a file cannot be read or written. A note says where the run can be resumed.
+    BudgetExceeded
+        If the ledger does not cover the release; no row was read.
+    FileExistsError
+        If the target exists, or the folder of a run to it that was stopped, without `resume`.
+    FileNotFoundError
+        If there is no source, no directory for the target, or nothing to resume.
+    ImportError
+        If pyarrow is missing; the error names the extra.
+
+    See Also
+    --------
+    estimate_file : Estimates counts from the reports.
+    privatize : The same for tables of an engine.
+
+    Notes
+    -----
+    **Privacy.** As for `privatize`: for each record (row), the transformer's `guarantee_`, charged once before anything
+    is drawn. The kept columns and the order of the rows are not protected.
+
+    While it runs, a folder ``<target>.unfinished``, which only its owner can enter, holds the secret key of the
+    release, whether it was charged, and the reports so far, in parts. A run that was killed leaves it, and `resume`
+    goes on from there: a part that is there is not drawn again, and a part that was being written is drawn from the
+    same key and the same rows, so that it has the same reports; and so is a part that is not as it was written. So
+    there is one report for each row and one charge, however often the run was stopped: the ledger names the run beside
+    its charge. (Another ledger, such as a new one in memory, is charged.) What the disk fails to read or write deletes
+    nothing; only rows that are refused do, if the file is still the one that the run began with. The key is deleted
+    when all is drawn, before the target appears; until then, keep the folder as secret as the true rows: who has the
+    key can undo the reports. (A file that is deleted may be left on a disk, and in backups.) The file with the rows is
+    recognised by a digest of its content, wherever it was staged. Should it change while a run reads it, the random
+    bits of other rows are independent of those that were drawn before.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import estimate_file, privatize_file
+    >>> with TemporaryDirectory() as folder:
+    ...     people = Path(folder, "people.csv")
+    ...     _ = people.write_text("smokes,year\n" + "yes,2026\n" * 2_500 + "no,2026\n" * 7_500)
+    ...     encoder = RandomizedResponseEncoder(2.0, categories={"smokes": ["yes", "no"]}, random_state=0)
+    ...     reports = privatize_file(people, Path(folder, "reports.parquet"), encoder)
+    ...     estimate_file(reports, encoder).round(0)
+             count  std_error   lower   upper
+    smokes
+    yes     2563.0       43.0  2480.0  2646.0
+    no      7437.0       43.0  7354.0  7520.0
+    """
+    if not isinstance(resume, bool):
+        raise TypeError(f"resume must be True or False, got {type(resume).__name__}")
+    if not isinstance(check, bool):
+        raise TypeError(f"check must be True or False, got {type(check).__name__}")
+    check_transformer(transformer)
+    if resume and WorkingFolder.tidy(target):
+        return Path(target).absolute()
+    pyarrow, table = import_extra("pyarrow", "duckdb"), TableFile(Path(source))
+    place = check_path(target)
+    if place is None:
+        raise TypeError("target must be a str or a path, got NoneType")
+    form = format_of(place)
+    declared = text_domain(transformer) if table.format == "csv" else None
+    table.check_columns([*([] if declared is None else declared.columns), *_check_names(keep)])
+    sample = table.sample(declared, table.names)
+    trial = Release.rehearse(sample, transformer, keep, record_id)
+    if record_id is not None:
+        _check_ids(table, record_id)
+    schema = _output_schema(trial.schema, transformer, keep, table.format, form)
+    check_writable(schema, form)
+    rows = batch_rows(trial.num_columns)
+    settings = _settings(table, transformer, keep, record_id, rows)
+    folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
+    with folder.locked():
+        try:
+            if check and not folder.is_charged:
+                transformer._check_budget()
+                look = BatchCheck(transformer, keep, record_id)
+                check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
+        except BaseException as error:  # nothing is charged
+            _leave(error, folder, resume)
+            raise
+        try:
+            folder.charge(transformer)
+        except (RuntimeError, TypeError, ValueError) as error:  # refused, so not charged
+            _leave(error, folder, resume)
+            raise
+        except BaseException as error:
+            _tell(error, folder)
+            raise
+        release = None if folder.is_whole() else Release(transformer, keep, folder.coins(transformer), record_id)
+        try:
+            if release is not None:
+                batches = even(table.tables(declared, release.columns), rows, pyarrow.concat_tables)
+                with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
+                    write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
+            folder.publish()
+        except BaseException as error:
+            if _is_refusal(error) and _is_same(table, settings):
+                folder.remove()  # the same rows would be refused again
+            else:
+                _tell(error, folder)
+            raise
+    return place
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Return whether an error is of what the file holds, not of reading or writing."""
+    return isinstance(error, TypeError | ValueError | NotImplementedError) and not isinstance(
+        error, UnreadableError | OSError
+    )
+
+
+def _is_same(table: TableFile, settings: dict[str, Any]) -> bool:
+    """Return whether the file still holds what it held when the run was started."""
+    try:
+        return table.fingerprint() == settings["input file"]
+    except OSError:
+        return False
+
+
+def _leave(error: BaseException, folder: WorkingFolder, resume: bool) -> None:
+    """Remove the folder of a run that was started without a charge; one that is resumed may have been charged."""
+    if resume:
+        _tell(error, folder)
+    else:
+        folder.remove()
+
+
+def _tell(error: BaseException, folder: WorkingFolder) -> None:
+    if folder.path.exists():
+        error.add_note(
+            f"The run is unfinished in {folder.path}: resume=True (--resume, without --budget) goes on, with one "
+            "charge in all and one report a row."
+        )
+
+
+def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: WorkingFolder, bar: Bar) -> Iterator[Any]:
+    """Draw and store the reports of all parts, in order; those of parts that are stored are read."""
+    draw, workers = in_processes(release)
+
+    def report(item: Any) -> Any:
+        part, (batch, place) = item
+        stored = folder.read(part)
+        if stored is not None:
+            return stored
+        reports = draw(batch, place).cast(schema).unify_dictionaries()
+        folder.write(part, reports)
+        return reports
+
+    for reports in in_turn(report, enumerate(placed(batches)), workers):
+        bar.update(len(reports))
+        yield reports
+
+
+def _check_names(keep: Any) -> Sequence[str]:
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise TypeError(f"keep must be a list of column names, got {type(keep).__name__}")
+    return keep
+
+
+def _check_ids(table: TableFile, record_id: str) -> None:
+    try:
+        check_distinct(table.scan([record_id]), record_id)
+    except UnreadableTable as error:
+        failed = UnreadableError(f"{table.path.name} cannot be read ({error.kind})")
+    else:
+        return
+    raise unreadable_error(table.path) if table.format == "csv" else failed
+
+
+def _output_schema(trial: Any, transformer: RowReports, keep: Sequence[str], source: str, form: str) -> Any:
+    """Say what is written: whole numbers where such are declared for a CSV file, and dictionaries to Parquet only."""
+    pyarrow = import_extra("pyarrow", "duckdb")
+    fields = []
+    for field in trial:
+        values = field.type
+        if pyarrow.types.is_dictionary(values) and (form != "parquet" or field.name in keep):
+            values = values.value_type
+        if source == "csv" and isinstance(transformer, RandomizedResponseEncoder) and field.name not in keep:
+            declared = transformer.domain_[field.name] if field.name in transformer.domain_.columns else None
+            values = pyarrow.int64() if declared is not None and type_of_values(declared) is int else values
+        if form == "csv" and (pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)):
+            raise ValueError(f"column {field.name!r} is of type {values}, which a CSV file cannot hold")
+        fields.append(pyarrow.field(field.name, values))
+    return pyarrow.schema(fields)
+
+
+def _settings(
+    table: TableFile, transformer: RowReports, keep: Sequence[str], record_id: str | None, rows: int
+) -> dict[str, Any]:
+    """Describe a release by what decides its reports, and the size of its parts."""
+    ledger, key = transformer._ledger, transformer._permanent_key
+    path = ledger.path if ledger is not None else None
+    return {
+        "input file": table.fingerprint(),
+        "domain": _digest(transformer._declaration()),
+        "transformer": _digest(transformer._settings()),
+        "secret key": None if key is None else keyed_digests(key, ("unfinished run",), [b""])[0].hex(),
+        "column of record ids": record_id,
+        "seed": None if transformer._seed is None else int(transformer._seed),
+        "list of kept columns": list(keep),
+        "ledger": None if ledger is None else "in memory" if path is None else str(path.resolve()),
+        "size of parts": rows,
+    }
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()

@@ -1,0 +1,224 @@
+"""From a file with a private table to a file with synthetic rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skdp.domain import Domain, Interval
+from skdp.engines._atomic import Bar, NoBar, Progress, check_path, shown, sync, written_beside
+from skdp.engines._schema import declared_by_name
+from skdp.engines.files._formats import TableFile, format_of, write_file
+from skdp.engines.files._large import FileTable, open_file
+from skdp.frames import read_table
+from skdp.synthesis import LEFT_OUT, DPMarginalSynthesizer, check_n_samples, pack
+from skdp.synthesis.tables import assemble, decode
+
+
+def synthesize_file(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    synthesizer: DPMarginalSynthesizer,
+    *,
+    n_samples: int | None = None,
+    person_column: str | None = None,
+    real_columns: Collection[str] = (),
+    save: str | os.PathLike[str] | None = None,
+    progress: Progress = NoBar,
+) -> Path:
+    r"""Fit a synthesizer to the table in a file, and write synthetic rows to another one, in memory of a few batches.
+
+    The names say the formats: ``.csv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not streams).
+    Only the declared columns are read and written, in the order of the table, once for each round of `fit`.
+
+    A Parquet or Arrow file says of which types its columns are, and so are the synthetic ones. Of a CSV file, the types
+    are those of the domain, and each value is read by itself, so that none depends on other rows: where an `Interval`
+    has whole edges and is not declared as real, its column has whole numbers; dates, datetimes and, in UTC, datetimes
+    with a time zone are ISO 8601; what pandas takes for missing is missing, unless it is declared. Text that is no
+    number, date or truth value where such are declared is an error.
+
+    Parameters
+    ----------
+    source : str or path-like
+        The file with the private table.
+    target : str or path-like
+        The file to write. It must not exist, and is there when it is whole, or not at all.
+    synthesizer : DPMarginalSynthesizer
+        Its ``domain`` declares columns by name. It is fitted.
+    n_samples : int, optional
+        How many rows to write; by default the estimated number of records.
+    person_column : str, optional
+        The column that says who a row is about, not in the domain: of each person at most ``max_rows_per_person`` rows
+        are counted. DuckDB or Polars find these rows, and need more memory, or space in the folder for temporary files,
+        for larger tables. Persons in a CSV file are told apart by their text: 7 and 007 are two.
+    real_columns : collection of str, default=()
+        Columns with fractions, though their edges are whole, as ``Interval(real=True)`` declares.
+    save : str or path-like, optional
+        Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: whatever happens to
+        these then, `DPMarginalSynthesizer.load` gives as many more as one likes, for nothing. It must not exist.
+    progress : callable, optional
+        Called for each time that the table is read, and for writing. Takes the number of rows (None if it is not
+        known), and returns what shows the progress, such as a bar of tqdm.
+
+    Returns
+    -------
+    Path
+        The target.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range, a file is none of these formats, or the table does not fit the domain. No error
+        shows a value.
+    BudgetExceeded
+        If the ledger does not cover it.
+    FileExistsError
+        If the target exists.
+    FileNotFoundError
+        If there is no source, or no directory for the target.
+    ImportError
+        If what is needed is missing; the error names the extra.
+
+    See Also
+    --------
+    privatize_file : The local model: each row by itself, for whoever is not trusted with the table.
+    skdp.DPMarginalSynthesizer.sample_batches : What draws the rows.
+
+    Notes
+    -----
+    **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. What can be refused is refused before:
+    the target is opened and the whole table read once, so that a value that is not declared costs nothing and leaves
+    nothing. If a run is stopped after that, the charge stands, and nothing is at the place of the target; what may be
+    left is a hidden file beside it, of synthetic rows. No private row is written to a disk, but with `person_column`
+    where memory does not suffice: DuckDB then writes into a folder of its own, which only its owner can enter, and
+    which is removed at the end, but not if the process is killed.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from skdp import DPMarginalSynthesizer
+    >>> from skdp.engines import synthesize_file
+    >>> synthesizer = DPMarginalSynthesizer(2.0, domain={"smokes": ["yes", "no"]}, random_state=0)
+    >>> with TemporaryDirectory() as folder:
+    ...     people = Path(folder, "people.csv")
+    ...     _ = people.write_text("smokes,year\n" + "yes,2026\n" * 2_500 + "no,2026\n" * 7_500)
+    ...     made = synthesize_file(people, Path(folder, "synthetic.csv"), synthesizer)
+    ...     pd.read_csv(made)["smokes"].value_counts()
+    smokes
+    no     7500
+    yes    2500
+    Name: count, dtype: int64
+    """
+    domain = _with_fractions(_check_synthesizer(synthesizer), real_columns)
+    check_n_samples(n_samples)
+    place = check_path(target)
+    if place is None:
+        raise TypeError("target must be a str or a path, got NoneType")
+    model = check_path(save)
+    if model == place:
+        raise ValueError("save and target must be two files")
+    form, table = format_of(place), TableFile(Path(source))
+    rows = open_file(table, domain, person_column, progress)
+    schema = _schema_of_rows(rows.sample, domain)
+    with written_beside(place) as beside:
+        write_file([], schema, beside, form)  # what cannot be written shows before anything is spent
+        if model is not None:
+            _check_saved(synthesizer, domain, model)
+        _fit(synthesizer, domain, rows, person_column)
+        number = round(synthesizer.n_rows_) if n_samples is None else n_samples
+        saved = False
+        try:
+            if model is not None:
+                _save(synthesizer, model)
+                saved = True
+            with shown(progress, number, "writing") as bar:
+                write_file(_rows(synthesizer, n_samples, schema, bar), schema, beside, form)
+            sync(beside)
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror or error}: {_what_is_left(model, saved)}") from None
+    sync(place.parent)
+    return place
+
+
+def _check_synthesizer(synthesizer: Any) -> Domain:
+    """Return what is declared by name: a file is read by the names of its columns."""
+    if not isinstance(synthesizer, DPMarginalSynthesizer):
+        raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}")
+    domain = declared_by_name(synthesizer.domain)
+    if domain is None:
+        kind = type(synthesizer.domain).__name__
+        raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {kind}")
+    return domain
+
+
+def _with_fractions(domain: Domain, columns: Collection[str]) -> Domain:
+    """Declare intervals as real."""
+    unknown = [name for name in columns if name not in domain.columns]
+    if isinstance(columns, str) or unknown:
+        raise ValueError(f"the domain has no columns {unknown or columns!r}; it has {list(domain.columns)}")
+    declared = {name: domain[name] for name in domain.columns}
+    for name in columns:
+        values = declared[name]
+        if isinstance(values, Interval) and values.dtype.kind == "f":
+            declared[name] = Interval(edges=values.edges, missing=values.missing, real=True)
+    return Domain(declared)
+
+
+def _fit(synthesizer: DPMarginalSynthesizer, domain: Domain, rows: FileTable, person: str | None) -> None:
+    """Fit a synthesizer to the domain with its real columns; its parameter stays as it was."""
+    given = synthesizer.domain
+    synthesizer.domain = domain
+    try:
+        synthesizer.fit(rows, groups=person)
+    finally:
+        synthesizer.domain = given
+
+
+def _check_saved(synthesizer: DPMarginalSynthesizer, domain: Domain, model: Path) -> None:
+    """Check before the charge that the model can be saved, as far as that can be known."""
+    for name in domain.columns:
+        pack(list(domain[name].values))
+    for name, value in synthesizer.get_params(deep=False).items():
+        if name not in LEFT_OUT:
+            pack(value)
+    with written_beside(model) as beside:
+        beside.touch()
+    model.unlink()
+
+
+def _save(synthesizer: DPMarginalSynthesizer, model: Path) -> None:
+    with written_beside(model) as beside:
+        synthesizer.save(beside)
+        sync(beside)
+    sync(model.parent)
+
+
+def _what_is_left(model: Path | None, saved: bool) -> str:
+    """Describe what a run that could not write its rows leaves, and what it does not."""
+    if saved:
+        return (
+            f"no table was written, but the fitted model is in {model}: DPMarginalSynthesizer.load draws rows from it"
+        )
+    lost = "the model could not be saved" if model is not None else "the model was not saved (save=, --save)"
+    return f"no table was written after the charge, which stands; {lost}"
+
+
+def _schema_of_rows(sample: Any, domain: Domain) -> Any:
+    """Say what a synthesizer that is fitted to a table will write."""
+    table = read_table(sample.select([name for name in sample.column_names if name in domain.columns]))
+    none = [np.zeros(0, np.int32)] * len(table.names)
+    declared = domain.select(table.names)
+    rows = assemble(table, decode(table, declared, none, np.random.default_rng(0)), table.names)
+    return rows.schema.with_metadata(sample.schema.metadata)
+
+
+def _rows(synthesizer: DPMarginalSynthesizer, n_samples: int | None, schema: Any, bar: Bar) -> Iterator[Any]:
+    for rows in synthesizer.sample_batches(n_samples):
+        yield rows.cast(schema)
+        bar.update(len(rows))

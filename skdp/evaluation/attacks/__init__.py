@@ -1,0 +1,22 @@
+"""Attacks on releases, and the bounds that they are compared with."""
+
+from skdp.evaluation.attacks._attacker import AttackResult
+from skdp.evaluation.attacks._attribute_inference import attribute_inference
+from skdp.evaluation.attacks._bayes_bound import EXACT, bayes_accuracy, guessing_bound
+from skdp.evaluation.attacks._display import LeakageDisplay
+from skdp.evaluation.attacks._membership_inference import MembershipResult, membership_inference
+from skdp.evaluation.attacks._poisoning import poisoning_gain
+from skdp.evaluation.attacks._repeated_releases import repeated_releases
+
+__all__ = [
+    "EXACT",
+    "AttackResult",
+    "LeakageDisplay",
+    "MembershipResult",
+    "attribute_inference",
+    "bayes_accuracy",
+    "guessing_bound",
+    "membership_inference",
+    "poisoning_gain",
+    "repeated_releases",
+]

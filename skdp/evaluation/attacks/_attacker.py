@@ -1,0 +1,183 @@
+"""A classifier that learns to guess a protected value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import KFold, StratifiedKFold
+from threadpoolctl import threadpool_limits
+
+from skdp.base import check_confidence_level
+from skdp.evaluation.attacks._features import cells_of, code_column
+from skdp.evaluation.audits import clopper_pearson
+
+_FEW_ROWS = 10_000
+"""With fewer, threads wait for each other longer than they work."""
+
+
+class Attacker:
+    """A classifier that learns the truth from some columns, and guesses that of rows it has not seen."""
+
+    def __init__(self, frame: pd.DataFrame, truth: NDArray[np.intp], estimator: Any, cv: int, seed: int | None) -> None:
+        self.truth = truth
+        self.coded = pd.DataFrame({place: code_column(frame.iloc[:, place]) for place in range(frame.shape[1])})
+        self.own = estimator is None
+        self.estimator = estimator
+        self.frame = self.coded.set_axis(list(map(str, self.coded.columns)), axis=1) if self.own else frame
+        self.places = {name: place for place, name in enumerate(frame.columns)}
+        if self.own:
+            # Early stopping would set rows aside, which fails for rare values.
+            self.estimator = HistGradientBoostingClassifier(
+                categorical_features="from_dtype", early_stopping=False, random_state=seed
+            )
+        if cv > len(truth):
+            raise ValueError(f"cv must be at most the number of rows, {len(truth)}, got {cv}")
+        # With fewer rows of a value than folds, there is nothing to stratify.
+        splitter = StratifiedKFold if np.bincount(truth).min() >= cv else KFold
+        self.folds = list(splitter(cv, shuffle=True, random_state=seed).split(truth, truth))
+        self.rng = np.random.default_rng(seed)
+        self.drops_: list[float] | None = None
+
+    def run(self, names: list[Any]) -> NDArray[np.bool_]:
+        """Attack by some columns."""
+        frame = self.frame.iloc[:, [self.places[name] for name in names]]
+        guesses, lost = np.empty_like(self.truth), np.zeros(len(names))
+        for train, test in self.folds:
+            with threadpool_limits(1 if len(guesses) < _FEW_ROWS else None, user_api="openmp"):
+                model = self._fit(frame.iloc[train], self.truth[train])
+                guesses[test] = model(frame.iloc[test])
+                if self.drops_ is None:
+                    lost += self._loss_by_shuffling(model, frame.iloc[test], self.truth[test], guesses[test])
+        if self.drops_ is None:
+            self.drops_ = (lost / len(guesses)).tolist()
+        return guesses == self.truth
+
+    def _loss_by_shuffling(
+        self, model: Any, frame: pd.DataFrame, truth: NDArray[np.intp], guesses: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Count, for each column, how many fewer rows are guessed right when it is shuffled."""
+        right = (guesses == truth).sum()
+        lost = np.zeros(frame.shape[1])
+        for place in range(frame.shape[1]):
+            shuffled = frame.copy()
+            order = self.rng.permutation(len(frame))
+            shuffled.isetitem(place, frame.iloc[order, place].array)
+            lost[place] = right - (model(shuffled) == truth).sum()
+        return lost
+
+    def _fit(self, frame: pd.DataFrame, truth: NDArray[np.intp]) -> Any:
+        """Return what guesses rows; where there is nothing to learn, the most frequent value."""
+        if frame.shape[1] == 0 or len(np.unique(truth)) == 1:
+            most = np.bincount(truth).argmax()
+            return lambda rows: np.full(len(rows), most)
+        return clone(self.estimator).fit(frame, truth).predict
+
+    def alone(self, name: Any) -> float:
+        """Guess from one column: by the most frequent truth of each value."""
+        cells = cells_of(self.coded.iloc[:, self.places[name]])
+        shape = cells.max() + 1, self.truth.max() + 1
+        right = 0
+        for train, test in self.folds:
+            table = np.bincount(cells[train] * shape[1] + self.truth[train], minlength=shape[0] * shape[1]).reshape(
+                shape
+            )
+            # Cells without rows guess what is most frequent of all.
+            table[table.sum(axis=1) == 0] = table.sum(axis=0)
+            right += (table.argmax(axis=1)[cells[test]] == self.truth[test]).sum()
+        return float(right / len(self.truth))
+
+
+@dataclass(frozen=True, eq=False)
+class AttackResult:  # numpydoc ignore=PR02
+    """How often an attacker guesses a protected value, and what that is to be compared with.
+
+    Parameters
+    ----------
+    accuracy : float
+        The share of rows whose value is guessed from all that is released, each by a model that has not seen the row.
+    baseline : float
+        The share of the most frequent value: what a guess gets right that looks at nothing.
+    bayes_bound : float
+        What the best guess from the visible reports alone, of the protected column and all others, can get right on
+        average; nan if no epsilon was given.
+    std_error : float
+        The standard error of `accuracy`, over rows, the models given.
+    n_rows : int
+        The number of rows.
+    bound : str
+        What `bayes_bound` is: the exact value of the protocol, where only the protected column's own report is seen; or
+        the largest value among all protocols of an epsilon, that of all reports of a record together where others are
+        seen too.
+    accuracy_without_report : float or None
+        The accuracy of the same attack on the other columns alone; None if it is not known which ones are the report.
+    std_error_without_report : float or None
+        Its standard error.
+    carriers : pandas.DataFrame
+        A row a column, the most telling first: ``is_report``; ``alone``, the accuracy of the best guess from this
+        column alone; ``drop``, how much accuracy the attack loses if the column is shuffled.
+
+    See Also
+    --------
+    attribute_inference : Makes one.
+    LeakageDisplay : Draws them.
+
+    Examples
+    --------
+    >>> result = AttackResult(0.8, 0.6, 0.73, 0.01, n_rows=1600)
+    >>> result.exceeds_bound
+    True
+    >>> low, high = result.interval()
+    >>> round(low, 3), round(high, 3)
+    (0.78, 0.819)
+    """
+
+    accuracy: float
+    baseline: float
+    bayes_bound: float
+    std_error: float
+    n_rows: int
+    bound: str = ""
+    accuracy_without_report: float | None = None
+    std_error_without_report: float | None = None
+    carriers: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
+
+    @property
+    def exceeds_bound(self) -> bool:  # numpydoc ignore=RT01
+        """Whether the lower end of `interval` is above the bound: columns that are no reports carry the value.
+
+        If the attacker saw reports only, the release is not what the encoder or the epsilon promise.
+        """
+        return self.interval()[0] > self.bayes_bound
+
+    def interval(self, confidence_level: float = 0.95, *, without_report: bool = False) -> tuple[float, float]:
+        """Return an interval for an accuracy, over the draw of the rows, the models given.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            Coverage, between 0 and 1.
+        without_report : bool, default=False
+            Whether of `accuracy_without_report`.
+
+        Returns
+        -------
+        tuple of float
+            The ends, by Clopper and Pearson; nan if there is no such accuracy.
+
+        Raises
+        ------
+        ValueError
+            If the confidence level is out of range.
+        """
+        level = check_confidence_level(confidence_level)
+        share = self.accuracy_without_report if without_report else self.accuracy
+        if share is None:
+            return math.nan, math.nan
+        return clopper_pearson(round(share * self.n_rows), self.n_rows, (1 - level) / 2)

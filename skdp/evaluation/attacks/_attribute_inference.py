@@ -1,0 +1,229 @@
+"""How well a protected column can be guessed from what is released."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import check_random_state
+from skdp.evaluation.attacks._attacker import Attacker, AttackResult
+from skdp.evaluation.attacks._bayes_bound import bound_of_reports
+from skdp.evaluation.attacks._features import factorize, name_of_kind, read_columns
+from skdp.local import LocalTransformer
+
+
+def attribute_inference(
+    X_released: Any,
+    y: Any,
+    sensitive: Any,
+    known: Sequence[Any] | None = None,
+    *,
+    report: Sequence[Any] | None = None,
+    encoder: Any = None,
+    epsilon: float | None = None,
+    estimator: Any = None,
+    cv: int = 5,
+    random_state: int | None = None,
+) -> AttackResult:
+    """Attack a release: learn to guess the true values of a protected column from all columns that are released.
+
+    The attacker has rows whose true values are known, learns from them, and guesses those of other rows
+    (cross-validation). What is right is compared with a guess that looks at nothing, with the same attack without the
+    report, and with the bound for guesses from the report alone: from all reports that the attacker sees, and nothing
+    else. Which columns give the value away is listed.
+
+    Parameters
+    ----------
+    X_released : dataframe or array-like of shape (n_samples, n_features)
+        All that is released of the rows, reports included; numbers, text, categories, missing values. A pandas, polars
+        or pyarrow table, or an array.
+    y : 1-D array-like of shape (n_samples,) or None
+        The label, if it is released too.
+    sensitive : 1-D array-like of shape (n_samples,), or dataframe
+        The true values of the protected column. Of several columns, the combinations are guessed.
+    known : sequence of column names, optional
+        Which columns of `X_released`, besides the report, the attacker knows; by default all.
+    report : sequence of column names, optional
+        All columns of `X_released` that are reports, of the protected column or another. By default those of the
+        encoder.
+    encoder : fitted local transformer, optional
+        What made the report. It gives the names of the report and the Bayes bound.
+    epsilon : float, optional
+        The privacy loss of all reports of a record together, if there is no encoder; for the Bayes bound.
+    estimator : classifier, optional
+        What learns. It is cloned, and must take the columns as they are: for text, put an encoder before it that bears
+        values it has not seen. By default `HistGradientBoostingClassifier`, with text as categories.
+    cv : int, default=5
+        The number of folds, at least 2.
+    random_state : int, optional
+        For the folds, the shuffles and the default estimator.
+
+    Returns
+    -------
+    AttackResult
+        ``accuracy, baseline, bayes_bound, std_error``, ``accuracy_without_report``, ``carriers`` and more.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the rows do not match, a column is missing, the protected column has one value only, or a parameter is out of
+        range.
+    NotFittedError
+        If the encoder is not fitted.
+
+    See Also
+    --------
+    audit_epsilon : A lower bound on the epsilon of a transformer.
+    guessing_bound : The bound for all protocols of an epsilon.
+
+    Notes
+    -----
+    **Privacy.** The result depends on true values and is not protected: it is for experiments on data that may be
+    looked at. It holds numbers and column names, no values.
+
+    **What the bound bounds.** ``bayes_bound`` is what the best guess *from the visible reports alone* gets right on
+    average, with the shares of the values in `sensitive` as the prior P(v); ``bound`` says which of two it is. Where
+    the report of the protected column is the only one that is seen, it is exact: ``sum_r max_v P(v) P(r | v)``, with
+    the channel P(r | v) of the encoder. Where other columns of the same record are reported too, they may go along with
+    the protected one, and their reports tell of it: then it is the largest value among all protocols of the *total*
+    epsilon (`guessing_bound` of ``encoder.guarantee_.epsilon``). So it is, of its own epsilon, where the channel has no
+    table (hashing), and, of the total, for combinations of columns that were reported apart, and for parts of a joint
+    report. Reports that were renamed cannot be told apart, and count as those of other columns.
+
+    **What it means to exceed it.** The bound holds whatever goes along with what. So an accuracy clearly above it
+    (``exceeds_bound``) is no fault of the protocol, as long as the attacker sees other columns than reports: these
+    carry the value, and no epsilon can hide what they show. Local privacy of columns is a promise about these columns.
+    With reports alone, it is a fault: the release is not what the encoder or the epsilon promise. The bound is one of
+    averages over rows: by chance, ``exceeds_bound`` is true of up to one in 40 attacks that reach it.
+
+    **Carriers.** ``alone``: each value of the column (64 bins of a number) guesses what is most frequent among its rows
+    in the other folds. ``drop``: the loss of accuracy when the column is shuffled in the rows that are guessed. Of
+    columns that say the same, each may have a small drop.
+
+    The standard errors are those of the mean over the rows, the models given: folds share training rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> people = pd.DataFrame({"sex": rng.choice(["F", "M"], 1000)})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, random_state=0)
+    >>> released = encoder.fit_transform(people)
+    >>> result = attribute_inference(released, None, people["sex"], encoder=encoder, random_state=0)
+    >>> round(result.accuracy, 2), round(result.bayes_bound, 2), round(result.accuracy_without_report, 2)
+    (0.7, 0.73, 0.54)
+
+    Beside a column that goes along with the protected one, the report hides nothing:
+
+    >>> released = released.assign(title=people["sex"].map({"F": "Ms", "M": "Mr"}), shoe=rng.normal(40, 2, 1000))
+    >>> result = attribute_inference(released, None, people["sex"], encoder=encoder, random_state=0)
+    >>> result.accuracy, result.accuracy_without_report, result.exceeds_bound
+    (1.0, 1.0, True)
+    >>> result.carriers.round(2)
+            is_report  alone  drop
+    column
+    title       False   1.00  0.49
+    sex          True   0.70  0.00
+    shoe        False   0.54  0.00
+    """
+    _check_options(cv, random_state, estimator)
+    released, protected = read_columns(X_released, "X_released"), read_columns(sensitive, "sensitive")
+    seen, reported = _choose_columns(list(released.columns), known, report, encoder)
+    frame = _add_label(released[seen], y)
+    if len(protected) != len(frame):
+        raise ValueError(f"X_released has {len(frame)} rows, sensitive has {len(protected)}")
+    truth = _combine(protected)
+    shares = np.bincount(truth) / len(truth)
+    if shares.size < 2:
+        raise ValueError("sensitive has one value only: there is nothing to guess")
+    outputs = reported if encoder is None else [*reported, *encoder.get_feature_names_out()]
+    reports = [name for name in seen if name in outputs]
+    bound, kind = bound_of_reports(protected, shares, encoder, epsilon, reports)
+    attack = Attacker(frame, truth, estimator, cv, random_state)
+    right, drops = attack.run(list(frame.columns)), attack.drops_
+    without = attack.run([name for name in frame.columns if name not in reported]) if reported else None
+    carriers = pd.DataFrame(
+        {
+            "is_report": [name in reported for name in frame.columns],
+            "alone": [attack.alone(name) for name in frame.columns],
+            "drop": drops,
+        },
+        index=pd.Index(list(frame.columns), name="column", tupleize_cols=False),
+    )
+    return AttackResult(
+        accuracy=float(right.mean()),
+        baseline=float(shares.max()),
+        bayes_bound=bound,
+        std_error=_std_error(right),
+        n_rows=len(truth),
+        bound=kind,
+        accuracy_without_report=None if without is None else float(without.mean()),
+        std_error_without_report=None if without is None else _std_error(without),
+        carriers=carriers.sort_values(["alone", "drop"], ascending=False, kind="stable"),
+    )
+
+
+def _check_options(cv: Any, random_state: Any, estimator: Any) -> None:
+    if not isinstance(cv, Integral) or isinstance(cv, bool):
+        raise TypeError(f"cv must be a number of folds, got {type(cv).__name__}")
+    if cv < 2:
+        raise ValueError(f"cv must be at least 2, got {cv}")
+    check_random_state(random_state)
+    if estimator is not None and (not _is_instance(estimator) or not is_classifier(estimator)):
+        raise TypeError(f"estimator must be a classifier, got {name_of_kind(estimator)}")
+
+
+def _is_instance(estimator: Any) -> bool:
+    return hasattr(estimator, "fit") and not isinstance(estimator, type)
+
+
+def _choose_columns(names: list[Any], known: Any, report: Any, encoder: Any) -> tuple[list[Any], list[Any]]:
+    """Return the columns that the attacker sees, and those of them that are the report."""
+    if encoder is not None:
+        if not isinstance(encoder, LocalTransformer):
+            raise TypeError(f"encoder must be a fitted local transformer, got {name_of_kind(encoder)}")
+        check_is_fitted(encoder)
+    if report is None:
+        report = [] if encoder is None else list(encoder.get_feature_names_out())
+    chosen = {"report": report, "known": names if known is None else known}
+    for label, columns in chosen.items():
+        if isinstance(columns, str) or not isinstance(columns, Sequence):
+            raise TypeError(f"{label} must be a list of column names, got {type(columns).__name__}")
+        absent = [name for name in columns if name not in names]
+        if absent:
+            raise ValueError(f"{label} names columns that X_released does not have: {absent}; it has {names}")
+    return [name for name in names if name in report or name in chosen["known"]], list(report)
+
+
+def _add_label(frame: pd.DataFrame, y: Any) -> pd.DataFrame:
+    """Let the attacker see the label too."""
+    if y is None:
+        return frame
+    label = read_columns(y, "y")
+    if label.shape[1] != 1:
+        raise ValueError(f"y must be one column, got {label.shape[1]}")
+    if len(label) != len(frame):
+        raise ValueError(f"X_released has {len(frame)} rows, y has {len(label)}")
+    if label.columns[0] in frame.columns:
+        raise ValueError(f"X_released has the column {label.columns[0]!r} of y already: give y=None")
+    return pd.concat([frame, label], axis=1)
+
+
+def _combine(protected: pd.DataFrame) -> NDArray[np.intp]:
+    """Give each combination of values a number."""
+    codes = np.column_stack(
+        [factorize(protected.iloc[:, place], missing=True)[0] for place in range(protected.shape[1])]
+    )
+    return np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _std_error(right: NDArray[np.bool_]) -> float:
+    return float(np.sqrt(right.mean() * (1 - right.mean()) / right.size))

@@ -1,0 +1,250 @@
+"""How often the best guess from a locally private report is right."""
+
+from __future__ import annotations
+
+import math
+from math import comb
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.local import SAMPLED, LocalTransformer, RandomizedResponseEncoder
+from skdp.oracles import FrequencyOracle, HadamardResponse, RandomizedResponse, SubsetSelection, UnaryEncoding
+
+_MOST_CELLS = 1 << 16
+
+
+def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
+    """Return the largest share of values that anybody can guess from reports of a given epsilon.
+
+    Parameters
+    ----------
+    prior : array-like of shape (k,)
+        The probability of each value; at least 0, with a sum of 1.
+    epsilon : float
+        The privacy loss of a report, at least 0; may be infinite.
+
+    Returns
+    -------
+    float
+        Between the largest probability (at epsilon 0) and 1.
+
+    Raises
+    ------
+    TypeError
+        If epsilon is no number.
+    ValueError
+        If the prior is no distribution, or epsilon is negative or nan.
+
+    Notes
+    -----
+    The Bayes guess from a report r is the value v with the largest ``P(v) P(r | v)``, and is right with probability
+    ``sum_r max_v P(v) P(r | v)``. Over all epsilon-locally private protocols, the largest such probability is
+
+        max over m of  E P_m / (E + m - 1),  with E = e^epsilon and P_m the sum of the m largest probabilities.
+
+    *Reached*: randomised response among the m most frequent values, which the other values answer uniformly. *Not
+    exceeded*: call it T, and let y be numbers at least ``max(0, (E P(v) - T) / (E - 1))`` with the sum T; these exist,
+    as for any m values the terms add up to at most T. For any report r and value v, no other value gives r with less
+    than ``P(r | v) / E``, so ``sum_u y_u P(r | u) >= P(r | v) (T + (E - 1) y_v) / E >= P(v) P(r | v)``. Over all
+    reports, the left side adds up to T. For k equally frequent values, it is ``E / (E + k - 1)``.
+
+    **Privacy.** The bound holds for guesses from the report alone. Whoever knows something else of the record that goes
+    along with the value may be right more often, and would be without the report too.
+
+    Examples
+    --------
+    >>> round(guessing_bound([0.5, 0.5], np.log(3)), 6)
+    0.75
+    >>> round(guessing_bound([0.9, 0.1], np.log(3)), 6)
+    0.9
+    """
+    shares = _check_prior(prior)
+    if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
+        raise TypeError(f"epsilon must be a number, at least 0, got {type(epsilon).__name__}")
+    if not epsilon >= 0:
+        raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
+    sums = np.cumsum(np.sort(shares)[::-1])
+    return min(1.0, float(np.max(sums / (1 + np.arange(shares.size) * np.exp(-float(epsilon))))))
+
+
+def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike, *, groups: ArrayLike | None = None) -> float | None:
+    """Return the exact probability that the best guess from a report of an oracle is right.
+
+    Parameters
+    ----------
+    oracle : FrequencyOracle
+        The protocol.
+    prior : array-like of shape (k,)
+        The probability of each value; at least 0, with a sum of 1.
+    groups : array-like of shape (k,), optional
+        What is guessed, if it is not the value: values with the same entry count as one, such as all ages of a sex if
+        age and sex are reported together.
+
+    Returns
+    -------
+    float or None
+        ``sum_r max_v P(v) P(r | v)`` over all reports of the channel, in closed form where there is one; None for
+        protocols that hash, and Hadamard response of many values; with `groups`, for all channels of many reports but
+        that of randomised response.
+
+    Raises
+    ------
+    ValueError
+        If the prior is no distribution of k values, or there is not a group for each.
+
+    Examples
+    --------
+    >>> round(bayes_accuracy(RandomizedResponse(2, np.log(3)), [0.5, 0.5]), 6)
+    0.75
+    """
+    shares = np.sort(_check_prior(prior))[::-1]
+    if shares.size != oracle.k:
+        raise ValueError(f"prior must have {oracle.k} entries, got {shares.size}")
+    if groups is not None:
+        return _of_groups(oracle, _check_prior(prior), groups)
+    match oracle:
+        case RandomizedResponse():
+            return _of_responses(shares, float(oracle.p), float(oracle.q))
+        case UnaryEncoding():
+            return _of_bits(shares, float(oracle.p), float(oracle.q))
+        case SubsetSelection():
+            return _of_sets(shares, float(oracle.p), oracle.subset_size)
+        case HadamardResponse() if oracle.k * oracle.n_indices <= _MOST_CELLS:
+            # Not symmetric in the values: the prior in its own order.
+            channel = np.array([[float(share) for share in row] for row in oracle.channel()])
+            return float((channel * _check_prior(prior)[:, np.newaxis]).max(axis=0).sum())
+    return None
+
+
+def _of_groups(oracle: FrequencyOracle, prior: NDArray[np.float64], groups: Any) -> float | None:
+    """Guess the group whose values and the report are the likeliest together."""
+    names, codes = np.unique(np.asarray(groups), return_inverse=True)
+    if codes.shape != prior.shape:
+        raise ValueError(f"groups must have {prior.size} entries, got {codes.size}")
+    totals = np.bincount(codes, prior)
+    if isinstance(oracle, RandomizedResponse):
+        p, q = float(oracle.p), float(oracle.q)
+        # A reported value speaks for its own group, and for any other as little as for all.
+        first, second = np.sort(totals)[::-1][:2] if names.size > 1 else (totals[0], 0.0)
+        other = np.where(codes == totals.argmax(), second, first)
+        return float(np.maximum(q * totals[codes] + (p - q) * prior, q * other).sum())
+    if isinstance(oracle, SubsetSelection):
+        reports = comb(oracle.k, oracle.subset_size)
+    elif isinstance(oracle, HadamardResponse):
+        reports = oracle.n_indices
+    else:
+        return None
+    if oracle.k * reports > _MOST_CELLS:
+        return None
+    channel = np.array([[float(share) for share in row] for row in oracle.channel()]) * prior[:, np.newaxis]
+    together = np.zeros((names.size, channel.shape[1]))
+    np.add.at(together, codes, channel)
+    return float(together.max(axis=0).sum())
+
+
+def _of_responses(shares: NDArray[np.float64], p: float, q: float) -> float:
+    """Guess the reported value, or the most frequent one."""
+    return float(shares[0] * p + np.maximum(shares[1:] * p, shares[0] * q).sum())
+
+
+def _of_bits(shares: NDArray[np.float64], p: float, q: float) -> float:
+    """Guess the most frequent value whose bit is 1, or the most frequent one."""
+    k = shares.size
+    # If its own bit is 1, the guess is the most frequent value. Otherwise, by the first 1 among the others: the chance
+    # that the bits look so if all of them lie, times how much likelier they are under either guess.
+    first = (1 - q) ** np.arange(1, k) * q
+    guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
+    return float(shares[0] * p + (first * guess).sum() + (1 - q) ** (k - 1) * (1 - p) * shares[0])
+
+
+def _of_sets(shares: NDArray[np.float64], p: float, size: int) -> float:
+    """Guess the most frequent value of the set, or the most frequent one."""
+    k = shares.size
+    total = shares[0] * p
+    for place in range(1, k - size + 1):  # the most frequent value of the set
+        sets = comb(k - 1 - place, size - 1)
+        guess = shares[place] * p * (sets / comb(k - 1, size - 1))
+        total += max(guess, shares[0] * (1 - p) * (sets / comb(k - 1, size)))
+    return float(total)
+
+
+def _check_prior(prior: Any) -> NDArray[np.float64]:
+    shares = np.asarray(prior, float)
+    if shares.ndim != 1 or shares.size == 0 or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
+        raise ValueError("prior must be probabilities, at least 0, that add up to 1")
+    return shares
+
+
+EXACT = "the exact value of the protocol"
+
+
+def bound_of_reports(
+    protected: pd.DataFrame, shares: NDArray[np.float64], encoder: Any, epsilon: Any, reports: list[Any]
+) -> tuple[float, str]:
+    """Return what the best guess from the visible reports alone gets right, and what kind of bound that is."""
+    if encoder is None:
+        if epsilon is None:
+            return math.nan, ""
+        return guessing_bound(shares, epsilon), f"the best protocol of epsilon = {epsilon:g}"
+    names = _names_of(protected, encoder)
+    whole = [index for index, columns in enumerate(encoder._attributes) if set(columns) == set(names)]
+    if not whole or not _is_alone(encoder, whole[0], reports):
+        # The columns of a record may go together, so every report of it may tell of the protected ones.
+        total = encoder.guarantee_.epsilon
+        together = ", for all reports of a record together" if len(encoder.oracles_) > 1 else ""
+        return guessing_bound(shares, total), f"the best protocol of epsilon = {total:g}{together}"
+    exact = _exact_bound(protected.set_axis(names, axis=1), encoder, whole[0])
+    if exact is not None:
+        return exact, EXACT
+    own = encoder.oracles_[whole[0]].epsilon
+    return guessing_bound(shares, own), f"the best protocol of epsilon = {own:g}"
+
+
+def _is_alone(encoder: LocalTransformer, place: int, reports: list[Any]) -> bool:
+    """Say whether the attacker sees no report of another attribute; a report that was renamed may be one."""
+    return len(encoder.oracles_) == 1 or set(reports) <= {*_reports_of(encoder, place), SAMPLED}
+
+
+def _reports_of(encoder: LocalTransformer, place: int) -> list[Any]:
+    """List the columns of the output that report an attribute."""
+    if isinstance(encoder, RandomizedResponseEncoder):
+        widths = [len(columns) for columns in encoder._attributes]
+    else:
+        widths = [
+            oracle.k if isinstance(oracle, UnaryEncoding | SubsetSelection) else oracle.width
+            for oracle in encoder.oracles_
+        ]
+    start = sum(widths[:place])
+    return list(encoder.get_feature_names_out()[start : start + widths[place]])
+
+
+def _names_of(protected: pd.DataFrame, encoder: LocalTransformer) -> list[Any]:
+    """Find the protected columns among those of the encoder; a single one needs no name."""
+    names, domain = list(protected.columns), encoder.domain_
+    if len(names) == len(domain.columns) == 1:
+        return list(domain.columns)
+    absent = [name for name in names if name not in domain.columns]
+    if absent:
+        raise ValueError(
+            f"sensitive must be columns of the encoder, by their names {list(domain.columns)}; {absent} are not"
+        )
+    return names
+
+
+def _exact_bound(protected: pd.DataFrame, encoder: LocalTransformer, place: int) -> float | None:
+    domain = encoder.domain_.select(encoder._attributes[place])
+    codes = domain.encode([protected[name] for name in domain.columns])
+    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+        if column.max(initial=0) == size:
+            raise ValueError(f"column {name!r} of sensitive holds a value outside the declared categories")
+    prior = np.bincount(domain.join(codes).astype(np.intp), minlength=domain.size) / len(protected)
+    exact = bayes_accuracy(encoder.oracles_[place], prior)
+    if exact is None or encoder._strategy != "sample":
+        return exact
+    # One attribute of each record is reported; of the others, the guess is the most frequent value.
+    d = len(encoder.oracles_)
+    return float((exact + (d - 1) * prior.max()) / d)

@@ -1,0 +1,261 @@
+"""What attacks found, drawn beside the prior and the bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.base import check_confidence_level
+from skdp.evaluation.attacks._attacker import AttackResult
+from skdp.evaluation.attacks._attribute_inference import attribute_inference
+from skdp.evaluation.displays import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
+
+_PRIOR, _BOUND = "prior: most frequent value", "bound for the report alone"
+_ATTACKS = ("with the report", "without the report")
+_COLUMNS = ["release", "attack", "accuracy", "lower", "upper", "baseline", "bayes_bound"]
+_DODGE = 0.12
+"""How far a point is moved aside, in places of text."""
+
+
+class LeakageDisplay:
+    """How often a protected value is guessed, with and without the report, beside the prior and the Bayes bound.
+
+    It is recommended to use `from_results` or `from_release`; the display keeps the numbers that it draws.
+
+    Parameters
+    ----------
+    data : pandas.DataFrame
+        A row for each release and attack: ``release`` (an epsilon or a name), ``attack``, ``accuracy``, ``lower``,
+        ``upper``, ``baseline``, ``bayes_bound``.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure that was drawn last.
+    ax_ : matplotlib Axes
+        Its panel.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the data are no DataFrame with these columns, numbers where numbers belong, and at least one row.
+
+    See Also
+    --------
+    attribute_inference : Makes what is drawn.
+
+    Notes
+    -----
+    **Privacy.** The accuracies depend on true values and are not protected: the figure is for experiments on data that
+    may be looked at.
+
+    The bound is what the best guess from the visible reports alone gets right: exactly, where the protected column is
+    the only one that is reported; of the best protocol of the total epsilon, where others are reported too. A point
+    whose interval is above it is no fault of the reports as long as the attacker sees other columns: these carry the
+    value. Where reports are all that is seen, it is: the release is not what its epsilon promises. The line is over
+    what was attacked: releases of different columns have different bounds.
+
+    Examples
+    --------
+    >>> from skdp.evaluation.attacks._attacker import AttackResult
+    >>> results = {
+    ...     epsilon: AttackResult(accuracy, 0.6, bound, 0.01, n_rows=2400)
+    ...     for epsilon, accuracy, bound in [(0.5, 0.62, 0.62), (1.0, 0.72, 0.73), (4.0, 0.98, 0.98)]
+    ... }
+    >>> display = LeakageDisplay.from_results(results)
+    >>> display.data[["release", "accuracy", "lower", "upper"]].round(2)
+       release  accuracy  lower  upper
+    0      0.5      0.62   0.60   0.64
+    1      1.0      0.72   0.70   0.74
+    2      4.0      0.98   0.97   0.99
+    >>> display.ax_.get_xscale()
+    'log'
+    """
+
+    def __init__(self, data: pd.DataFrame) -> None:
+        check_table(data, "data", _COLUMNS, numbers=_COLUMNS[2:])
+        if data.empty:
+            raise ValueError("data must have at least one row")
+        unknown = set(data["attack"]) - set(_ATTACKS)
+        if unknown:
+            raise ValueError(f"the column attack of data must hold {' or '.join(map(repr, _ATTACKS))}")
+        self.data = data
+
+    @classmethod
+    def from_results(cls, results: Any, *, confidence_level: float = 0.95, ax: Any = None) -> LeakageDisplay:
+        """Draw results of `attribute_inference`.
+
+        Parameters
+        ----------
+        results : AttackResult, or mapping of epsilon or name to AttackResult
+            What was found; by finite epsilons > 0, which are drawn on a log axis, or by names of releases.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+        ax : matplotlib Axes, optional
+            See `plot`.
+
+        Returns
+        -------
+        LeakageDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError, ValueError
+            If the results are of another kind, or the confidence level is out of range.
+        """
+        import_pyplot()
+        level = check_confidence_level(confidence_level)
+        rows = []
+        for release, result in _check_results(results).items():
+            accuracies = result.accuracy, result.accuracy_without_report
+            for attack, accuracy in zip(_ATTACKS, accuracies, strict=True):
+                if accuracy is not None:
+                    low, high = result.interval(level, without_report=attack == _ATTACKS[1])
+                    rows.append((release, attack, accuracy, low, high, result.baseline, result.bayes_bound))
+        return cls(pd.DataFrame(rows, columns=_COLUMNS)).plot(ax=ax)
+
+    @classmethod
+    def from_release(
+        cls, X_released: Any, y: Any, sensitive: Any, *, name: str = "release", ax: Any = None, **options: Any
+    ) -> LeakageDisplay:
+        """Attack a release, and draw.
+
+        Parameters
+        ----------
+        X_released, y, sensitive : array-like
+            As for `attribute_inference`.
+        name : str, default="release"
+            What to call it.
+        ax : matplotlib Axes, optional
+            See `plot`.
+        **options : dict
+            Further parameters of `attribute_inference`.
+
+        Returns
+        -------
+        LeakageDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError, ValueError
+            As for `attribute_inference`.
+        """
+        import_pyplot()
+        return cls.from_results({name: attribute_inference(X_released, y, sensitive, **options)}, ax=ax)
+
+    def plot(self, *, ax: Any = None) -> LeakageDisplay:
+        """Draw the accuracies.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where; by default a new figure.
+
+        Returns
+        -------
+        LeakageDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        pyplot = import_pyplot()
+        releases = list(dict.fromkeys(self.data["release"]))
+        by_epsilon = all(isinstance(release, Real) for release in releases)
+        own = ax is None
+        if own:
+            width = 6.4 if by_epsilon else 2.6 + 1.4 * max(len(releases), 2)
+            _, ax = pyplot.subplots(figsize=(width, 4.2), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        tidy_axes(ax)
+        places = dict(zip(releases, map(float, releases) if by_epsilon else range(len(releases)), strict=True))
+        self._points(places, by_epsilon)
+        once = self.data.drop_duplicates("release")
+        draw = self._lines if by_epsilon else self._ticks
+        draw(once, [places[release] for release in once["release"]])
+        if by_epsilon:
+            label_epsilons(ax, sorted(places.values()))
+        else:
+            ax.set_xticks(list(places.values()), [str(release) for release in releases])
+            ax.set_xlim(-0.6, len(releases) - 0.4)
+        ax.set_ylabel("protected values guessed right (share)")
+        lowest = float(self.data[["lower", "baseline"]].to_numpy(float).min())
+        ax.set_ylim(max(0.0, math.floor(10 * lowest - 0.5) / 10), 1.02)
+        if own:
+            self.figure_.legend(loc="outside upper center", ncols=2, frameon=False)
+        else:
+            ax.legend(loc="best", frameon=False)
+        return self
+
+    def _points(self, places: dict[Any, float], by_epsilon: bool) -> None:
+        """Draw the accuracies and their intervals, those of the two attacks side by side."""
+        for style, attack in enumerate(_ATTACKS):
+            part = self.data[self.data["attack"] == attack]
+            if part.empty:
+                continue
+            self.ax_.errorbar(
+                _dodge([places[release] for release in part["release"]], 2 * style - 1, by_epsilon),
+                part["accuracy"],
+                np.abs(part[["lower", "upper"]].to_numpy().T - part["accuracy"].to_numpy()),
+                fmt=MARKERS[style],
+                color=COLOURS[style],
+                ls="-" if by_epsilon else "none",
+                lw=1.2,
+                ms=6,
+                capsize=3,
+                label=f"attack {attack}",
+                zorder=3,
+            )
+
+    def _lines(self, once: pd.DataFrame, places: list[float]) -> None:
+        """Draw the prior and the bound over epsilon."""
+        once = once.assign(place=places).sort_values("place")
+        self.ax_.plot(once["place"], once["baseline"], ls=":", color=INK, lw=1.6, label=_PRIOR)
+        if once["bayes_bound"].notna().any():
+            self.ax_.plot(once["place"], once["bayes_bound"], ls="--", color=INK, lw=1.6, label=_BOUND)
+
+    def _ticks(self, once: pd.DataFrame, places: list[float]) -> None:
+        """Draw the prior and the bound of each release as lines of its own."""
+        for column, dash, label in (("baseline", ":", _PRIOR), ("bayes_bound", "--", _BOUND)):
+            if once[column].notna().any():
+                ends = np.array(places)
+                self.ax_.hlines(once[column], ends - 0.35, ends + 0.35, ls=dash, color=INK, lw=1.6, label=label)
+
+
+def _dodge(places: list[float], side: int, by_epsilon: bool) -> NDArray[np.float64]:
+    """Move points a little aside, so that intervals do not cover each other."""
+    x = np.array(places, float)
+    return x * math.exp(side * _DODGE / 4) if by_epsilon else x + side * _DODGE
+
+
+def _check_results(results: Any) -> dict[Any, AttackResult]:
+    if isinstance(results, AttackResult):
+        results = {"release": results}
+    if not isinstance(results, Mapping):
+        raise TypeError(f"results must be an AttackResult or a mapping to them, got {type(results).__name__}")
+    if not results:
+        raise ValueError("results are empty")
+    for release, result in results.items():
+        if not isinstance(result, AttackResult):
+            raise TypeError(f"results must be AttackResults, got {type(result).__name__}")
+        if isinstance(release, bool) or not isinstance(release, Real | str):
+            raise TypeError(f"results must be named by epsilons or text, got {type(release).__name__}")
+        if isinstance(release, Real) and not (math.isfinite(float(release)) and float(release) > 0):
+            raise ValueError(f"an epsilon must be finite and > 0, got {release!r}")
+    if len({isinstance(release, str) for release in results}) > 1:
+        raise TypeError("results must be named by epsilons alone, or by text alone")
+    return dict(results)

@@ -1,0 +1,231 @@
+"""Whether a synthetic table shows who was in the real one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm, rankdata
+from sklearn.metrics import pairwise_distances_argmin_min
+
+from skdp.base import check_confidence_level, check_random_state
+from skdp.evaluation.attacks._features import code_column, read_columns
+from skdp.evaluation.audits import clopper_pearson
+from skdp.privacy import PrivacyGuarantee
+
+_METHODS = ("nearest", "likelihood")
+
+
+@dataclass(frozen=True)
+class MembershipResult:  # numpydoc ignore=PR02
+    """How well rows that were in a table are told from rows that were not.
+
+    Parameters
+    ----------
+    method : str
+        The test.
+    auc : float
+        The probability that a member has a higher score than a non-member, ties counted half; 0.5 is a blind guess.
+    auc_lower, auc_upper : float
+        The interval of the area (DeLong's standard error, normal approximation).
+    advantage : float
+        The rate at which members are called members, less that at which non-members are: at the threshold that is best
+        for one half of the rows, measured on the other half.
+    advantage_lower, advantage_upper : float
+        Its interval, from those of both rates by Clopper and Pearson.
+    advantage_bound : float
+        What the guarantee allows on average; nan without one.
+    n_members, n_non_members : int
+        The number of rows.
+    """
+
+    method: str
+    auc: float
+    auc_lower: float
+    auc_upper: float
+    advantage: float
+    advantage_lower: float
+    advantage_upper: float
+    advantage_bound: float
+    n_members: int
+    n_non_members: int
+
+
+def membership_inference(
+    synthetic: Any,
+    members: Any,
+    non_members: Any,
+    *,
+    method: str = "nearest",
+    synthesizer: Any = None,
+    guarantee: PrivacyGuarantee | None = None,
+    confidence_level: float = 0.95,
+    random_state: int | None = None,
+) -> MembershipResult:
+    """Attack a synthetic table: tell rows of the real table from other rows of the same population.
+
+    Parameters
+    ----------
+    synthetic : dataframe or array-like of shape (n_synthetic, n_columns)
+        The synthetic rows; may be None for the likelihood test.
+    members : dataframe or array-like of shape (n_members, n_columns)
+        Rows that the synthesizer was fitted on; at least two.
+    non_members : dataframe or array-like of shape (n_non_members, n_columns)
+        Rows of the same population that it was not fitted on; at least two.
+    method : {"nearest", "likelihood"}, default="nearest"
+        ``"nearest"``: a row is called a member if a synthetic one is near. The distance is the sum over columns of 1
+        for different values, and of the difference in units of the range for numbers ([1]_). ``"likelihood"``: a row is
+        called a member if it is likely by the fitted model, by `score_samples` of `synthesizer`.
+    synthesizer : fitted DPMarginalSynthesizer, optional
+        Needed for the likelihood test. Its `guarantee_` gives the bound, unless `guarantee` is given.
+    guarantee : PrivacyGuarantee, optional
+        What was promised to the rows of the real table; for the bound.
+    confidence_level : float, default=0.95
+        Coverage of each interval, between 0 and 1.
+    random_state : int, optional
+        For the split into two halves.
+
+    Returns
+    -------
+    MembershipResult
+        Area under the curve, advantage, their intervals, and the bound.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the tables have different columns or too few rows, or a parameter is not as described.
+
+    Notes
+    -----
+    **Privacy.** The result depends on true rows and is not protected: it is for experiments on data that may be looked
+    at.
+
+    **The bound** is ``(e^epsilon - 1 + 2 delta) / (e^epsilon + 1)`` ([2]_), with the epsilon for the replacement of a
+    record. It holds for every test, on average over the rows of the table and the noise, if members and non-members are
+    independent rows of one population: exchanging a member for a non-member makes a neighbouring table. A single
+    release can be above it by chance, and tests that fail prove nothing: these two are simple ones. The intervals are
+    over the draw of members and non-members, for this one release.
+
+    References
+    ----------
+    .. [1] J. Gower (1971). A general coefficient of similarity and some of its properties. Biometrics 27(4).
+    .. [2] T. Humphries et al. (2023). Investigating membership inference attacks under data dependencies. IEEE CSF.
+
+    Examples
+    --------
+    A table that is its own synthetic one:
+
+    >>> rng = np.random.default_rng(0)
+    >>> rows = pd.DataFrame({"age": rng.normal(40, 10, 400), "job": rng.choice(["a", "b"], 400)})
+    >>> result = membership_inference(rows[:200], rows[:200], rows[200:], random_state=0)
+    >>> round(result.auc, 2), round(result.advantage, 2)
+    (1.0, 1.0)
+    """
+    level = check_confidence_level(confidence_level)
+    check_random_state(random_state)
+    if not isinstance(method, str) or method not in _METHODS:
+        raise ValueError(f"method must be one of {_METHODS}, got {method!r}")
+    bound = _advantage_bound(guarantee, synthesizer)
+    test = _by_distance if method == "nearest" else _by_likelihood
+    inside, outside = test(synthetic, members, non_members, synthesizer)
+    if min(len(inside), len(outside)) < 2:
+        raise ValueError("members and non_members must have at least two rows each")
+    auc, std_error = area(inside, outside)
+    reach = float(norm.isf((1 - level) / 2)) * std_error
+    return MembershipResult(
+        method,
+        auc,
+        max(0.0, auc - reach),
+        min(1.0, auc + reach),
+        *advantage(inside, outside, level=level, seed=random_state),
+        advantage_bound=bound,
+        n_members=len(inside),
+        n_non_members=len(outside),
+    )
+
+
+def area(inside: ArrayLike, outside: ArrayLike) -> tuple[float, float]:
+    """Return the area under the ROC curve and its standard error by DeLong."""
+    # E. DeLong, D. DeLong, D. Clarke-Pearson (1988). Comparing the areas under two or more correlated receiver
+    # operating characteristic curves: a nonparametric approach. Biometrics 44(3).
+    one, other = np.asarray(inside, float), np.asarray(outside, float)
+    ranks = rankdata(np.concatenate([one, other]))
+    above = (ranks[: one.size] - rankdata(one)) / other.size  # share of the others below each
+    below = 1 - (ranks[one.size :] - rankdata(other)) / one.size
+    variance = above.var(ddof=1) / one.size + below.var(ddof=1) / other.size
+    return float(above.mean()), math.sqrt(variance)
+
+
+def advantage(
+    inside: NDArray[np.float64], outside: NDArray[np.float64], *, level: float, seed: int | None
+) -> tuple[float, float, float]:
+    """Choose a threshold on one half of the rows, and measure the difference of the two rates on the other."""
+    rng = np.random.default_rng(seed)
+    halves = [np.array_split(rng.permutation(scores), 2) for scores in (inside, outside)]
+    (chosen_in, tested_in), (chosen_out, tested_out) = halves
+    candidates = np.unique(np.concatenate([chosen_in, chosen_out]))
+    rates = [1 - np.searchsorted(np.sort(scores), candidates) / scores.size for scores in (chosen_in, chosen_out)]
+    threshold = candidates[np.argmax(rates[0] - rates[1])]
+    hits = [(int((scores >= threshold).sum()), scores.size) for scores in (tested_in, tested_out)]
+    # Two rates, two sides: a quarter of what may go wrong for each.
+    (low_in, high_in), (low_out, high_out) = (clopper_pearson(*hit, (1 - level) / 4) for hit in hits)
+    difference = hits[0][0] / hits[0][1] - hits[1][0] / hits[1][1]
+    return difference, low_in - high_out, high_in - low_out
+
+
+def _advantage_bound(guarantee: Any, synthesizer: Any) -> float:
+    if guarantee is None:
+        guarantee = getattr(synthesizer, "guarantee_", None)
+    if guarantee is None:
+        return math.nan
+    if not isinstance(guarantee, PrivacyGuarantee):
+        raise TypeError(f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}")
+    promise = guarantee.to("replace")
+    # Divided by e^epsilon, which may be infinite.
+    small = math.exp(-promise.epsilon)
+    return min(1.0, (1 - small + 2 * promise.delta * small) / (1 + small))
+
+
+def _by_distance(synthetic: Any, members: Any, non_members: Any, synthesizer: Any) -> tuple[Any, Any]:
+    """Score rows by how near the nearest synthetic one is."""
+    tables = {"synthetic": synthetic, "members": members, "non_members": non_members}
+    frames = [read_columns(table, name) for name, table in tables.items()]
+    names = list(frames[0].columns)
+    for label, frame in zip(list(tables)[1:], frames[1:], strict=True):
+        if set(frame.columns) != set(names):
+            raise ValueError(f"{label} must have the columns of synthetic, {names}, got {list(frame.columns)}")
+    whole = pd.concat([frame[names] for frame in frames], ignore_index=True)
+    points = np.column_stack([_coordinates(whole.iloc[:, place]) for place in range(len(names))])
+    ends = np.cumsum([len(frame) for frame in frames])
+    places, *rows = np.split(points, ends[:-1])
+    inside, outside = (-pairwise_distances_argmin_min(part, places, metric="manhattan")[1] for part in rows)
+    return inside, outside
+
+
+def _coordinates(column: pd.Series) -> NDArray[np.float64]:
+    """Place values so that different ones are 1 apart, and numbers as far as they differ in units of their range."""
+    coded = code_column(column)
+    if isinstance(coded.dtype, pd.CategoricalDtype):
+        codes = coded.cat.codes.to_numpy() + 1
+        return (codes[:, np.newaxis] == np.unique(codes)) / 2
+    numbers = coded.to_numpy(float)
+    finite = numbers[np.isfinite(numbers)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+    scaled = (np.clip(numbers, low, high) - low) / (high - low or 1.0)
+    missing = np.isnan(numbers)
+    return np.column_stack([np.where(missing, 0, scaled), missing])
+
+
+def _by_likelihood(synthetic: Any, members: Any, non_members: Any, synthesizer: Any) -> tuple[Any, Any]:
+    """Score rows by how likely the model finds them."""
+    if not hasattr(synthesizer, "score_samples"):
+        raise TypeError(
+            "method='likelihood' needs a synthesizer with score_samples, such as a fitted DPMarginalSynthesizer, got "
+            f"{type(synthesizer).__name__}"
+        )
+    inside, outside = (np.asarray(synthesizer.score_samples(rows), float) for rows in (members, non_members))
+    return inside, outside

@@ -1,0 +1,139 @@
+"""How far fake reports move an estimated count."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.local import LocalTransformer
+from skdp.oracles import (
+    CountMeanSketch,
+    FrequencyOracle,
+    HadamardResponse,
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
+
+_MOST_CELLS = 1 << 22
+
+
+def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
+    """Say how far fake reports can move the unbiased estimate of a count.
+
+    Local privacy asks everybody for noisy reports, so nobody can tell a crafted report from an unlucky one, and the
+    estimate, which undoes the noise, magnifies it ([1]_, [2]_).
+
+    Parameters
+    ----------
+    encoder : fitted local transformer
+        With frequency oracles, and ``strategy="split"`` or ``"joint"``.
+    n_fake : int
+        The number of fake reports, at least 0.
+    n_genuine : int
+        The number of genuine ones, at least 1.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row an attribute, by its ``column`` (a tuple under "joint"):
+
+        - ``raised_by_one``: what one crafted report adds to the estimated count of a value that it supports;
+        - ``lowered_by_one``: what it takes from the count of a value that it does not support;
+        - ``values_at_once``: how many values a single report can raise; nan where that depends on hash functions, of
+          which an attacker can try many;
+        - ``shift``: what all fake reports together add, if they support the same value;
+        - ``std_error``: the standard error of the estimated count of a value that no genuine record has;
+        - ``shift_in_std_errors``: their ratio: above 2, fake reports look like a finding.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the encoder is of another kind or strategy, or a number is out of range.
+    NotFittedError
+        If the encoder is not fitted.
+
+    Notes
+    -----
+    **Privacy.** Nothing is read but the protocol: free.
+
+    The estimate is linear in the reports, so these numbers are exact and hold for any genuine reports: with n more
+    reports, the estimate ``(support - n q) / (p - q)`` changes by ``(1 - q) / (p - q)`` for each one that supports the
+    value and by ``-q / (p - q)`` for each one that does not; a record that answers truthfully adds 1 in the mean.
+    (Hadamard response and the sketch have their own linear estimates.) Of unary encoding, the report of ones alone
+    raises every value. It stands out among genuine ones; a report with the usual number of ones raises fewer values, by
+    as much each. A fake that lies about its value but follows the protocol moves a count by 1: less, and nothing shows.
+    Estimates with a postprocess, such as "simplex", move differently.
+
+    References
+    ----------
+    .. [1] A. Cheu, A. Smith, J. Ullman (2021). Manipulation attacks in local differential privacy. IEEE S&P.
+    .. [2] X. Cao, J. Jia, N. Gong (2021). Data poisoning attacks to local differential privacy protocols. USENIX
+       Security.
+
+    Examples
+    --------
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["F", "M"]})
+    >>> encoder = RandomizedResponseEncoder(np.log(3), categories={"sex": ["F", "M"]}).fit(people)
+    >>> poisoning_gain(encoder, n_fake=100, n_genuine=10_000).round(2).T
+    column                     sex
+    raised_by_one             1.50
+    lowered_by_one            0.50
+    values_at_once            1.00
+    shift                   150.00
+    std_error                86.60
+    shift_in_std_errors       1.73
+    """
+    if not isinstance(encoder, LocalTransformer):
+        raise TypeError(f"encoder must be a local transformer with frequency oracles, got {type(encoder).__name__}")
+    check_is_fitted(encoder)
+    if encoder._strategy == "sample":
+        raise ValueError("under strategy='sample' the estimates are not linear in the reports; use 'split' or 'joint'")
+    for name, number, least in (("n_fake", n_fake, 0), ("n_genuine", n_genuine, 1)):
+        if not isinstance(number, Integral) or isinstance(number, bool):
+            raise TypeError(f"{name} must be an int, got {type(number).__name__}")
+        if int(number) < least:
+            raise ValueError(f"{name} must be at least {least}, got {number}")
+    rows = []
+    for oracle in encoder.oracles_:
+        raised, lowered = _contributions(oracle)
+        shift, std_error = n_fake * raised, float(np.sqrt(oracle.variance(np.zeros(oracle.k), n_genuine)[0]))
+        rows.append((raised, lowered, _values_at_once(oracle), shift, std_error, shift / std_error))
+    names = ["raised_by_one", "lowered_by_one", "values_at_once", "shift", "std_error", "shift_in_std_errors"]
+    columns = [columns[0] if len(columns) == 1 else columns for columns in encoder._attributes]
+    return pd.DataFrame(rows, columns=names, index=pd.Index(columns, name="column", tupleize_cols=False))
+
+
+def _contributions(oracle: FrequencyOracle) -> tuple[float, float]:
+    """Return what one report adds to the count of a value that it supports, and takes from that of another one."""
+    match oracle:
+        case HadamardResponse():
+            # Of several blocks, there are also values whose counts a report leaves as they are.
+            gain = float(1 - oracle.lie)
+            return (math.inf, math.inf) if gain == 0 else (1 / gain, 1 / gain)
+        case CountMeanSketch():
+            meet, gain = float(oracle.hash_family.collision), float(1 - oracle.inner.lie)
+            return (
+                (math.inf, math.inf) if gain == 0 else ((1 / gain - meet) / (1 - meet), (1 / gain + meet) / (1 - meet))
+            )
+    gain = float(oracle.p - oracle.q)
+    return (math.inf, math.inf) if gain == 0 else (float(1 - oracle.q) / gain, float(oracle.q) / gain)
+
+
+def _values_at_once(oracle: FrequencyOracle) -> float:
+    match oracle:
+        case RandomizedResponse():
+            return 1
+        case UnaryEncoding():
+            return oracle.k
+        case SubsetSelection():
+            return oracle.subset_size
+        case HadamardResponse() if oracle.k * oracle.n_indices <= _MOST_CELLS:
+            return int(oracle.supports(np.arange(oracle.n_indices)).sum(axis=1).max())
+    return math.nan

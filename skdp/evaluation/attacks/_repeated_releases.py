@@ -1,0 +1,149 @@
+"""What the average of many reports of one record gives away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from skdp.evaluation.attacks._bayes_bound import guessing_bound
+from skdp.frames import is_frame, read_table
+from skdp.local import LocalTransformer, read_report_table, read_sampled
+
+
+def repeated_releases(
+    encoder: Any, X: Any, *, n_releases: Iterable[int] = (1, 2, 4, 8, 16, 32), record_id: Any = None
+) -> pd.DataFrame:
+    """Attack a local transformer by putting together many reports of the same rows.
+
+    The attacker knows the protocol and how frequent each value is, and guesses the value that is the most likely one
+    given all reports of a row. With fresh coins, m reports cost m times epsilon, and the guesses become right. Memoised
+    reports repeat themselves, so they do not.
+
+    Parameters
+    ----------
+    encoder : local transformer
+        What privatises, with frequency oracles. It is cloned, without its ledger; the original is never fitted.
+    X : dataframe or array-like of shape (n_samples, n_features)
+        True values.
+    n_releases : iterable of int, default=(1, 2, 4, 8, 16, 32)
+        How many releases to put together.
+    record_id : array-like of shape (n_samples,), optional
+        Whose the rows are, for an encoder with ``memoize=True``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each attribute and number of releases: ``column`` (a tuple under "joint"), ``n_releases``,
+        ``epsilon`` (what so many reports cost), ``accuracy``, ``std_error``, ``baseline`` (the share of the most
+        frequent value) and ``bound``: the largest accuracy among all protocols of that epsilon.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the encoder is of another kind, `n_releases` are no numbers from 1, or the encoder refuses the rows.
+
+    See Also
+    --------
+    guessing_bound : The bound.
+
+    Notes
+    -----
+    **Privacy.** The result depends on true values and is not protected, and the releases are made without a charge:
+    it is for experiments on data that may be looked at.
+
+    A memoised report that repeats the first one is ignored. With a second round of noise (``instantaneous_epsilon``),
+    the reports are taken for independent, which is not the best that an attacker can do; the bound is that of the
+    permanent report from two releases on, and holds for every attacker.
+
+    Examples
+    --------
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["F", "M"] * 500})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, random_state=0)
+    >>> repeated_releases(encoder, people, n_releases=[1, 9]).round(2)
+      column  n_releases  epsilon  accuracy  std_error  baseline  bound
+    0    sex           1      1.0      0.72       0.01       0.5   0.73
+    1    sex           9      9.0      0.94       0.01       0.5   1.00
+    """
+    wanted = _check_numbers(n_releases)
+    if not isinstance(encoder, LocalTransformer):
+        raise TypeError(f"encoder must be a local transformer with frequency oracles, got {type(encoder).__name__}")
+    fitted = clone(encoder).set_params(ledger=None).set_output(transform="default").fit(X)
+    truths = _true_codes(fitted, X)
+    evidence = [np.zeros((len(truth), oracle.k)) for truth, oracle in zip(truths, fitted.oracles_, strict=True)]
+    first: list[NDArray[Any]] | None = None
+    rows = []
+    for number in range(1, max(wanted) + 1):
+        parts, places = _release(fitted, X, record_id)
+        for index, (oracle, part, place) in enumerate(zip(fitted.oracles_, parts, places, strict=True)):
+            if first is not None and fitted.memoize and not fitted._rounds:
+                changed = (part != first[index]).reshape(len(part), -1).any(axis=1)
+                part, place = part[changed], place[changed]
+            evidence[index][place] += np.log1p(float(oracle.support_ratio - 1) * oracle.supports(part))
+        first = parts if first is None else first
+        if number in wanted:
+            rows += [_judge(fitted, index, number, truths[index], evidence[index]) for index in range(len(truths))]
+    return pd.DataFrame(rows)
+
+
+def _check_numbers(n_releases: Any) -> list[int]:
+    numbers = [n_releases] if isinstance(n_releases, Integral) else n_releases
+    if isinstance(numbers, str) or not isinstance(numbers, Iterable):
+        raise TypeError(f"n_releases must be a list of numbers, got {type(n_releases).__name__}")
+    wanted = list(numbers)
+    if not wanted or not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in wanted):
+        raise ValueError("n_releases must be whole numbers from 1")
+    return sorted({int(number) for number in wanted})
+
+
+def _true_codes(fitted: LocalTransformer, X: Any) -> list[NDArray[np.intp]]:
+    """Code the truth of each attribute."""
+    table = read_table(X if is_frame(X) else np.asarray(X))
+    codes = fitted.domain_.encode(table.columns)
+    for name, size, column in zip(fitted.domain_.columns, fitted.domain_.sizes, codes, strict=True):
+        if column.max(initial=0) == size:
+            raise ValueError(f"column {name!r} holds a value outside the declared categories, which is nobody's truth")
+    named = dict(zip(fitted.domain_.columns, codes, strict=True))
+    return [
+        fitted.domain_.select(columns).join([named[name] for name in columns]).astype(np.intp)
+        for columns in fitted._attributes
+    ]
+
+
+def _release(fitted: LocalTransformer, X: Any, record_id: Any) -> tuple[list[NDArray[Any]], list[NDArray[np.intp]]]:
+    """Draw the reports of each attribute, and say which rows they are of."""
+    reports = fitted.transform(X) if record_id is None else fitted.transform(X, record_id=record_id)
+    parts, n = fitted._read_reports(reports)
+    if fitted._strategy != "sample":
+        return parts, [np.arange(n)] * len(parts)
+    sampled = read_sampled(read_report_table(reports, fitted._own_names()).columns[-1], len(parts))
+    return parts, [np.flatnonzero(sampled == index) for index in range(len(parts))]
+
+
+def _judge(
+    fitted: LocalTransformer, index: int, number: int, truth: NDArray[np.intp], evidence: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Guess the most likely values, and compare with the truth."""
+    prior = np.bincount(truth, minlength=evidence.shape[1]) / len(truth)
+    with np.errstate(divide="ignore"):  # what does not occur is never guessed
+        accuracy = float((np.argmax(np.log(prior) + evidence, axis=1) == truth).mean())
+    single = fitted.oracles_[index].epsilon
+    epsilon = number * single
+    if fitted.memoize and number > 1:
+        epsilon = fitted.permanent_oracles_[index].epsilon
+    columns = fitted._attributes[index]
+    return {
+        "column": columns[0] if len(columns) == 1 else columns,
+        "n_releases": number,
+        "epsilon": epsilon,
+        "accuracy": accuracy,
+        "std_error": float(np.sqrt(accuracy * (1 - accuracy) / len(truth))),
+        "baseline": float(prior.max()),
+        "bound": guessing_bound(prior, epsilon),
+    }

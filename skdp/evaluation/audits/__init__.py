@@ -1,0 +1,7 @@
+"""Empirical lower bounds of epsilon."""
+
+from skdp.evaluation.audits._audit import AuditResult, audit_epsilon
+from skdp.evaluation.audits._search import clopper_pearson
+from skdp.evaluation.audits._survey import audit_table, audited_transformers, format_audit
+
+__all__ = ["AuditResult", "audit_epsilon", "audit_table", "audited_transformers", "clopper_pearson", "format_audit"]

@@ -1,0 +1,183 @@
+"""The test: an event that some draws chose is counted in others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from scipy.stats import beta
+
+from skdp.evaluation.audits._events import Event, choose_event
+from skdp.evaluation.audits._outputs import raised, stack_calls
+from skdp.evaluation.audits._target import Audited, Situation
+
+_ROWS, _CALLS = 1_000_000, 10_000
+_CHOICE, _FEW, _CHOICE_OF_FEW = 0.1, 5_000, 0.3  # spent on the choice of the event; more where draws are few
+
+
+def search(audited: Audited, n_draws: int | None, claimed: float, *, delta: float, level: float) -> Found:
+    """Bound epsilon from below by the best event of single calls and, where rows are draws, of rows."""
+    if not audited.each_row:
+        total = n_draws or _CALLS
+        tables = sum(map(len, audited.groups()))
+        choice = _choice_draws(total, tables)
+        return by_many_calls(audited, choice, (total - 2 * choice * tables) // 2, delta=delta, level=level)
+    draws = n_draws or _ROWS
+    rows = _by_rows(audited, draws, delta, level / 2)
+    if rows is not None and rows[0] > claimed:
+        return rows
+    calls = by_few_calls(audited, draws, claimed, delta=delta, level=level / 2, only=rows is None)
+    best = calls if rows is None else max(rows, calls, key=lambda found: found[0])
+    reach = max(found[1] for found in (rows, calls) if found is not None)
+    return best[0], reach, calls[2] + (0 if rows is None else rows[2]), best[3]
+
+
+def _by_rows(audited: Audited, n: int, delta: float, level: float) -> Found | None:
+    """Test by rows; None if a table of many rows cannot be released, or is not released row by row."""
+    tables = range(len(audited.tables))
+    choice = _choice_draws(n, len(tables))
+    size = (n - 2 * choice * len(tables)) // 2
+    try:
+        samples = [[audited.rows(which, choice) for which in tables] for _ in range(2)]
+    except Exception:
+        return None  # a table that is refused shows in single calls
+    event = choose_event(samples[0], samples[1], delta=delta)
+    drawn, reach = 2 * choice * len(tables), reach_of(size, delta, level)
+    if event is None:
+        return 0.0, reach, drawn, None
+    width = len(samples[0][0])
+    likelier = sum(
+        0 if o is None else int(event.holds(o).sum()) for _, o in audited.batches(event.likelier, size, width=width)
+    )
+    # A batch that fails speaks for the promise, on either side.
+    other = sum(
+        m if o is None else int(event.holds(o).sum()) for m, o in audited.batches(event.other, size, width=width)
+    )
+    bound = epsilon_lower_bound((likelier, other), (size, size), delta=delta, level=level)
+    return bound, reach, drawn + 2 * size, event
+
+
+def _choice_draws(n: int, n_tables: int) -> int:
+    """Return the size of each of the two samples of each table that choose the event."""
+    share = n / (2 * n_tables)
+    return max(1, int(_CHOICE * share), min(_FEW, int(_CHOICE_OF_FEW * share)))
+
+
+Found = tuple[float, float, int, Event | None]
+"""The bound, the largest one that so many draws could give, the number of draws, and the event."""
+
+_FIRST, _ROWS_A_FIRST = 8, 40_000  # calls of each table that look for events; one more for so many rows
+_AGAIN, _FINALISTS = 25, 2  # more that choose among the best of them
+_CALLS, _FACTOR, _USUAL = 100, 25, 1_500  # that test: they must do for a difference that always shows
+_MORE, _ROWS_A_CALL = (600, 1_500), 250
+_CAUTION = 0.5  # standard errors that an event must make up for, or luck would choose too many for a test
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    event: Event
+    likelier: Situation
+    other: Situation
+
+    def named(self) -> Event:
+        """Name the event by what is called, and its tables by what they are audited for."""
+        name = self.likelier.name + self.event.name
+        return replace(self.event, name=name, likelier=self.likelier.place, other=self.other.place)
+
+    def hits(self, audited: Audited, size: int) -> tuple[int, int]:
+        """Count how often the event comes in fresh calls of either table."""
+        one, other = (
+            int(self.event.holds(audited.call_batch(table, size)).sum()) for table in (self.likelier, self.other)
+        )
+        return one, other
+
+
+def by_many_calls(audited: Audited, choice: int, size: int, *, delta: float, level: float) -> Found:
+    """Bound epsilon by calls alone, where a call is a draw."""
+    candidates, drawn = _candidates(audited, choice, delta)
+    reach = reach_of(size, delta, level)
+    if not candidates:
+        return 0.0, reach, drawn, None
+    return _test(audited, candidates[0], size, drawn, delta, level)
+
+
+def by_few_calls(audited: Audited, n_rows: int, claimed: float, *, delta: float, level: float, only: bool) -> Found:
+    """Bound epsilon by some hundred calls beside the rows."""
+    # They are tested only where they could refute the claim, and by as many calls as that takes: the calls that decide
+    # this are not those that test.
+    candidates, drawn = _candidates(audited, _FIRST + n_rows // _ROWS_A_FIRST, delta, few=True)
+    usual = min(_USUAL, _CALLS + math.ceil(_FACTOR * math.exp(min(claimed, 10.0))))
+    if not candidates:
+        return 0.0, reach_of(usual, delta, level), drawn, None
+    sizes = sorted({usual, *(size for size in (*_MORE, n_rows // _ROWS_A_CALL) if usual < size <= 4_000)})
+    again = _AGAIN + n_rows // _ROWS_A_FIRST
+    plans = []
+    for candidate in candidates[:_FINALISTS]:
+        hits = candidate.hits(audited, again)
+        drawn += 2 * again
+        expected = [_expected(hits, again, size, delta, level) for size in sizes]
+        enough = [size for size, bound in zip(sizes, expected, strict=True) if bound > claimed]
+        plans.append((expected[-1], enough[0] if enough else 0, candidate))
+    _, size, chosen = max(plans, key=lambda plan: plan[0])
+    if size == 0 and not only:
+        return 0.0, reach_of(usual, delta, level), drawn, None
+    return _test(audited, chosen, size or usual, drawn, delta, level)
+
+
+def _candidates(audited: Audited, choice: int, delta: float, few: bool = False) -> tuple[list[_Candidate], int]:
+    """Choose the best event of each group of tables, the best of all first."""
+    groups = audited.groups()
+    first = [[audited.calls(situation, choice) for situation in group] for group in groups]
+    _check_errors(first)
+    found = []
+    for group, calls in zip(groups, first, strict=True):
+        scoring = [audited.call_batch(situation, choice) for situation in group]
+        event = choose_event([stack_calls(sample) for sample in calls], scoring, delta=delta, few=few)
+        if event is not None:
+            found.append(_Candidate(event, group[event.likelier], group[event.other]))
+    found.sort(key=lambda candidate: -candidate.event.score)
+    return found, 2 * choice * sum(map(len, groups))
+
+
+def _check_errors(groups: Sequence[Sequence[Sequence[dict[str, object]]]]) -> None:
+    errors = [raised(call) for group in groups for calls in group for call in calls]
+    if all(error is not None for error in errors):
+        kinds = ", ".join(sorted(set(map(str, errors))))
+        raise ValueError(f"every release of the neighbouring tables failed ({kinds})")
+
+
+def _expected(hits: tuple[int, int], trials: int, size: int, delta: float, level: float) -> float:
+    """Guess the bound that so many calls would give."""
+    shares = [(count + 0.5) / (trials + 1) for count in hits]
+    if hits == (trials, 0):
+        shares = [1.0, 0.0]
+    cautious = max(0.0, shares[0] - _CAUTION * math.sqrt(shares[0] * (1 - shares[0]) / trials))
+    one, other = round(cautious * size), round(shares[1] * size)
+    return epsilon_lower_bound((one, other), (size, size), delta=delta, level=level)
+
+
+def _test(audited: Audited, candidate: _Candidate, size: int, drawn: int, delta: float, level: float) -> Found:
+    bound = epsilon_lower_bound(candidate.hits(audited, size), (size, size), delta=delta, level=level)
+    return bound, reach_of(size, delta, level), drawn + 2 * size, candidate.named()
+
+
+def reach_of(size: int, delta: float, level: float) -> float:
+    """Return the largest bound that so many draws can give."""
+    return epsilon_lower_bound((size, 0), (size, size), delta=delta, level=level)
+
+
+def clopper_pearson(successes: int, trials: int, level: float) -> tuple[float, float]:
+    """Bound a probability from both sides, each bound wrong with probability at most `level`."""
+    # .. [1] C. Clopper, E. Pearson (1934). The use of confidence or fiducial limits illustrated in the case of the
+    #    binomial. Biometrika 26(4).
+    low = 0.0 if successes == 0 else float(beta.ppf(level, successes, trials - successes + 1))
+    high = 1.0 if successes == trials else float(beta.isf(level, successes + 1, trials - successes))
+    return low, high
+
+
+def epsilon_lower_bound(hits: tuple[int, int], trials: tuple[int, int], *, delta: float, level: float) -> float:
+    """Bound epsilon from below: ``ln((P - delta) / P')``, at the bounds of the two probabilities of an event."""
+    low, _ = clopper_pearson(hits[0], trials[0], level / 2)
+    _, high = clopper_pearson(hits[1], trials[1], level / 2)
+    return math.log((low - delta) / high) if low - delta > high else 0.0

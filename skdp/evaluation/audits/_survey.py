@@ -1,0 +1,157 @@
+"""An audit of every local transformer of this library, as a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from skdp.evaluation.audits._audit import AuditResult, audit_epsilon
+from skdp.local import (
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    HeavyHitters,
+    LocalHashingEncoder,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.oracles import check_size
+from skdp.privacy import check_epsilon
+
+_KEY = b"public: an audit hides nothing"
+_GRID = 32
+_BITS = 8
+
+
+def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str, Any]]:
+    """List the local transformers of this library."""
+    one = {"column": list(range(k))}
+    two = {"first": list(range(k)), "second": ["yes", "no", None]}
+    yield "randomised response", RandomizedResponseEncoder(epsilon, categories=one)
+    for strategy in ("split", "joint", "sample"):
+        encoder = RandomizedResponseEncoder(epsilon, strategy=strategy, categories=two, handle_unknown="uniform")
+        yield f"randomised response, two columns, {strategy}", encoder
+    yield (
+        "randomised response, memoised",
+        RandomizedResponseEncoder(epsilon, categories=one, memoize=True, secret_key=_KEY),
+    )
+    for variant in ("optimized", "symmetric"):
+        yield f"unary encoding, {variant}", UnaryEncodingTransformer(epsilon, variant=variant, categories=one)
+    yield "subset selection", SubsetSelectionEncoder(epsilon, categories=one)
+    yield "local hashing", LocalHashingEncoder(epsilon, categories=one)
+    yield "binary local hashing", LocalHashingEncoder(epsilon, n_buckets=2, categories=one)
+    yield "Hadamard response", HadamardResponseEncoder(epsilon, categories=one)
+    yield "count-mean sketch", FrequencyOracleEncoder(epsilon, oracle="count_mean_sketch", categories=one)
+    yield "best oracle", FrequencyOracleEncoder(epsilon, categories=one)
+    for title, mechanism in _NUMERIC.items():
+        yield title, NumericPerturber(epsilon, mechanism=mechanism, bounds={"number": (0.0, 1.0)}, grid_size=_GRID)
+    yield "RAPPOR, one report", RapporEncoder(epsilon, n_bits=_BITS, n_cohorts=1)
+    yield "RAPPOR, repeated reports", RapporEncoder(epsilon, n_bits=_BITS, n_cohorts=1, secret_key=_KEY)
+    yield "heavy hitters", HeavyHitters(epsilon, max_length=4)
+
+
+_NUMERIC = {
+    "hybrid": "hybrid",
+    "Duchi": "duchi",
+    "piecewise": "piecewise",
+    "square wave": "square_wave",
+    "clamped Laplace": "laplace",
+}
+
+
+def audit_table(
+    epsilon: float = 1.0,
+    *,
+    k: int = 4,
+    transformers: Mapping[str, Any] | None = None,
+    n_draws: int = 100_000,
+    confidence: float = 1 - 1e-6,
+    random_state: int | None = None,
+    advance: Callable[[], Any] = lambda: None,
+) -> pd.DataFrame:
+    """Audit every local transformer of this library, or others.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The privacy loss that each claims, or less.
+    k : int, default=4
+        The number of categories of a column, at least 2.
+    transformers : mapping of str to estimator, optional
+        Others to audit instead, by name; epsilon and k are then not used.
+    n_draws : int, default=100000
+        Rows for each transformer.
+    confidence : float, default=1 - 1e-6
+        The probability that a lower bound is right, for each transformer.
+    random_state : int, optional
+        A seed for reproducible coins; by default they are secure.
+    advance : callable, optional
+        Called after each transformer, for a progress bar.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each transformer: ``transformer, claimed, exact, lower, event, draws, seconds, verdict``. The verdict
+        is "rejected", "not rejected" or, if nothing was found that tells two records apart, "no event found"; neither
+        of the last two proves anything. ``exact`` is NaN where the reports are too many.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    audit_epsilon : The audit of one of them.
+
+    Notes
+    -----
+    **Privacy.** On made-up records only. Each row tests the hypothesis that the transformer keeps its claim, at the
+    level ``1 - confidence``; over all of them a false alarm is as many times as likely.
+
+    Examples
+    --------
+    >>> from skdp import RandomizedResponseEncoder
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
+    >>> table = audit_table(transformers={"mine": encoder}, n_draws=20_000, random_state=0)
+    >>> table[["transformer", "claimed", "exact", "verdict"]]
+      transformer  claimed  exact       verdict
+    0        mine      1.0    1.0  not rejected
+    """
+    check_epsilon(epsilon)
+    check_size(k, least=2, most=1 << 16, name="k")
+    rows = []
+    for name, transformer in dict(transformers or audited_transformers(epsilon, k)).items():
+        start = time.perf_counter()
+        result = audit_epsilon(transformer, n_draws=n_draws, confidence=confidence, random_state=random_state)
+        rows.append(
+            {
+                "transformer": name,
+                "claimed": result.epsilon_claimed,
+                "exact": result.epsilon_exact,
+                "lower": result.epsilon_lower,
+                "event": result.event,
+                "draws": result.n_draws,
+                "seconds": time.perf_counter() - start,
+                "verdict": _verdict(result),
+            }
+        )
+        advance()
+    return pd.DataFrame(rows).astype({"exact": float})
+
+
+def _verdict(result: AuditResult) -> str:
+    if result.rejected:
+        return "rejected"
+    return "not rejected" if result.event else "no event found"
+
+
+def format_audit(table: pd.DataFrame) -> str:
+    """Write the table of an audit as text."""
+    shown = table.drop(columns="event").round({"claimed": 4, "exact": 4, "lower": 3, "seconds": 1})
+    return shown.to_string(index=False, na_rep="-")

@@ -1,0 +1,6 @@
+"""Scores of a model by epsilon."""
+
+from skdp.evaluation.curves._display import PrivacyCurveDisplay
+from skdp.evaluation.curves._privacy_curve import privacy_curve
+
+__all__ = ["PrivacyCurveDisplay", "privacy_curve"]

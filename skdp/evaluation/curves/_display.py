@@ -1,0 +1,317 @@
+"""Scores against epsilon, drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp.evaluation.curves._privacy_curve import COLUMNS, privacy_curve
+from skdp.evaluation.curves._scoring import ALL
+from skdp.evaluation.displays import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
+
+_PANELS_A_ROW = 3
+_BANDS = ("auto", "std", "range", None)
+
+
+class PrivacyCurveDisplay:
+    """Scores against epsilon: a panel for each metric, a line for each group.
+
+    It is recommended to use `from_estimator` or `from_curve` to create one. A line is the mean of all folds and
+    repeats; a dashed one that of the baseline, without noise. Scores that are no finite numbers (a ratio to 0, a rate
+    of nobody) are left out of mean and band: the legend and `summary` say how many.
+
+    Parameters
+    ----------
+    curve : pandas.DataFrame
+        What `privacy_curve` returned: the columns ``epsilon, repeat, fold, metric, group, value``.
+
+    Attributes
+    ----------
+    curve : pandas.DataFrame
+        The scores.
+    figure_ : matplotlib Figure
+        The figure that was drawn last.
+    axes_ : ndarray of matplotlib Axes
+        Its panels, one for each metric.
+
+    See Also
+    --------
+    privacy_curve : The scores.
+
+    Notes
+    -----
+    **Privacy.** Scores are computed from true rows, and are not protected.
+
+    The band is no confidence interval. Folds share most of their training rows, and repeats share all rows, so the
+    scatter of the scores tells how far coins and splits move a score on this table, and less than how far another table
+    would.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = [(epsilon, repeat, 0, "accuracy", "all", 0.6 + 0.02 * epsilon + 0.01 * repeat)
+    ...         for epsilon in (1.0, 4.0) for repeat in (0, 1)]
+    >>> curve = pd.DataFrame(rows, columns=["epsilon", "repeat", "fold", "metric", "group", "value"])
+    >>> display = PrivacyCurveDisplay.from_curve(curve)
+    >>> display.summary().round(3)
+         metric group  epsilon   mean    low   high  n_undefined
+    0  accuracy   all      1.0  0.625  0.618  0.632            0
+    1  accuracy   all      4.0  0.685  0.678  0.692            0
+    """
+
+    def __init__(self, curve: pd.DataFrame) -> None:
+        _check_curve(curve)
+        self.curve = curve
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, band: str | None = "auto", ax: Any = None, **options: Any
+    ) -> PrivacyCurveDisplay:
+        """Compute the scores of an estimator, and draw them.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A model with a privatising step.
+        X : dataframe or array of shape (n_samples, n_features)
+            The true rows.
+        y : array-like or series of shape (n_samples,)
+            The true targets.
+        band : {"auto", "std", "range"} or None, default="auto"
+            See `plot`.
+        ax : matplotlib Axes or array-like of them, optional
+            See `plot`.
+        **options : dict
+            ``param_name``, ``epsilons`` and the other parameters of `privacy_curve`.
+
+        Returns
+        -------
+        PrivacyCurveDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError, ValueError
+            By `privacy_curve` or `plot`.
+        """
+        import_pyplot()  # before anything is fitted
+        _check_band(band)
+        return cls(privacy_curve(estimator, X, y, **options)).plot(band=band, ax=ax)
+
+    @classmethod
+    def from_curve(cls, curve: pd.DataFrame, *, band: str | None = "auto", ax: Any = None) -> PrivacyCurveDisplay:
+        """Draw scores that were computed before.
+
+        Parameters
+        ----------
+        curve : pandas.DataFrame
+            What `privacy_curve` returned.
+        band : {"auto", "std", "range"} or None, default="auto"
+            See `plot`.
+        ax : matplotlib Axes or array-like of them, optional
+            See `plot`.
+
+        Returns
+        -------
+        PrivacyCurveDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError, ValueError
+            By `plot`.
+        """
+        return cls(curve).plot(band=band, ax=ax)
+
+    def summary(self, *, band: str | None = "auto") -> pd.DataFrame:
+        """Summarise the scores as they are drawn.
+
+        Parameters
+        ----------
+        band : {"auto", "std", "range"} or None, default="auto"
+            See `plot`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each metric, group and epsilon, with the columns ``metric, group, epsilon, mean, low, high,
+            n_undefined``; the baseline has an infinite epsilon. Low and high are the ends of the band, nan without one.
+            ``n_undefined`` scores are no finite numbers, and left out of the others.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the curve lacks a column or a row, or there is no such band.
+        """
+        _check_band(band)
+        _check_curve(self.curve)
+        return summarise_curve(self.curve, self._kind(band))
+
+    def plot(self, *, band: str | None = "auto", ax: Any = None) -> PrivacyCurveDisplay:
+        """Draw the scores.
+
+        Parameters
+        ----------
+        band : {"auto", "std", "range"} or None, default="auto"
+            What is shaded around a line: one standard deviation, over the repeats, of the mean over the folds to either
+            side; or from the lowest to the highest of all scores; or nothing. By default the standard deviation where
+            there are several repeats, and the range otherwise. The legend says which.
+        ax : matplotlib Axes or array-like of them, optional
+            Where to draw: one panel for each metric. By default in a new figure.
+
+        Returns
+        -------
+        PrivacyCurveDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError, ValueError
+            If the curve lacks a column or a row, there is no such band, or there are too many or too few panels.
+        """
+        summary = self.summary(band=band)
+        pyplot = import_pyplot()
+        metrics = list(dict.fromkeys(summary["metric"]))
+        panels = _new_panels(pyplot, len(metrics)) if ax is None else list(np.ravel(ax))
+        if len(panels) != len(metrics):
+            raise ValueError(f"ax must have {len(metrics)} panels, one for each metric, got {len(panels)}")
+        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure
+        for panel, metric in zip(panels, metrics, strict=True):
+            self._draw(panel, summary[summary["metric"] == metric])
+            panel.set_title(metric.replace("_", " "), loc="left", fontsize=11)
+        self._explain(self.figure_ if ax is None else panels[0], summary, band)
+        return self
+
+    def _draw(self, axes: Any, summary: pd.DataFrame) -> None:
+        finite = summary[np.isfinite(summary["epsilon"])]
+        for place, group in enumerate(groups_of(self.curve)):
+            line = _of_group(finite, group).sort_values("epsilon")
+            style = _style(place)
+            axes.plot(line["epsilon"], line["mean"], lw=1.6, ms=5, **style)
+            axes.fill_between(line["epsilon"], line["low"], line["high"], color=style["color"], alpha=0.18, lw=0)
+            for level in _of_group(summary[np.isinf(summary["epsilon"])], group)["mean"].dropna():
+                axes.axhline(level, color=style["color"], ls="--", lw=1.2, zorder=1)
+        epsilons = sorted(finite["epsilon"].unique())
+        label_epsilons(axes, epsilons)
+        if not finite["mean"].notna().any():
+            axes.set_xlim(epsilons[0] / 1.2, epsilons[-1] * 1.2)
+            axes.set_yticks([])
+            axes.text(0.5, 0.5, "no finite score", transform=axes.transAxes, ha="center", va="center", color=INK)
+        tidy_axes(axes)
+
+    def _explain(self, owner: Any, summary: pd.DataFrame, band: str | None) -> None:
+        """Say what lines and bands are: once, above all panels, or in the first of those that were given."""
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
+        handles: list[Any] = [
+            Line2D([], [], label=_group_label(group), lw=1.6, ms=5, **_style(place))
+            for place, group in enumerate(groups_of(self.curve))
+        ]
+        if np.isinf(summary["epsilon"]).any():
+            handles.append(Line2D([], [], color=INK, ls="--", lw=1.2, label="without noise"))
+        kind = self._kind(band)
+        if kind is not None and (summary["high"] > summary["low"]).any():
+            handles.append(Patch(color=INK, alpha=0.18, lw=0, label=self._band_label(kind)))
+        undefined = summary["n_undefined"].sum()
+        if undefined:
+            text = f"without {undefined} of {len(self.curve)} scores, not finite"
+            handles.append(Line2D([], [], ls="none", label=text))
+        above = {"loc": "outside upper left", "ncols": 3} if hasattr(owner, "add_gridspec") else {"fontsize": "small"}
+        owner.legend(handles=handles, frameon=False, **above)
+
+    def _band_label(self, kind: str) -> str:
+        repeats, folds = self.curve["repeat"].nunique(), self.curve["fold"].nunique()
+        if kind == "std":
+            return f"± 1 standard deviation over {repeats} repeats"
+        times = f" × {repeats} repeats" if repeats > 1 else ""
+        return f"lowest to highest of {folds} folds{times}"
+
+    def _kind(self, band: str | None) -> str | None:
+        """Choose what "auto" stands for."""
+        if band != "auto":
+            return band
+        return "std" if self.curve["repeat"].nunique() > 1 else "range"
+
+
+def _of_group(table: pd.DataFrame, group: Any) -> pd.DataFrame:
+    """Choose rows; pandas would take a group of several columns for a list of groups."""
+    return table[np.array([one is group or one == group for one in table["group"]], bool)]
+
+
+def _group_label(group: Any) -> str:
+    if group == ALL:
+        return "everybody"
+    return ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+
+
+def _style(place: int) -> dict[str, Any]:
+    """Return a colour and a marker of a group's own."""
+    turns, colour = divmod(place, len(COLOURS))
+    return {"color": COLOURS[colour], "marker": MARKERS[(colour + turns) % len(MARKERS)]}
+
+
+def _check_band(band: Any) -> None:
+    if band is not None and (not isinstance(band, str) or band not in _BANDS):
+        raise ValueError(f"band must be 'auto', 'std', 'range' or None, got {band!r}")
+
+
+def _check_curve(curve: Any) -> None:
+    if not isinstance(curve, pd.DataFrame):
+        raise TypeError(f"curve must be a pandas DataFrame, got {type(curve).__name__}")
+    missing: Iterable[str] = [name for name in COLUMNS if name not in curve.columns]
+    if missing:
+        raise ValueError(f"curve lacks the columns {missing}")
+    check_table(curve, "curve", COLUMNS, numbers=("epsilon", "value"))
+    if not np.isfinite(curve["epsilon"]).any():
+        raise ValueError("curve must have rows of a finite epsilon")
+
+
+def _new_panels(pyplot: Any, number: int) -> list[Any]:
+    across = min(number, _PANELS_A_ROW)
+    down = math.ceil(number / across)
+    size = max(4 * across, 5.5), 3.2 * down + 0.6
+    axes = pyplot.subplots(down, across, figsize=size, layout="constrained", squeeze=False)[1]
+    panels = list(axes.ravel())
+    for unused in panels[number:]:
+        unused.remove()
+    return panels[:number]
+
+
+def summarise_curve(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
+    """Summarise the scores of folds and repeats."""
+    keys = ["metric", "group", "epsilon"]
+    rows = []
+    for key, part in curve.groupby(keys, sort=False, dropna=False):
+        known = part[np.isfinite(part["value"])]
+        rows.append((*key, known["value"].mean(), *_ends(known, band), len(part) - len(known)))
+    table = pd.DataFrame(rows, columns=[*keys, "mean", "low", "high", "n_undefined"])
+    order = {name: place for place, name in enumerate(dict.fromkeys(curve["metric"]))}
+    places = {group: place for place, group in enumerate(groups_of(curve))}
+    sorting = table.assign(metric=table["metric"].map(order), group=table["group"].map(places))
+    return table.loc[sorting.sort_values(keys, kind="stable").index].reset_index(drop=True)
+
+
+def groups_of(curve: pd.DataFrame) -> list[Any]:
+    """List the groups of a curve."""
+    return sorted(dict.fromkeys(curve["group"]), key=lambda group: group != ALL)
+
+
+def _ends(part: pd.DataFrame, kind: str | None) -> tuple[float, float]:
+    """Return the ends of a band around the mean of some scores, nan if there is none."""
+    repeats = part.groupby("repeat")["value"].mean()
+    if kind == "range" and len(part):
+        return part["value"].min(), part["value"].max()
+    if kind == "std" and len(repeats) > 1:
+        return part["value"].mean() - repeats.std(), part["value"].mean() + repeats.std()
+    return math.nan, math.nan

@@ -1,0 +1,304 @@
+"""What privacy costs a model: its scores against epsilon."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_consistent_length
+
+from skdp.base import check_random_state
+from skdp.evaluation.curves._cache import CellStore, Row
+from skdp.evaluation.curves._cells import Cell, Study, cells_of, read_groups
+from skdp.evaluation.curves._epsilon_step import Step
+from skdp.evaluation.curves._scoring import Scoring
+from skdp.frames import is_frame
+from skdp.privacy import check_epsilon
+
+COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value"]
+
+
+def privacy_curve(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    param_name: str,
+    epsilons: Iterable[float],
+    sensitive_features: Any = None,
+    privileged: Any = None,
+    positive_label: Any = None,
+    scoring: Any = None,
+    cv: Any = None,
+    groups: Any = None,
+    n_repeats: int = 1,
+    privatize: str = "always",
+    baseline: Any = "auto",
+    n_jobs: int | None = None,
+    random_state: int | None = None,
+    cache: Any = None,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Score an estimator by cross-validation at several epsilons, and without privacy.
+
+    Like scikit-learn's `validation_curve`, with several metrics, metrics by group, repeats and a baseline. Every
+    epsilon and the baseline are fitted and scored on the same splits.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A model with a privatising step anywhere inside: a local transformer in a Pipeline, also within a
+        ColumnTransformer or a search, a private scaler, a `SyntheticResampler` in a pipeline of imbalanced-learn. It is
+        cloned.
+    X : dataframe or array of shape (n_samples, n_features)
+        The true rows: a pandas, polars or pyarrow table, or an array.
+    y : array-like or series of shape (n_samples,)
+        The true targets.
+    param_name : str
+        The nested name of the step's epsilon, such as ``"columns__private__epsilon"``.
+    epsilons : iterable of float
+        The privacy losses to try: finite, > 0, all different.
+    sensitive_features : str, int, list of them, array-like of shape (n_samples,) or (n_samples, k), optional
+        What decides the group of a row: a column name of X, or the values; or several, whose combinations are groups. A
+        list as long as X are values. Only scores use them. They are as true as what is given: name a column of X for
+        its true values, or give reports to see what these would show.
+    privileged : value or list of values, optional
+        The privileged values, for aif360's metrics, as for `fairness_report`.
+    positive_label : label, optional
+        The favourable label, for aif360's metrics.
+    scoring : str, callable, list, tuple or dict, optional
+        One metric or several; a dict names them. Each is one of
+
+        - a name of a scikit-learn scorer, such as ``"roc_auc"``;
+        - a scorer ``scorer(estimator, X, y)``; it must ask the estimator for X itself, not for a part of it;
+        - a name of a method of aif360's ``ClassificationMetric``: ``"statistical_parity_difference"``,
+          ``"disparate_impact"``, ``"equal_opportunity_difference"``, ``"average_odds_difference"``, ``"theil_index"``,
+          as `fairness_report` computes them (they come last in the result);
+        - a callable with a parameter ``sensitive_features``, as fairlearn has them, which is called with this,
+          ``y_true`` and ``y_pred`` by name. It returns a number, or a ``MetricFrame``, such as
+          ``functools.partial(MetricFrame, metrics=accuracy_score)``: a row for all and one for each group. Of a
+          MetricFrame of several metrics, each is called ``<name>__<metric>``.
+
+        By default, accuracy of a classifier and R² of a regressor.
+    cv : int, splitter or iterable of (train, test), optional
+        By default 5. An int is that many folds, shuffled, stratified for a classifier, others in each repeat, but the
+        same in each call, whatever `random_state`. Other splits are made once, and used in every repeat.
+    groups : array-like of shape (n_samples,), optional
+        The groups whose rows are kept together, for a splitter that uses them: `cv` must be one, such as
+        ``GroupKFold(5)``. Not the groups of `sensitive_features`.
+    n_repeats : int, default=1
+        How often to repeat the cross-validation, with other coins.
+    privatize : {"always", "fit"}, default="always"
+        Which rows a local transformer privatises: those to fit and those to predict, or only those to fit, as
+        `OnFitOnly` has it. Where the estimator privatises no row that it predicts, both are the same.
+    baseline : "auto", estimator or None, default="auto"
+        What to compare with: by default, the same estimator with the step's own encoding without noise. A step that has
+        none (a random encoding, `PosteriorFeatures`, a private statistic, synthetic rows) needs an estimator here, or
+        None for no baseline.
+    n_jobs : int, optional
+        Number of processes, as in scikit-learn.
+    random_state : int, optional
+        None for secure coins. An int makes the coins reproducible and different in every cell; a cell keeps its coins
+        when epsilons or repeats are added. Either replaces the ``random_state`` of every step that has one beside an
+        ``epsilon`` or a ``ledger``, and of no other.
+    cache : str or path, optional
+        A folder for finished cells, made if there is none. A call with the same arguments reads them instead of fitting
+        again, so a run that was killed goes on where it was.
+    progress : bool, default=False
+        Whether to show a progress bar on standard error.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``epsilon, repeat, fold, metric, group, value``, a row for each of their combinations: the baseline
+        first, where ``epsilon`` is infinite. ``group`` is ``"all"``, or a value of the sensitive feature; of several, a
+        tuple.
+
+    Raises
+    ------
+    BudgetExceeded
+        If the ledger of the step does not cover a release.
+    ImportError
+        If an optional package is missing that the scoring or the progress bar needs.
+    TypeError, ValueError
+        If a parameter is out of range, `groups` are given but `cv` does not use them, or the estimator or a scorer
+        refuses the rows.
+
+    See Also
+    --------
+    PrivacyCurveDisplay : Draws it.
+    OnFitOnly : What ``privatize="fit"`` puts around a local transformer.
+
+    Notes
+    -----
+    **Privacy.** None: the result and the files of the cache are computed from true rows, targets and groups, and are
+    not protected. They are for experiments on data that may be looked at. The cache holds scores and the names of
+    groups, no rows.
+
+    A ledger of the step is shared by all clones and is charged as in any cross-validation: once for each fit, and under
+    ``privatize="always"`` once more for the test rows of each cell. The baseline is fitted first, so that what is wrong
+    with the data or the scoring is found before anything is charged. A ledger in memory refuses several processes.
+    Cells that are read from the cache are not charged again, as nothing is released again. They are read with secure
+    coins, too: name another folder for new coins.
+
+    The test rows of a cell are released once, and every scorer sees this release: of a Pipeline, the steps before the
+    last transform them once; of other estimators, the step remembers its release. The inner folds of a
+    ``GridSearchCV`` are fitted with coins of the same seed as the cell.
+
+    Cells are told apart by the parameters, the data, the splits, the seeds, the scoring, and the versions of skdp,
+    scikit-learn and NumPy. A function counts with its bytecode and with what the global variables hold that it reads,
+    and so do the functions of its module that it calls; what cannot be pickled there is refused. The code of classes
+    and of other modules does not count: name another folder when you change it.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import OneHotEncoder
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.datasets import load_adult
+    >>> adult = load_adult()
+    >>> X, y = adult.data.loc[:2000, ["marital-status"]], adult.target[:2001]
+    >>> encoder = RandomizedResponseEncoder(categories=adult.domain.select(X.columns))
+    >>> model = make_pipeline(encoder, OneHotEncoder(), LogisticRegression())
+    >>> curve = privacy_curve(model, X, y, param_name="randomizedresponseencoder__epsilon", epsilons=[0.1, 5.0],
+    ...                       scoring=["accuracy", "roc_auc"], random_state=0)
+    >>> curve.head(3).round(3)
+       epsilon  repeat  fold    metric group  value
+    0      inf       0     0  accuracy   all  0.751
+    1      inf       0     0   roc_auc   all  0.742
+    2      inf       0     1  accuracy   all  0.752
+    >>> curve.query("metric == 'roc_auc'").groupby("epsilon")["value"].mean().round(2)
+    epsilon
+    0.1    0.52
+    5.0    0.76
+    inf    0.77
+    Name: value, dtype: float64
+    """
+    losses = _read_epsilons(epsilons)
+    check_random_state(random_state)
+    _check_repeats(n_repeats)
+    X = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
+    y = y if hasattr(y, "dtype") else np.asarray(y)
+    check_consistent_length(X, y)
+    features = None if sensitive_features is None else read_groups(sensitive_features, X, len(y))
+    _check_estimator(estimator)
+    step = Step.find(estimator, param_name)
+    _check_modes(estimator, step, privatize, baseline)
+    grouped = features is not None
+    scores = Scoring.read(scoring, estimator, privileged=privileged, positive_label=positive_label, grouped=grouped)
+    store = None if cache is None else CellStore(cache)
+    study = Study(estimator, step, baseline, privatize == "fit", X, y, features, scores, store)
+    repeats = _splits(estimator, X, np.asarray(y), cv, groups, n_repeats)
+    cells = list(cells_of(study, losses, repeats, random_state))
+    found = dict(_counted(_scores(study, cells, n_jobs), len(cells), progress))
+    rows = [(cell.epsilon, cell.repeat, cell.fold, *row) for place, cell in enumerate(cells) for row in found[place]]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _scores(study: Study, cells: list[Cell], n_jobs: int | None) -> Iterator[tuple[int, list[Row]]]:
+    """Read or compute the scores of each cell; the baseline is finished before anything private begins."""
+    missing = []
+    for place, cell in enumerate(cells):
+        known = study.finished(cell)
+        if known is None:
+            missing.append(place)
+        else:
+            yield place, known
+    for baseline in (True, False):
+        part = [place for place in missing if (cells[place].epsilon == np.inf) == baseline]
+        made = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(study.run)(cells[place]) for place in part)
+        yield from zip(part, made, strict=True)
+
+
+def _counted(results: Iterable[Any], total: int, progress: bool) -> Iterable[Any]:
+    if not progress:
+        return results
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        raise ImportError("progress=True needs tqdm: pip install skdp[plot]") from None
+    return tqdm(results, total=total, unit="fit", dynamic_ncols=True)
+
+
+def _read_epsilons(epsilons: Any) -> list[float]:
+    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
+        raise TypeError(f"epsilons must be a list of numbers, got {type(epsilons).__name__}")
+    losses = list(epsilons)
+    for epsilon in losses:
+        check_epsilon(epsilon, name="each of epsilons")
+    if not losses:
+        raise ValueError("epsilons must hold at least one number")
+    if len(set(map(float, losses))) < len(losses):
+        raise ValueError("epsilons must all be different")
+    return list(map(float, losses))
+
+
+def _check_repeats(n_repeats: Any) -> None:
+    if isinstance(n_repeats, bool | np.bool_) or not isinstance(n_repeats, Integral):
+        raise TypeError(f"n_repeats must be an int, got {type(n_repeats).__name__}")
+    if n_repeats < 1:
+        raise ValueError(f"n_repeats must be at least 1, got {n_repeats}")
+
+
+def _check_estimator(estimator: Any) -> None:
+    if isinstance(estimator, type):
+        raise TypeError(f"estimator must be an estimator, got the class {estimator.__name__}, not an instance")
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        raise TypeError(f"estimator must be an estimator, got {type(estimator).__name__}")
+
+
+def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> None:
+    if privatize not in ("always", "fit"):
+        raise ValueError(f"privatize must be 'always' or 'fit', got {privatize!r}")
+    if privatize == "always" and step.fit_only:
+        raise ValueError("privatize='always' contradicts the OnFitOnly around the step; take it off, or say 'fit'")
+    if privatize == "fit" and step.releases and not step.encodes:
+        raise ValueError(f"privatize='fit' needs an encoding without noise, which {step.kind} does not have")
+    if isinstance(baseline, str):
+        if baseline != "auto":
+            raise ValueError(f"baseline must be 'auto', an estimator or None, got {baseline!r}")
+        if not step.encodes:
+            raise ValueError(
+                f"{step.kind} has no encoding without noise to compare with: give baseline= an estimator, or None"
+            )
+    elif baseline is not None and (isinstance(baseline, type) or not hasattr(baseline, "fit")):
+        raise TypeError(f"baseline must be 'auto', an estimator or None, got {type(baseline).__name__}")
+
+
+def _splits(
+    estimator: Any, X: Any, y: NDArray[Any], cv: Any, groups: Any, n_repeats: int
+) -> Sequence[Sequence[tuple[Any, Any]]]:
+    """Return the folds of each repeat."""
+    folds = check_cv(5 if cv is None else cv, y, classifier=is_classifier(estimator))
+    if groups is not None:
+        return [_grouped_folds(cv, X, y, groups)] * n_repeats
+    if cv is not None and not isinstance(cv, Integral):
+        return [list(folds.split(X, y))] * n_repeats
+    shuffled = (type(folds)(folds.n_splits, shuffle=True, random_state=repeat) for repeat in range(n_repeats))
+    return [list(one.split(y, y)) for one in shuffled]
+
+
+def _grouped_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> list[tuple[Any, Any]]:
+    """Split by a splitter that uses the groups; any other would put rows of one group on both sides."""
+    if hasattr(cv, "split"):
+        try:
+            with warnings.catch_warnings():
+                # scikit-learn's splitters that have no use for groups warn of it.
+                warnings.filterwarnings("error", "The groups parameter is ignored", UserWarning)
+                return list(cv.split(X, y, groups))
+        except UserWarning:
+            pass
+    given = "None" if cv is None else repr(cv) if isinstance(cv, Integral) else type(cv).__name__
+    raise ValueError(
+        f"groups must come with cv=, a splitter that uses them, such as GroupKFold(5) or StratifiedGroupKFold(5); "
+        f"got cv={given}, which ignores them"
+    )

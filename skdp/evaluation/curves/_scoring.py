@@ -1,0 +1,233 @@
+"""What a privacy curve scores a model by: scorers of scikit-learn, aif360's metrics, and metrics by group."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial, wraps
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_regressor
+from sklearn.metrics import get_scorer
+from sklearn.pipeline import Pipeline
+
+from skdp.evaluation.curves._cache import Row
+from skdp.metrics import fairness_report
+
+ALL = "all"
+"""The group of everybody."""
+
+AIF360 = {
+    "statistical_parity_difference": "statistical parity difference",
+    "disparate_impact": "disparate impact",
+    "equal_opportunity_difference": "equal opportunity difference",
+    "average_odds_difference": "average odds difference",
+    "theil_index": "Theil index",
+}
+"""Methods of aif360's ClassificationMetric, and what `fairness_report` calls them."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A scorer of scikit-learn, ``scorer(estimator, X, y)``."""
+
+    name: str
+    scorer: Callable[..., Any]
+    by_group = False
+
+    def __call__(self, answers: Answers, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
+        value = self.scorer(answers, X, y)
+        several = value if isinstance(value, Mapping) else {self.name: value}
+        return [(name, ALL, _number(one, name)) for name, one in several.items()]
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """A metric ``metric(y_true=..., y_pred=..., sensitive_features=...)``, such as fairlearn's."""
+
+    name: str
+    metric: Callable[..., Any]
+    by_group = True
+
+    def __call__(self, answers: Answers, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
+        result = self.metric(y_true=y, y_pred=answers.predict(X), sensitive_features=groups)
+        if not hasattr(result, "by_group"):
+            return [(self.name, ALL, _number(result, self.name))]
+        if hasattr(result.overall, "items"):  # several metrics
+            names = {column: f"{self.name}__{column}" for column in result.overall.index}
+            parts = [(names[column], result.overall[column], result.by_group[column]) for column in names]
+        else:
+            parts = [(self.name, result.overall, result.by_group)]
+        rows = []
+        for name, overall, by_group in parts:
+            rows.append((name, ALL, _number(overall, name)))
+            rows.extend((name, _label(group), _number(value, name)) for group, value in by_group.items())
+        return rows
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """Metrics of aif360, from one report of all of them."""
+
+    names: tuple[tuple[str, str], ...]
+    privileged: Any
+    positive_label: Any
+    by_group = True
+
+    def __call__(self, answers: Answers, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
+        labels = {"privileged": self.privileged, "positive_label": self.positive_label}
+        report = fairness_report(y, answers.predict(X), groups, **labels).set_index("metric")["value"]
+        return [(name, ALL, _number(report[AIF360[method]], name)) for name, method in self.names]
+
+
+Measure = Score | GroupScore | Fairness
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """All that a model is scored by."""
+
+    measures: tuple[Measure, ...]
+
+    @classmethod
+    def read(cls, scoring: Any, estimator: Any, *, privileged: Any, positive_label: Any, grouped: bool) -> Self:
+        """Check what the user asked for."""
+        measures: list[Measure] = []
+        fair: list[tuple[str, str]] = []
+        for name, asked in _named(scoring, estimator):
+            if isinstance(asked, str) and asked in AIF360:
+                fair.append((name, asked))
+            elif isinstance(asked, str):
+                measures.append(Score(name, get_scorer(asked)))
+            elif not callable(asked):
+                raise TypeError(f"scoring must hold names and callables, got {type(asked).__name__}")
+            elif _takes_groups(asked):
+                measures.append(GroupScore(name, asked))
+            else:
+                measures.append(Score(name, asked))
+        if fair and (privileged is None or positive_label is None):
+            raise ValueError(f"scoring {fair[0][1]!r} needs privileged= and positive_label=")
+        if fair:
+            measures.append(Fairness(tuple(fair), privileged, positive_label))
+        if not grouped and any(measure.by_group for measure in measures):
+            raise ValueError("scoring by group needs sensitive_features=, a column name of X or an array of its length")
+        return cls(tuple(measures))
+
+    def __call__(self, answers: Answers, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
+        return [row for measure in self.measures for row in measure(answers, X, y, groups)]
+
+
+def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
+    """List what is asked for with its names."""
+    if scoring is None:
+        if not is_classifier(estimator) and not is_regressor(estimator):
+            raise ValueError("scoring=None is for classifiers and regressors; name a scorer")
+        scoring = "accuracy" if is_classifier(estimator) else "r2"
+    if isinstance(scoring, Mapping):
+        named = list(scoring.items())
+    elif isinstance(scoring, list | tuple):
+        named = [(one if isinstance(one, str) else _name_of(one), one) for one in scoring]
+    elif isinstance(scoring, str) or callable(scoring):
+        named = [(scoring if isinstance(scoring, str) else _name_of(scoring), scoring)]
+    else:
+        kind = type(scoring).__name__
+        raise TypeError(f"scoring must be a name, a callable, a list or tuple of these, or a dict, got {kind}")
+    names = [name for name, _ in named]
+    if not names:
+        raise ValueError("scoring must hold at least one metric")
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("scoring must name each metric by a str")
+    if len(set(names)) < len(names):
+        raise ValueError("scoring has two metrics of one name; use a dict to name them")
+    return named
+
+
+def _name_of(metric: Any) -> str:
+    function = metric.func if isinstance(metric, partial) else metric
+    return getattr(function, "__name__", "score")
+
+
+def _takes_groups(metric: Any) -> bool:
+    try:
+        return "sensitive_features" in inspect.signature(metric).parameters
+    except (TypeError, ValueError):  # a builtin has no signature
+        return False
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, Real | np.number | np.bool_):
+        return float(value)
+    raise TypeError(f"scoring {name!r} must return a number, got {type(value).__name__}")
+
+
+def _label(group: Any) -> Any:
+    """Return a group as plain Python values, which JSON keeps."""
+    if isinstance(group, tuple):
+        return tuple(map(_label, group))
+    if isinstance(group, np.generic):
+        group = group.item()
+    return group if group is None or isinstance(group, str | int | float) else str(group)
+
+
+_RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+
+
+class Answers:
+    """A fitted model that answers for one release of the test rows, each question once."""
+
+    # A Pipeline (the best one, of a search) transforms the rows once, and its last step answers. Scorers take it for
+    # the model, and must ask for the test rows as they were given: others would be another release.
+
+    def __init__(self, model: Any, X: Any) -> None:
+        self._given = X
+        while True:
+            if hasattr(model, "best_estimator_"):
+                model = model.best_estimator_
+            elif isinstance(model, Pipeline):
+                model, X = model.steps[-1][1], _transformed(model, X)
+            else:
+                break
+        self._model, self._rows = model, X
+        self._known: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._model, name)
+        if name not in _RESPONSES:
+            return found
+
+        @wraps(found)  # scikit-learn reads the name of the method
+        def answer(X: Any) -> Any:
+            self._check(X)
+            if name not in self._known:
+                self._known[name] = as_text(found(self._rows))
+            return self._known[name]
+
+        return answer
+
+    def score(self, X: Any, y: Any) -> Any:
+        """Return what the model's own `score` does."""
+        self._check(X)
+        return self._model.score(self._rows, y)
+
+    def _check(self, X: Any) -> None:
+        if X is not self._given:
+            raise ValueError("scoring must ask for the test rows as they are; other rows would be another release")
+
+
+def as_text(labels: Any) -> Any:
+    """Return labels that are Python strings as NumPy's, which scikit-learn's metrics sort several times as fast."""
+    strings = isinstance(labels, np.ndarray) and pd.api.types.infer_dtype(labels, skipna=False) == "string"
+    return labels.astype(str) if strings else labels
+
+
+def _transformed(model: Pipeline, X: Any) -> Any:
+    """Transform rows as a pipeline does before its last step; steps that resample are for `fit` only."""
+    for _, step in model.steps[:-1]:
+        if step is not None and not isinstance(step, str) and not hasattr(step, "fit_resample"):
+            X = step.transform(X)
+    return X

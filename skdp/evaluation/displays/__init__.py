@@ -1,0 +1,19 @@
+"""Figures of fairness, marginals and counts."""
+
+from skdp.evaluation.displays._counts import CountEstimateDisplay
+from skdp.evaluation.displays._fairness import FairnessDisplay
+from skdp.evaluation.displays._marginals import MarginalDisplay
+from skdp.evaluation.displays._style import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
+
+__all__ = [
+    "COLOURS",
+    "INK",
+    "MARKERS",
+    "CountEstimateDisplay",
+    "FairnessDisplay",
+    "MarginalDisplay",
+    "check_table",
+    "import_pyplot",
+    "label_epsilons",
+    "tidy_axes",
+]

@@ -1,0 +1,285 @@
+"""Estimated counts as bars with intervals, beside the true ones where they are known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp.evaluation.displays._style import COLOURS, INK, check_table, import_pyplot, tidy_axes
+
+_PANELS_A_ROW = 3
+_ORDER = {"estimate": 0, "true count": 2}  # of the legend
+
+
+class CountEstimateDisplay:
+    """Estimated counts as bars with their intervals, a panel a column, beside the true counts where they are known.
+
+    It is recommended to use `from_estimator` or `from_estimates` to create one. Unbiased counts may be negative and are
+    drawn so.
+
+    Parameters
+    ----------
+    estimates : DataFrame
+        ``count, lower, upper``, indexed by value, by (column, category) for several columns, or by the values of a
+        joint of columns: what `estimate_counts` returns.
+    true_counts : Series, optional
+        The true counts under the same labels; a label that it leaves out has the count 0.
+    confidence_level : float, optional
+        The coverage of the intervals, for the legend.
+
+    Attributes
+    ----------
+    estimates : DataFrame
+        What is drawn, with a column ``true`` if it is known.
+    figure_ : matplotlib Figure
+        The figure that was drawn last.
+    axes_ : ndarray of matplotlib Axes
+        Its panels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the estimates lack a column or rows, or the true counts do not fit.
+
+    Notes
+    -----
+    **Privacy.** Estimates from reports are post-processing: free. True counts are not protected: a figure with them is
+    for experiments on data that may be looked at.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp.local import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> display = CountEstimateDisplay.from_estimator(encoder, reports, true_counts=people["sex"].value_counts())
+    >>> display.estimates["true"].tolist()
+    [300.0, 700.0]
+    >>> [axes.get_title(loc="left") for axes in display.axes_]
+    ['sex']
+    """
+
+    def __init__(
+        self, estimates: pd.DataFrame, *, true_counts: pd.Series | None = None, confidence_level: float | None = None
+    ) -> None:
+        columns = ("count", "lower", "upper")
+        check_table(estimates, "estimates", columns, numbers=columns)
+        if estimates.empty:
+            raise ValueError("estimates must have at least one row")
+        self.estimates = estimates.copy()
+        if true_counts is not None:
+            self.estimates["true"] = _match(true_counts, estimates.index)
+        self.confidence_level = confidence_level
+
+    @classmethod
+    def from_estimator(
+        cls,
+        encoder: Any,
+        reports: Any,
+        *,
+        true_counts: pd.Series | None = None,
+        postprocess: str = "none",
+        confidence_level: float = 0.95,
+        max_values: int = 20,
+        ax: Any = None,
+    ) -> CountEstimateDisplay:
+        """Estimate the counts from reports, and draw.
+
+        Parameters
+        ----------
+        encoder : local transformer
+            Fitted, with a method `estimate_counts`.
+        reports : what its `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        true_counts : Series, optional
+            The true counts under the labels of the estimates; a label that it leaves out has the count 0.
+        postprocess : str, default="none"
+            As for `estimate_counts`. The intervals are those of the unbiased estimates.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+        max_values : int, default=20
+            See `plot`.
+        ax : matplotlib Axes or array-like of them, optional
+            See `plot`.
+
+        Returns
+        -------
+        CountEstimateDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        NotFittedError
+            Before `fit` of the encoder.
+        TypeError, ValueError
+            If the reports, the true counts or a parameter do not fit.
+        """
+        import_pyplot()
+        estimates = encoder.estimate_counts(reports, postprocess=postprocess, confidence_level=confidence_level)
+        display = cls(estimates, true_counts=true_counts, confidence_level=confidence_level)
+        return display.plot(max_values=max_values, ax=ax)
+
+    @classmethod
+    def from_estimates(
+        cls,
+        estimates: pd.DataFrame,
+        *,
+        true_counts: pd.Series | None = None,
+        confidence_level: float | None = None,
+        max_values: int = 20,
+        ax: Any = None,
+    ) -> CountEstimateDisplay:
+        """Draw counts that were estimated before.
+
+        Parameters
+        ----------
+        estimates : DataFrame
+            ``count, lower, upper``: what `estimate_counts` or `estimate_joint_counts` returns.
+        true_counts : Series, optional
+            The true counts under the same labels; a label that it leaves out has the count 0.
+        confidence_level : float, optional
+            The coverage of the intervals, for the legend.
+        max_values : int, default=20
+            See `plot`.
+        ax : matplotlib Axes or array-like of them, optional
+            See `plot`.
+
+        Returns
+        -------
+        CountEstimateDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError, ValueError
+            If the estimates, the true counts or a parameter do not fit.
+        """
+        import_pyplot()
+        display = cls(estimates, true_counts=true_counts, confidence_level=confidence_level)
+        return display.plot(max_values=max_values, ax=ax)
+
+    def plot(self, *, max_values: int = 20, ax: Any = None) -> CountEstimateDisplay:
+        """Draw the estimates.
+
+        Parameters
+        ----------
+        max_values : int, default=20
+            How many values of a column to draw, at least 1. Of more, those with the largest estimates; a remark says
+            how many are left out.
+        ax : matplotlib Axes or array-like of them, optional
+            Where to draw: one panel for each column, or one for a joint. By default in a new figure.
+
+        Returns
+        -------
+        CountEstimateDisplay
+            The display itself.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError, ValueError
+            If there are too many or too few panels, or `max_values` is no int or less than 1.
+        """
+        if not isinstance(max_values, int) or isinstance(max_values, bool):
+            raise TypeError(f"max_values must be an int, got {type(max_values).__name__}")
+        if max_values < 1:
+            raise ValueError(f"max_values must be at least 1, got {max_values}")
+        pyplot = import_pyplot()
+        tables = _split(self.estimates)
+        panels = _new_panels(pyplot, tables, max_values) if ax is None else list(np.ravel(ax))
+        if len(panels) != len(tables):
+            raise ValueError(f"ax must have {len(tables)} panels, one for each column, got {len(panels)}")
+        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure
+        for axes, (title, table) in zip(panels, tables, strict=True):
+            self._draw(axes, title, table, max_values)
+        pairs = zip(*panels[0].get_legend_handles_labels(), strict=True)
+        named = sorted(pairs, key=lambda pair: _ORDER.get(pair[1], 1))
+        owner: Any = self.figure_ if ax is None else panels[0]
+        place = {"loc": "outside lower center", "ncols": len(named)} if ax is None else {}
+        owner.legend(*zip(*named, strict=True), frameon=False, **place)
+        return self
+
+    def _draw(self, axes: Any, title: str, table: pd.DataFrame, most: int) -> None:
+        left_out = len(table) - most
+        if left_out > 0:
+            order = np.argsort(-table["count"].fillna(-np.inf).to_numpy(), kind="stable")
+            table = table.iloc[np.sort(order[:most])]
+            title = f"{title} ({left_out} smaller estimates not drawn)"
+        places = np.arange(len(table))
+        level = "interval" if self.confidence_level is None else f"{100 * self.confidence_level:g} % interval"
+        axes.barh(places, table["count"], height=0.7, color=COLOURS[5], label="estimate")
+        # A value of which nothing is known has an interval without ends.
+        bounded = np.isfinite(table["lower"].to_numpy()) & np.isfinite(table["upper"].to_numpy())
+        known = table[bounded]
+        axes.hlines(places[bounded], known["lower"], known["upper"], color=COLOURS[0], lw=2, label=level)
+        axes.plot(known["lower"], places[bounded], "|", known["upper"], places[bounded], "|", color=COLOURS[0], ms=7)
+        if "true" in table:
+            axes.plot(table["true"], places, "D", color=COLOURS[1], mec="white", ms=5.5, label="true count")
+        axes.axvline(0, color=INK, lw=1)
+        tidy_axes(axes)
+        axes.grid(False, axis="y")
+        axes.set_yticks(places, [_label(value) for value in table.index])
+        axes.set_ylim(len(table) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel("records")
+        axes.set_title(title, loc="left", color=INK, fontsize="medium")
+
+
+def _match(true_counts: Any, index: pd.Index) -> pd.Series:
+    if not isinstance(true_counts, pd.Series):
+        raise TypeError(f"true_counts must be a Series, got {type(true_counts).__name__}")
+    if not pd.api.types.is_numeric_dtype(true_counts.dtype):
+        raise TypeError("true_counts must hold numbers")
+    if true_counts.index.nlevels != index.nlevels:
+        raise ValueError(f"true_counts must have labels of {index.nlevels} levels, got {true_counts.index.nlevels}")
+    by_label = dict(zip(_plain(true_counts.index), true_counts.to_numpy(dtype=float), strict=True))
+    labels = _plain(index)
+    if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
+        raise ValueError("true_counts must have each label once, and only labels that estimates has")
+    return pd.Series([by_label.get(label, 0.0) for label in labels], index=index)
+
+
+def _plain(index: pd.Index) -> list[Any]:
+    """Read labels in a form that can be compared: a missing value is None."""
+    return [
+        tuple(None if pd.isna(part) else part for part in label)
+        if isinstance(label, tuple)
+        else (None if pd.isna(label) else label)
+        for label in index
+    ]
+
+
+def _split(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Give each column that was estimated by itself a table of its own, under its name."""
+    index = estimates.index
+    if list(index.names) == ["column", "category"]:
+        columns = index.get_level_values("column")
+        return [(str(name), estimates[columns == name].droplevel("column")) for name in columns.unique()]
+    return [(" × ".join("value" if name is None else str(name) for name in index.names), estimates)]
+
+
+def _label(value: Any) -> str:
+    parts = value if isinstance(value, tuple) else (value,)
+    text = ", ".join("missing" if pd.isna(part) else str(part) for part in parts)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _new_panels(pyplot: Any, tables: list[tuple[str, pd.DataFrame]], most: int) -> list[Any]:
+    across = min(len(tables), _PANELS_A_ROW)
+    down = math.ceil(len(tables) / across)
+    lines = max(min(len(table), most) for _, table in tables)
+    size = max(4.6 * across, 5.5), down * (1.1 + 0.28 * max(lines, 2)) + 0.4
+    figure, panels = pyplot.subplots(down, across, figsize=size, squeeze=False)
+    figure.set_layout_engine("constrained", h_pad=0.1)
+    for axes in panels.flat[len(tables) :]:
+        axes.remove()
+    return list(panels.flat[: len(tables)])

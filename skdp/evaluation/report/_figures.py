@@ -1,0 +1,224 @@
+"""Figures of the report, as SVG text: displays, in one style and size, each with its legend below."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp.domain import Domain
+from skdp.evaluation.attacks import AttackResult, LeakageDisplay
+from skdp.evaluation.curves import PrivacyCurveDisplay
+from skdp.evaluation.displays import (
+    COLOURS,
+    INK,
+    CountEstimateDisplay,
+    FairnessDisplay,
+    MarginalDisplay,
+    label_epsilons,
+)
+from skdp.evaluation.report._counts import CountStudy
+from skdp.evaluation.report._models import LEFT_OUT, NOT_PRIVATE
+
+_WIDTH, _HEIGHT = 5.2, 3.9  # inches: text of 10.5 points can be read on a telephone, too
+_STYLE = {
+    "font.size": 10.5,
+    "font.family": "sans-serif",
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.linewidth": 1.8,
+    "svg.hashsalt": "skdp",
+}
+_MOST_CELLS = 20
+POSTPROCESS_NAMES = {
+    "none": "unbiased",
+    "clip": "clipped to [0, n]",
+    "simplex": "simplex",
+    "mle": "maximum likelihood",
+}
+"""What the report calls the values of ``postprocess``."""
+
+
+def counts_figure(release: pd.DataFrame) -> str:
+    """Draw the estimated counts of one release."""
+    height = 1.6 + 0.3 * max(3, min(len(release), _MOST_CELLS))
+    with _Drawing(height=height) as drawing:
+        CountEstimateDisplay.from_estimates(
+            release[["count", "lower", "upper"]],
+            true_counts=release["true"],
+            confidence_level=0.95,
+            max_values=_MOST_CELLS,
+            ax=drawing.axes[0],
+        )
+        drawing.axes[0].xaxis.set_major_formatter("{x:,.0f}")
+        drawing.axes[0].locator_params(axis="x", nbins=5)
+        return drawing.svg(columns=3)
+
+
+def error_figure(study: CountStudy, norm: str) -> str:
+    """Draw the count error by epsilon: means with a band, and what the closed form says."""
+    summary = study.summary()
+    with _Drawing() as drawing:
+        axes = drawing.axes[0]
+        for colour, (name, group) in zip(COLOURS, summary.groupby("postprocess", sort=False), strict=False):
+            dashes = {"none": "-", "clip": "--", "simplex": "-.", "mle": ":"}[str(name)]
+            label = f"{POSTPROCESS_NAMES[str(name)]}, mean"
+            axes.plot(group["epsilon"], group[f"{norm}_mean"], dashes, color=colour, marker="o", ms=3.5, label=label)
+            if name == "none":
+                band = group[f"{norm}_q05"], group[f"{norm}_q95"]
+                axes.fill_between(
+                    group["epsilon"], *band, color=colour, alpha=0.15, lw=0, label="unbiased, 5 % to 95 %"
+                )
+        column, label = {"l1": ("l1_mean", "expected mean"), "l2": ("l2_rms", "closed form, rms")}[norm]
+        axes.plot(study.expected.index, study.expected[column], color=INK, lw=1.2, label=label)
+        label_epsilons(axes, study.expected.index)
+        axes.set_yscale("log")
+        _write_out(axes.yaxis)
+        axes.set_ylabel("records")
+        axes.set_title(f"{norm.upper()} error of the counts")
+        axes.legend()
+        return drawing.svg(columns=2)
+
+
+def scores_figure(scores: pd.DataFrame, metric: str) -> str:
+    """Draw a score by epsilon, a line a classifier, with lines for the models without privacy."""
+    from matplotlib.lines import Line2D
+
+    chosen = scores[scores["metric"] == metric]
+    drawn = chosen[chosen["setting"] != LEFT_OUT]
+    epsilons = drawn["setting"].replace({NOT_PRIVATE: math.inf}).astype(float)
+    curve = drawn.assign(epsilon=epsilons, group=drawn["classifier"], fold=0)
+    band = "std" if curve["repeat"].nunique() > 1 else None
+    with _Drawing() as drawing:
+        axes = drawing.axes[0]
+        PrivacyCurveDisplay.from_curve(curve, band=band, ax=axes)
+        axes.set_title(metric[0].upper() + metric[1:])
+        absent = chosen[chosen["setting"] == LEFT_OUT].groupby("classifier", sort=False)["value"].mean()
+        for colour, level in zip(COLOURS, absent, strict=False):
+            axes.axhline(level, color=colour, ls=":", lw=1.4)
+        extra = [Line2D([], [], color=INK, ls=":", lw=1.4, label="columns left out")]
+        repeats = curve["repeat"].nunique()
+        shorter = {f"± 1 standard deviation over {repeats} repeats": f"± 1 sd over {repeats} splits"}
+        return drawing.svg(columns=2, extra=extra, names={"without noise": NOT_PRIVATE} | shorter)
+
+
+def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
+    """Draw one number by epsilon."""
+    with _Drawing(height=3.4) as drawing:
+        rows = curve[curve["metric"] == metric]
+        PrivacyCurveDisplay.from_curve(rows, band=None, ax=drawing.axes[0])
+        drawing.axes[0].set_title(metric[0].upper() + metric[1:])
+        named = {"everybody": "synthetic rows", "without noise": baseline}
+        return drawing.svg(columns=2, names=named)
+
+
+def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
+    """Draw what audits say about the same predictions."""
+    with _Drawing(rows=2, height=7.4, ratios=[9, 4]) as drawing:
+        FairnessDisplay.from_reports(reports, confidence_level=0.95, ax=drawing.axes)
+        return drawing.svg(columns=2)
+
+
+def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
+    """Draw how often a protected value is guessed."""
+    with _Drawing(height=4.2) as drawing:
+        LeakageDisplay.from_results(results, ax=drawing.axes[0])
+        drawing.axes[0].set_ylabel("guessed right (share)")
+        drawing.axes[0].set_title(f"Guesses of {_short(column)}")
+        return drawing.svg(columns=2)
+
+
+def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
+    """Draw how much each released column tells by itself."""
+    with _Drawing(height=1.6 + 0.28 * len(carriers)) as drawing:
+        axes, places = drawing.axes[0], np.arange(len(carriers))
+        for place, (is_report, label) in enumerate([(False, "other column"), (True, "report")]):
+            chosen = (carriers["is_report"] == is_report).to_numpy()
+            axes.barh(places[chosen], carriers["alone"][chosen], height=0.7, color=COLOURS[5 - 4 * place], label=label)
+        axes.axvline(prior, color=INK, ls=":", lw=1.6, label="prior")
+        axes.set_yticks(places, [_short(name) for name in carriers.index])
+        axes.set_ylim(len(carriers) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(False, axis="y")
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("guessed right from this column alone (share)")
+        axes.set_title(f"Columns that tell {_short(column)}")
+        axes.legend()
+        return drawing.svg(columns=3)
+
+
+def marginal_figure(real: pd.DataFrame, synthetic: pd.DataFrame, column: Any, domain: Domain) -> str:
+    """Draw a column of real and of synthetic rows."""
+    with _Drawing(height=3.4) as drawing:
+        MarginalDisplay.from_tables(real, synthetic, [column], domain=domain, ax=drawing.axes[0])
+        return drawing.svg(columns=2)
+
+
+class _Drawing:
+    """A matplotlib figure in the report's style, without touching the user's backend or settings."""
+
+    def __init__(self, *, height: float = _HEIGHT, rows: int = 1, ratios: list[float] | None = None) -> None:
+        self._height, self._rows, self._ratios = height, rows, ratios
+
+    def __enter__(self) -> _Drawing:
+        import matplotlib
+        from matplotlib.figure import Figure
+
+        self._context = matplotlib.rc_context(_STYLE)
+        self._context.__enter__()
+        self.figure = Figure(layout="constrained", figsize=(_WIDTH, self._height))
+        self.axes = self.figure.subplots(self._rows, squeeze=False, height_ratios=self._ratios).ravel()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+
+    def svg(self, *, columns: int, extra: Any = (), names: Mapping[str, str] | None = None) -> str:
+        """Move the legend below the panels, where it covers nothing, and write the figure."""
+        legend = self.axes[0].get_legend()
+        if legend is not None:
+            labels = [text.get_text() for text in legend.get_texts()]
+            # Of error bars, the legend's own handles have lost their markers.
+            drawn = {label: handle for handle, label in zip(*self.axes[0].get_legend_handles_labels(), strict=True)}
+            handles = [drawn.get(label, own) for label, own in zip(labels, legend.legend_handles, strict=True)]
+            legend.remove()
+            labels = [(names or {}).get(label, label) for label in labels] + [handle.get_label() for handle in extra]
+            self.figure.legend([*handles, *extra], labels, loc="outside lower left", ncols=columns)
+        text = io.StringIO()
+        # No date: the same study gives the same file.
+        self.figure.savefig(text, format="svg", metadata={"Date": None})
+        return text.getvalue()
+
+
+def _write_out(axis: Any) -> None:
+    """Label a logarithmic axis with plain numbers, as many as matplotlib would label."""
+    from matplotlib.ticker import LogFormatterMathtext
+
+    class Plain(LogFormatterMathtext):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:,.10g}" if super().__call__(x, pos) else ""
+
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain(minor_thresholds=(1, 0.4)))
+
+
+def _short(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= 30 else f"{text[:29]}…"

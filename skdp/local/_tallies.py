@@ -1,0 +1,328 @@
+"""What a server keeps of many reports: how many support each value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.domain import Domain, Interval
+from skdp.local._stored_tally import StoredTally, are_counts, plain_name
+
+
+@dataclass(frozen=True, eq=False)
+class ReportTally(StoredTally):  # numpydoc ignore=PR02
+    """Sums over privatised reports, which add over batches, days and machines.
+
+    Parameters
+    ----------
+    support : tuple of ndarray of shape (k,), dtype int64
+        For each attribute (a column, or all columns jointly) the number of reports that support each value.
+    sizes : tuple of int
+        For each attribute, the number of reports of it.
+    n_reports : int
+        The number of records.
+    domain : Domain
+        The domain of the columns.
+    protocol : mapping
+        The parameters of the encoder that decide what a report means: plain text and numbers.
+
+    Notes
+    -----
+    **Privacy.** A tally is computed from privatised reports only: post-processing, at no further cost.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> answers = pd.DataFrame({"smokes": ["yes", "no", "no"]})
+    >>> encoder = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]}).fit(answers)
+    >>> monday, tuesday = encoder.transform(answers), encoder.transform(answers)
+    >>> week = encoder.tally(monday) + encoder.tally(tuesday)
+    >>> week.n_reports
+    6
+    >>> ReportTally.from_json(week.to_json()) == week
+    True
+    """
+
+    _format = "skdp tally, version 1"
+    _sums = "support"
+
+    support: tuple[NDArray[np.int64], ...]
+    sizes: tuple[int, ...]
+    n_reports: int
+    domain: Domain
+    protocol: Mapping[str, Any]
+
+    def __add__(self, other: ReportTally) -> ReportTally:
+        if not isinstance(other, ReportTally):
+            return NotImplemented
+        if self.domain != other.domain or self.protocol != other.protocol:
+            raise ValueError("the tallies come from encoders with different parameters or domains and cannot be added")
+        support = tuple(left + right for left, right in zip(self.support, other.support, strict=True))
+        sizes = tuple(left + right for left, right in zip(self.sizes, other.sizes, strict=True))
+        return ReportTally(support, sizes, self.n_reports + other.n_reports, self.domain, self.protocol)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ReportTally)
+            and (self.n_reports, self.sizes) == (other.n_reports, other.sizes)
+            and self.domain == other.domain
+            and self.protocol == other.protocol
+            and all(map(np.array_equal, self.support, other.support))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "protocol": self.protocol,
+            "domain": _domain_to_plain(self.domain),
+            "n_reports": self.n_reports,
+            "sizes": self.sizes,
+        }
+
+    def _parts(self) -> tuple[NDArray[np.int64], ...]:
+        return self.support
+
+    def _numbers(self) -> list[NDArray[np.int64]]:
+        return [*self.support, np.array(self.sizes, np.int64), np.array([self.n_reports], np.int64)]
+
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> ReportTally:
+        *support, sizes, n_reports = numbers
+        return ReportTally(tuple(support), tuple(sizes.tolist()), int(n_reports[0]), self.domain, self.protocol)
+
+    @classmethod
+    def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
+        domain, protocol = _domain_from_plain(header["domain"]), header["protocol"]
+        n_reports, sizes = header["n_reports"], tuple(header["sizes"])
+        expected = [oracle["k"] for oracle in protocol["oracles"]]
+        joint, sampled = protocol["strategy"] == "joint", protocol["strategy"] == "sample"
+        if [len(part) for part in parts] != expected:
+            raise ValueError(f"expected {expected} sums, got {[len(part) for part in parts]}")
+        if expected != ([domain.size] if joint else list(domain.sizes)) or len(sizes) != len(expected):
+            raise ValueError("the sums of the tally do not fit its domain")
+        whole = are_counts([n_reports, *sizes]) and all(part.dtype.kind in "iu" for part in parts)
+        if not whole or not (sum(sizes) == n_reports if sampled else set(sizes) == {n_reports}):
+            raise ValueError("the numbers of the tally do not fit each other")
+        # Signed sums too are at most as large as the number of reports.
+        if any(np.abs(part).max(initial=0) > size for part, size in zip(parts, sizes, strict=True)):
+            raise ValueError("the numbers of the tally do not fit each other")
+        return cls(tuple(part.astype(np.int64) for part in parts), sizes, n_reports, domain, protocol)
+
+
+def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
+    columns: list[dict[str, Any]] = []
+    for name in domain.columns:
+        attribute = domain[name]
+        values: dict[str, Any] = {"values": list(map(_to_plain, attribute.values))}
+        if isinstance(attribute, Interval):
+            values = {"edges": list(map(_to_plain, attribute.edges))} | ({"missing": True} if attribute.missing else {})
+            values |= {"real": True} if attribute.says_real else {}
+        columns.append({"column": plain_name(name)} | values)
+    return columns
+
+
+def _domain_from_plain(columns: list[dict[str, Any]]) -> Domain:
+    return Domain(
+        {
+            column["column"]: Interval(
+                edges=_from_plain(column["edges"]),
+                missing=column.get("missing", False),
+                real=column.get("real", False),
+            )
+            if "edges" in column
+            else _from_plain(column["values"])
+            for column in columns
+        }
+    )
+
+
+def _to_plain(value: Any) -> Any:
+    """Write a date as a pair of its type and its text: no other value is a list."""
+    if isinstance(value, datetime):
+        return ["datetime", value.isoformat()]
+    return ["date", value.isoformat()] if isinstance(value, date) else value
+
+
+def _from_plain(values: list[Any]) -> list[Any]:
+    types = {"date": date, "datetime": datetime}
+    return [types[value[0]].fromisoformat(value[1]) if isinstance(value, list) else value for value in values]
+
+
+@dataclass(frozen=True, eq=False)
+class RapporTally(StoredTally):  # numpydoc ignore=PR02
+    """Sums over RAPPOR reports, which add over batches, days and machines.
+
+    Parameters
+    ----------
+    ones : ndarray of shape (n_columns, n_cohorts, n_bits), dtype int64
+        For each column how many reports of each cohort have a 1 in each bit.
+    cohort_sizes : ndarray of shape (n_cohorts,), dtype int64
+        The number of reports of each cohort.
+    protocol : mapping
+        The parameters of the encoder that decide what a report means: plain text and numbers.
+
+    Notes
+    -----
+    **Privacy.** A tally is computed from privatised reports only: post-processing, at no further cost.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp.local import RapporEncoder
+    >>> pages = pd.DataFrame({"home": ["a.example", "b.example", "a.example"]})
+    >>> encoder = RapporEncoder(n_bits=16).fit(pages)
+    >>> week = encoder.tally(encoder.transform(pages)) + encoder.tally(encoder.transform(pages))
+    >>> week.n_reports
+    6
+    >>> RapporTally.from_json(week.to_json()) == week
+    True
+    """
+
+    _format = "skdp RAPPOR tally, version 1"
+    _sums = "ones"
+
+    ones: NDArray[np.int64]
+    cohort_sizes: NDArray[np.int64]
+    protocol: Mapping[str, Any]
+
+    @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of reports."""
+        return int(self.cohort_sizes.sum())
+
+    def __add__(self, other: RapporTally) -> RapporTally:
+        if not isinstance(other, RapporTally):
+            return NotImplemented
+        if self.protocol != other.protocol:
+            raise ValueError("the tallies come from encoders with different parameters or columns and cannot be added")
+        return RapporTally(self.ones + other.ones, self.cohort_sizes + other.cohort_sizes, self.protocol)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RapporTally)
+            and self.protocol == other.protocol
+            and np.array_equal(self.ones, other.ones)
+            and np.array_equal(self.cohort_sizes, other.cohort_sizes)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _header(self) -> dict[str, Any]:
+        columns = [plain_name(name) for name in self.protocol["columns"]]
+        return {"protocol": {**self.protocol, "columns": columns}, "cohort_sizes": self.cohort_sizes.tolist()}
+
+    def _parts(self) -> list[NDArray[np.int64]]:
+        return [column.ravel() for column in self.ones]
+
+    def _numbers(self) -> list[NDArray[np.int64]]:
+        return [self.ones, self.cohort_sizes]
+
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> RapporTally:
+        ones, cohort_sizes = numbers
+        return RapporTally(ones, cohort_sizes, self.protocol)
+
+    @classmethod
+    def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
+        protocol, sizes = header["protocol"], header["cohort_sizes"]
+        if not isinstance(protocol["columns"], list):
+            raise ValueError("the columns of the tally must be a list")
+        shape = len(protocol["columns"]), protocol["n_cohorts"], protocol["n_bits"]
+        if not are_counts(shape[1:]) or [part.shape for part in parts] != [(shape[1] * shape[2],)] * shape[0]:
+            raise ValueError("the sums of the tally do not fit its parameters")
+        ones = np.reshape(parts, shape)
+        if not are_counts(sizes) or len(sizes) != shape[1] or ones.dtype.kind not in "iu":
+            raise ValueError("the numbers of the tally do not fit each other")
+        if (ones < 0).any() or (ones > np.array(sizes)[:, np.newaxis]).any():
+            raise ValueError("the numbers of the tally do not fit each other")
+        return cls(ones.astype(np.int64), np.array(sizes, np.int64), protocol)
+
+
+@dataclass(frozen=True, eq=False)
+class NumericTally(StoredTally):  # numpydoc ignore=PR02
+    """Sums over privatised numbers, which add over batches, days and machines.
+
+    Parameters
+    ----------
+    counts : tuple of ndarray of shape (n_values,), dtype int64
+        For each column how often each of the numbers that may be reported was, in ascending order of these.
+    protocol : mapping
+        The parameters of the perturber that decide what a report means: plain text and numbers.
+
+    Notes
+    -----
+    **Privacy.** A tally is computed from privatised reports only: post-processing, at no further cost.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import NumericPerturber
+    >>> people = pd.DataFrame({"age": [23, 41, 67]})
+    >>> perturber = NumericPerturber(bounds=(0, 100), grid_size=10).fit(people)
+    >>> week = perturber.tally(perturber.transform(people)) + perturber.tally(perturber.transform(people))
+    >>> week.n_reports
+    6
+    >>> NumericTally.from_json(week.to_json()) == week
+    True
+    """
+
+    _format = "skdp numeric tally, version 1"
+    _sums = "counts"
+
+    counts: tuple[NDArray[np.int64], ...]
+    protocol: Mapping[str, Any]
+
+    @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of records."""
+        return int(self.counts[0].sum())
+
+    def __add__(self, other: NumericTally) -> NumericTally:
+        if not isinstance(other, NumericTally):
+            return NotImplemented
+        if self.protocol != other.protocol:
+            raise ValueError(
+                "the tallies come from perturbers with different parameters or columns and cannot be added"
+            )
+        return self._of_numbers([left + right for left, right in zip(self.counts, other.counts, strict=True)])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, NumericTally)
+            and self.protocol == other.protocol
+            and all(map(np.array_equal, self.counts, other.counts))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _header(self) -> dict[str, Any]:
+        columns = [plain_name(name) for name in self.protocol["columns"]]
+        return {"protocol": {**self.protocol, "columns": columns}}
+
+    def _parts(self) -> tuple[NDArray[np.int64], ...]:
+        return self.counts
+
+    def _numbers(self) -> list[NDArray[np.int64]]:
+        return list(self.counts)
+
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> NumericTally:
+        return NumericTally(tuple(numbers), self.protocol)
+
+    @classmethod
+    def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
+        protocol = header["protocol"]
+        if not isinstance(protocol["columns"], list) or len(parts) != len(protocol["columns"]) or not parts:
+            raise ValueError("the sums of the tally do not fit its columns")
+        if [part.shape for part in parts] != [(size,) for size in protocol["n_values"]]:
+            raise ValueError("the sums of the tally do not fit its parameters")
+        if not all(part.dtype.kind in "iu" and (part >= 0).all() for part in parts):
+            raise ValueError("the numbers of the tally do not fit each other")
+        totals = [sum(part.tolist()) for part in parts]
+        if len({*totals}) > 1 or not are_counts(totals):
+            raise ValueError("the numbers of the tally do not fit each other")
+        return cls(tuple(part.astype(np.int64) for part in parts), protocol)

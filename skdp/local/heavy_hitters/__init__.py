@@ -1,0 +1,5 @@
+"""The frequent words of an open vocabulary."""
+
+from skdp.local.heavy_hitters._heavy_hitters import HeavyHitters
+
+__all__ = ["HeavyHitters"]

@@ -1,0 +1,32 @@
+"""Permanent reports: keyed functions of record, column and value."""
+
+from skdp.local.memo._guarantees import MemoisedReports, RepeatedReports
+from skdp.local.memo._keys import (
+    SecretKey,
+    canonical,
+    check_key,
+    framed,
+    keyed_coins,
+    keyed_digests,
+    keyed_integers,
+    read_record_ids,
+    to_bytes,
+)
+from skdp.local.memo._memo import Memo
+from skdp.local.memo._numbers import NumericMemo
+
+__all__ = [
+    "Memo",
+    "MemoisedReports",
+    "NumericMemo",
+    "RepeatedReports",
+    "SecretKey",
+    "canonical",
+    "check_key",
+    "framed",
+    "keyed_coins",
+    "keyed_digests",
+    "keyed_integers",
+    "read_record_ids",
+    "to_bytes",
+]

@@ -1,0 +1,5 @@
+"""Privatised numbers, their means and distributions."""
+
+from skdp.local.numeric._perturber import NumericPerturber
+
+__all__ = ["NumericPerturber"]

@@ -1,0 +1,277 @@
+"""The bridge to aif360, which is imported only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding import ColumnError, shielded
+from skdp.frames import convert_frame, is_frame, read_table
+from skdp.metrics.fairness._libraries import import_aif360
+
+
+def to_aif360(
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    *,
+    privileged: Any,
+    positive_label: Any,
+    sample_weight: Any = None,
+    label_name: str = "label",
+    metadata: Mapping[str, Any] | None = None,
+) -> Any:
+    """Make a numeric aif360 dataset of a table with strings.
+
+    Parameters
+    ----------
+    X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features)
+        The features, among them the sensitive ones. Numbers (decimal ones too) and Booleans are kept; dates become days
+        since 1970-01-01 (UTC), durations days. Of any other column, each value becomes a 0/1 column named
+        ``column=value``, after the kept ones. A pandas categorical or polars Enum column gives a column for every
+        declared value, so that parts of a table get the same features. The row index of a pandas frame becomes the
+        instance names. The columns of an array are called ``x0, x1, …``.
+    y : array-like or series of shape (n_samples,), or dataframe of one column
+        The labels, true or predicted.
+    sensitive_features : column name or list of column names
+        The protected attributes: columns of X. Each stays in its place, as 1.0 for privileged and 0.0 for other rows.
+    privileged : mapping of column name to value or list of values
+        Which values are privileged. For a single sensitive feature the value or list of values is enough.
+    positive_label : label
+        The favourable label; it becomes 1.0 and any other 0.0.
+    sample_weight : array-like or series of shape (n_samples,), optional
+        Finite weights of the rows, at least 0: aif360's ``instance_weights``. By default all are 1.
+    label_name : str, default="label"
+        The name of the label in the dataset.
+    metadata : mapping, optional
+        Goes into the dataset's ``metadata``; aif360 looks there for ``label_maps`` and ``protected_attribute_maps``.
+
+    Returns
+    -------
+    aif360.datasets.BinaryLabelDataset
+        The dataset.
+
+    Raises
+    ------
+    ImportError
+        If aif360 is not installed.
+    TypeError
+        If X is neither a dataframe nor an array, or is a lazy frame; if `sensitive_features` is a column itself.
+    ValueError
+        If a value is missing, lengths, names or weights do not fit, a sensitive feature has only privileged or only
+        other rows, or no label is the positive one although there are several.
+
+    See Also
+    --------
+    fairness_report : The usual metrics in one table.
+
+    Notes
+    -----
+    **Privacy.** A conversion: what is in X and y is in the dataset, protected or not. A sensitive feature that was
+    privatised scores the privatised groups; keep the true one for scoring, or correct for the noise.
+
+    aif360's own `StandardDataset` fails on the strings of pandas 3; this one is built without it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"sex": ["Female", "Male", "Male"], "job": ["Sales", "Sales", "Craft"]})
+    >>> people["age"] = [39, 50, 38]
+    >>> dataset = to_aif360(people, ["no", "yes", "no"], "sex", privileged="Male", positive_label="yes")
+    >>> dataset.feature_names
+    ['sex', 'age', 'job=Craft', 'job=Sales']
+    >>> dataset.protected_attributes.ravel().tolist(), dataset.labels.ravel().tolist()
+    ([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
+
+    aif360's own classes and fairlearn's work on privatised tables. Here the sex is reported by randomised response, and
+    the rate of "yes" is .3 of 1,000 women and .6 of 1,000 men; the groups of the reports differ by less than the true
+    ones, by the factor tanh(epsilon / 2) = .76, but for noise:
+
+    >>> import numpy as np
+    >>> from skdp.local import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": np.repeat(["Female", "Male"], 1000)})
+    >>> y = np.repeat(["yes", "no", "yes", "no"], [300, 700, 600, 400])
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+
+    >>> from aif360.metrics import BinaryLabelDatasetMetric
+    >>> from aif360.algorithms.preprocessing import Reweighing
+    >>> groups = {"unprivileged_groups": [{"sex": 0.0}], "privileged_groups": [{"sex": 1.0}]}
+    >>> dataset = to_aif360(reports, y, "sex", privileged="Male", positive_label="yes")
+    >>> print(f"{BinaryLabelDatasetMetric(dataset, **groups).mean_difference():.3f}")
+    -0.229
+    >>> reweighed = Reweighing(**groups).fit_transform(dataset)
+    >>> print(f"{abs(BinaryLabelDatasetMetric(reweighed, **groups).mean_difference()):.3f}")
+    0.000
+
+    >>> from fairlearn.metrics import MetricFrame, demographic_parity_difference, selection_rate
+    >>> frame = MetricFrame(metrics=selection_rate, y_true=y == "yes", y_pred=y == "yes", sensitive_features=reports)
+    >>> frame.by_group.round(3).to_dict()
+    {'Female': 0.335, 'Male': 0.564}
+    >>> difference = demographic_parity_difference(y == "yes", y == "yes", sensitive_features=reports["sex"])
+    >>> print(f"{difference:.3f}")
+    0.229
+    """
+    datasets = import_aif360("datasets")
+    frame = read_frame(X)
+    labels = read_column(y, "y")
+    if len(labels) != len(frame):
+        raise ValueError(f"X has {len(frame)} rows, y has {len(labels)} labels")
+    if label_name in map(str, frame.columns):
+        raise ValueError(f"X has a column {label_name!r}; set label_name to another name")
+    groups = _read_privileged(sensitive_features, privileged, list(frame.columns))
+    for name, values in groups.items():
+        frame[name] = indicate_privileged(frame[name], values, f"sensitive feature {name!r}")
+    numeric = encode_frame(frame)
+    numeric[label_name] = _indicate_positive(labels, positive_label)
+    weights = None if sample_weight is None else _read_weights(sample_weight, len(frame))
+    if numeric.columns.has_duplicates:
+        raise ValueError("an encoded column 'column=value' has the name of another column; rename that one")
+    dataset = datasets.BinaryLabelDataset(
+        df=numeric,
+        label_names=[label_name],
+        protected_attribute_names=list(groups),
+        privileged_protected_attributes=[np.array([1.0]) for _ in groups],
+        unprivileged_protected_attributes=[np.array([0.0]) for _ in groups],
+        favorable_label=1.0,
+        unfavorable_label=0.0,
+        metadata=dict(metadata or {}),  # aif360 writes into it
+    )
+    if weights is not None:
+        dataset.instance_weights = weights
+    return dataset
+
+
+def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
+    """Read one column of any library."""
+    if values is None:
+        raise TypeError(f"{name} must be a column of values, got None")
+    if is_frame(values):
+        columns = read_table(values).columns
+        if len(columns) != 1:
+            raise ValueError(f"{name} must be one column, got {len(columns)}")
+        values = columns[0]
+    try:
+        return shielded(_as_series, values, missing)
+    except ColumnError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def _as_series(values: Any, missing: bool) -> pd.Series:
+    series = nw.from_native(values, pass_through=True, allow_series=True)
+    if isinstance(values, pd.Series):
+        column = values.reset_index(drop=True)
+    elif isinstance(series, nw.Series):
+        column = pd.Series(series.to_numpy())
+    else:
+        # A list of objects stays one: NumPy would turn [1, "a"] into two strings.
+        array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != 1:
+            raise ColumnError(f"must be one column, got {array.ndim} dimensions")
+        column = pd.Series(array)
+    if not missing and column.isna().any():
+        raise ColumnError("has missing values")
+    column = column.infer_objects()
+    if column.dtype == object:
+        pd.Categorical(column)  # what cannot be hashed or compared fails here, where the error is not shown
+    return column
+
+
+def indicate_privileged(column: pd.Series, privileged: Any, name: str) -> NDArray[np.float64]:
+    """Encode a sensitive feature."""
+    mask = column.isin(list(privileged) if is_collection(privileged) else [privileged]).to_numpy(dtype=bool)
+    if not mask.any():
+        raise ValueError(f"{name} has no row with a privileged value")
+    if mask.all():
+        raise ValueError(f"{name} has no row with a value that is not privileged")
+    return mask.astype(np.float64)
+
+
+def is_collection(values: Any) -> bool:
+    """Say whether something stands for several values, not for one."""
+    return isinstance(values, list | tuple | set | frozenset | np.ndarray | pd.Index | pd.Series)
+
+
+def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+    weights = read_column(sample_weight, "sample_weight")
+    if len(weights) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, sample_weight has {len(weights)}")
+    if not pd.api.types.is_numeric_dtype(weights.dtype):
+        raise ValueError("sample_weight must hold numbers")
+    numbers = weights.to_numpy(dtype=np.float64, copy=True)  # a dataset's weights are written to
+    if not np.isfinite(numbers).all() or (numbers < 0).any():
+        raise ValueError("sample_weight must be finite and at least 0")
+    return numbers
+
+
+def _read_privileged(sensitive_features: Any, privileged: Any, columns: list[Any]) -> dict[Any, Any]:
+    names = list(sensitive_features) if isinstance(sensitive_features, list) else [sensitive_features]
+    for name in names:
+        if not isinstance(name, Hashable):
+            kind = type(name).__name__
+            raise TypeError(f"sensitive_features must be the name of a column of X or a list of names, got a {kind}")
+    if not names or any(name not in columns for name in names):
+        raise ValueError(f"sensitive_features must name columns of X, which are {columns}")
+    if not isinstance(privileged, Mapping):
+        if len(names) > 1:
+            raise ValueError(f"privileged must be a mapping with the keys {names}")
+        return {names[0]: privileged}
+    if set(privileged) != set(names):
+        raise ValueError(f"privileged has the keys {list(privileged)}; sensitive_features names {names}")
+    return {name: privileged[name] for name in names}
+
+
+def _indicate_positive(labels: pd.Series, positive_label: Any) -> NDArray[np.float64]:
+    positive = labels.isin([positive_label]).to_numpy(dtype=bool)
+    # A model may well predict one label only; several labels without the positive one are a slip.
+    if not positive.any() and labels.nunique() > 1:
+        raise ValueError("y has no label that equals positive_label")
+    return positive.astype(np.float64)
+
+
+def read_frame(X: Any) -> pd.DataFrame:
+    """Read a table of any library as pandas."""
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        X = pd.DataFrame(X, columns=list(read_table(X).names))
+    if not is_frame(X):
+        raise TypeError(f"X must be a pandas, polars or pyarrow dataframe or a 2-D array, got {type(X).__name__}")
+    table = read_table(X)
+    if not isinstance(X, pd.DataFrame):
+        # The levels of a polars or pyarrow categorical are those that some data happened to have.
+        native = nw.from_native(X, eager_only=True)
+        native = native.with_columns(nw.col(n).cast(nw.String) for n, t in native.schema.items() if t == nw.Categorical)
+        X = convert_frame(native.to_native(), "pandas")
+    frame = X.infer_objects()
+    for name in table.names:
+        if frame[name].isna().any():
+            raise ValueError(f"column {name!r} has missing values; drop or impute them first")
+    return frame
+
+
+def encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Turn every column into numbers, or into a 0/1 column a value."""
+    numeric = {name: numbers for name in frame.columns if (numbers := _as_numbers(frame[name])) is not None}
+    texts = [name for name in frame.columns if name not in numeric]
+    return pd.get_dummies(frame.assign(**numeric), columns=texts, prefix_sep="=", dtype=np.float64)
+
+
+def _as_numbers(column: pd.Series) -> pd.Series | None:
+    """Turn what is a number in some sense into floats; None for all else."""
+    kind = pd.api.types.infer_dtype(column, skipna=False)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return None
+    if pd.api.types.is_numeric_dtype(column.dtype) or kind in ("decimal", "boolean"):
+        return column.astype(np.float64)
+    if kind in ("date", "datetime", "datetime64"):
+        times = pd.to_datetime(column, utc=True)
+        return (times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    if kind in ("timedelta", "timedelta64"):
+        return pd.to_timedelta(column) / pd.Timedelta(days=1)
+    return None

@@ -1,0 +1,270 @@
+"""Group fairness of predictions: aif360's definitions for two groups, fairlearn's for several."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.exceptions import UndefinedMetricWarning
+
+from skdp.base import check_confidence_level
+from skdp.metrics.fairness._counts import GroupCounts, count_groups
+from skdp.metrics.fairness._intervals import Estimate, combine, proportion, ratio, spread, theil, worst
+
+CONVENTION = "difference = unprivileged − privileged, ratio = unprivileged / privileged, + is the positive label"
+
+_RATES = (
+    ("selection rate", "P(ŷ=+)"),
+    ("true positive rate", "TPR = P(ŷ=+ | y=+)"),
+    ("false positive rate", "FPR = P(ŷ=+ | y=−)"),
+)
+
+# A metric, its definition (at most 34 characters, or the table is too wide for pandas to print it on 80 columns), its
+# group and its estimate.
+_Row = tuple[str, str, Any, Estimate]
+
+
+def fairness_report(
+    y_true: Any,
+    y_pred: Any,
+    sensitive_features: Any,
+    *,
+    privileged: Any = None,
+    positive_label: Any,
+    by_group: bool | None = None,
+    confidence_level: float | None = None,
+) -> pd.DataFrame:
+    """Measure how differently predictions treat groups.
+
+    Parameters
+    ----------
+    y_true : array-like or series of shape (n_samples,), or dataframe of one column
+        True labels.
+    y_pred : array-like or series of shape (n_samples,), or dataframe of one column
+        Predicted labels.
+    sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
+        The value of each row that decides its group; of several columns, the combination of values. Missing values are
+        a group of their own, "missing" (or "(missing)", if a value has this name). The three are matched by position.
+    privileged : value, list of values or mapping of column name to such, optional
+        The values that make a row privileged; any other value makes it unprivileged, and so does a missing one, unless
+        None or nan is in the list. Of several columns, a tuple of
+        values or a list of them, or a mapping: a row is privileged if it fits in all columns. By default no group is:
+        groups are compared with one another only.
+    positive_label : label
+        The favourable label. If there are more than two labels, it is compared with all others together.
+    by_group : bool, optional
+        Whether each value of the sensitive feature is a group of its own; if not, all privileged rows are one and all
+        others the other. By default only if nobody is privileged.
+    confidence_level : float, optional
+        Coverage of each interval, between 0 and 1. By default there are no intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a metric, with the columns ``metric, definition, value``:
+
+        - statistical parity difference, of the selection rates ``P(ŷ = +)``; 0 is parity;
+        - disparate impact, the ratio of these rates; 1 is parity;
+        - equal opportunity difference, of the true positive rates (TPR, ``P(ŷ = + | y = +)``); 0 is parity;
+        - average odds difference, the mean of this difference and that of the false positive rates (FPR,
+          ``P(ŷ = + | y = −)``); 0 is parity;
+        - Theil index, the mean of ``b/μ ln(b/μ)`` over all rows, for the benefits ``b = 1 + ŷ − y`` (labels as 0 and 1)
+          and their mean μ; 0 is equality.
+
+        Each difference is *unprivileged − privileged*: below 0, the unprivileged group gets less. The definitions say
+        so, and ``attrs["convention"]``.
+
+        With `by_group`, a column ``group`` after the definition, and as rows the three rates of each group that occurs,
+        the first four metrics of each unprivileged group against all privileged rows, and (``group`` is None) what
+        fairlearn reports: the largest rate less the smallest and the smallest divided by the largest, of each rate, and
+        of the true and the false positive rates the worse; and the Theil index.
+
+        With a `confidence_level`, ``std_error, lower, upper`` at the end, and the level in ``attrs``.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, a label is missing, no label is positive, `y_true` and `y_pred` have no label in common
+        although there are more than two, the privileged or the unprivileged group is empty, or a parameter is out of
+        range.
+
+    Warns
+    -----
+    UndefinedMetricWarning
+        If a value is nan or infinite: nobody of a group is truly positive (or negative), or is predicted so.
+
+    See Also
+    --------
+    to_aif360 : A dataset for aif360's own metrics.
+
+    Notes
+    -----
+    **Privacy.** The values depend on the true labels and groups and are not protected. If the sensitive feature was
+    privatised, the groups are not the true ones and the differences are nearer to 0 than the true ones.
+
+    The values are those of aif360 [1]_ and fairlearn [2]_. What both call the equal opportunity difference differs:
+    fairlearn's is the largest rate minus the smallest, which is never negative. fairlearn takes the true positive rate
+    of a group without a positive row for 0; here it is nan. If all rates of one kind are 0, their ratio is 0 / 0,
+    which is nan, and so is "odds, smallest / largest"; there fairlearn returns the ratio of the true positive rates if
+    it is the false positive ones that are 0.
+
+    Intervals take the rows for an independent sample and the groups and true labels as given, so that the rates of
+    groups are independent and binomial. Those of rates are Wilson's (1927); of differences and ratios, these combined
+    (Newcombe 1998, Zou and Donner 2008, Donner and Zou 2012), so they stay within the possible values and are no
+    points where a rate is 0 or 1. Those between the largest and the smallest rate follow from intervals that hold for
+    all groups together (Bonferroni), whichever the extreme groups are; they are wide, and have no standard error.
+    Other standard errors, and the interval of the Theil index, are by the delta method.
+
+    References
+    ----------
+    .. [1] R. K. E. Bellamy et al. (2018). AI Fairness 360: an extensible toolkit for detecting, understanding, and
+       mitigating unwanted algorithmic bias. arXiv:1810.01943.
+    .. [2] H. Weerts et al. (2023). Fairlearn: Assessing and Improving Fairness of AI Systems. JMLR 24(257).
+
+    Examples
+    --------
+    >>> sex = ["Female"] * 4 + ["Male"] * 4
+    >>> y_true = ["yes", "yes", "no", "no", "yes", "yes", "no", "no"]
+    >>> y_pred = ["yes", "no", "no", "no", "yes", "yes", "yes", "no"]
+    >>> report = fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes")
+    >>> report.round(3)
+                              metric                          definition  value
+    0  statistical parity difference   P(ŷ=+): unprivileged − privileged -0.500
+    1               disparate impact   P(ŷ=+): unprivileged / privileged  0.333
+    2   equal opportunity difference      TPR: unprivileged − privileged -0.500
+    3        average odds difference  FPR&TPR: unprivileged − privileged -0.500
+    4                    Theil index  mean of b/μ·ln(b/μ), b = 1 + ŷ − y  0.173
+
+    Eight rows say little about all people:
+
+    >>> report = fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes", confidence_level=0.95)
+    >>> report.round(2).loc[:1, ["metric", "value", "std_error", "lower", "upper"]]
+                              metric  value  std_error  lower  upper
+    0  statistical parity difference  -0.50       0.31  -0.79   0.14
+    1               disparate impact   0.33       0.30   0.06   1.33
+
+    Several columns make the groups, and each is compared with each other:
+
+    >>> people = pd.DataFrame({"sex": sex, "race": ["Black", "White"] * 4})
+    >>> report = fairness_report(y_true, y_pred, people, positive_label="yes")
+    >>> report.loc[:3, ["metric", "group", "value"]]
+               metric            group  value
+    0  selection rate  (Female, Black)    0.5
+    1  selection rate  (Female, White)    0.0
+    2  selection rate    (Male, Black)    1.0
+    3  selection rate    (Male, White)    0.5
+    >>> report.loc[12:13, ["metric", "definition", "value"]]
+                                       metric                 definition  value
+    12    selection rate, largest − smallest  P(ŷ=+): largest − smallest    1.0
+    13    selection rate, smallest / largest  P(ŷ=+): smallest / largest    0.0
+    """
+    if by_group not in (None, True, False):
+        raise ValueError(f"by_group must be True, False or None, got {by_group!r}")
+    if by_group is False and privileged is None:
+        raise ValueError("privileged must say which values are privileged, or by_group must not be False")
+    level = 0.95 if confidence_level is None else check_confidence_level(confidence_level)
+    counts = count_groups(y_true, y_pred, sensitive_features, privileged, positive_label)
+    each = privileged is None if by_group is None else bool(by_group)
+    # NumPy's "invalid value" would not say which metric; the warning below does.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rows = list(_rows_by_group(counts, level) if each else _rows_of_two(counts, level))
+    report = _to_frame(rows, each, confidence_level)
+    undefined = report.loc[~np.isfinite(report["value"]), "metric"].unique()
+    if len(undefined):
+        warnings.warn(
+            f"undefined: {'; '.join(undefined)}. A group has no row that the definition divides by, or a rate of 0",
+            UndefinedMetricWarning,
+            stacklevel=2,
+        )
+    return report
+
+
+def _rows_of_two(counts: GroupCounts, level: float) -> Iterator[_Row]:
+    mask = counts.privileged
+    assert mask is not None
+    pair = np.stack([counts.table[~mask].sum(axis=0), counts.table[mask].sum(axis=0)])
+    rates = _rates(pair, level)
+    yield from _compare([rate[:1] for rate in rates], [rate[1] for rate in rates], [None], "unprivileged")
+    yield _theil(counts.table, level)
+
+
+def _rows_by_group(counts: GroupCounts, level: float) -> Iterator[_Row]:
+    rates = _rates(counts.table, level)
+    for (metric, definition), rate in zip(_RATES, rates, strict=True):
+        for place, group in enumerate(counts.groups):
+            yield metric, definition, group, rate[place]
+    mask = counts.privileged
+    if mask is not None:
+        others = [group for group, privileged in zip(counts.groups, mask, strict=True) if not privileged]
+        privileged_rates = _rates(counts.table[mask].sum(axis=0), level)
+        yield from _compare([rate[~mask] for rate in rates], privileged_rates, others, "group")
+    yield from _spreads(counts, level)
+    yield _theil(counts.table, level)
+
+
+def _rates(table: NDArray[np.int64], level: float) -> list[Estimate]:
+    """Estimate the three rates of counts by (group,) true and predicted label."""
+    positive, rows = table[..., 1], table.sum(axis=-1)
+    return [
+        proportion(positive.sum(axis=-1), rows.sum(axis=-1), level),
+        proportion(positive[..., 1], rows[..., 1], level),
+        proportion(positive[..., 0], rows[..., 0], level),
+    ]
+
+
+def _compare(rates: list[Estimate], privileged: list[Estimate], groups: list[Any], name: str) -> Iterator[_Row]:
+    selection, tpr, fpr = zip(rates, privileged, strict=True)
+    odds = combine((0.5, fpr[0]), (-0.5, fpr[1]), (0.5, tpr[0]), (-0.5, tpr[1]))
+    metrics = (
+        ("statistical parity difference", f"P(ŷ=+): {name} − privileged", _difference(*selection)),
+        ("disparate impact", f"P(ŷ=+): {name} / privileged", ratio(*selection)),
+        ("equal opportunity difference", f"TPR: {name} − privileged", _difference(*tpr)),
+        ("average odds difference", f"FPR&TPR: {name} − privileged", odds),
+    )
+    for metric, definition, estimate in metrics:
+        for place, group in enumerate(groups):
+            yield metric, definition, group, estimate[place]
+
+
+def _difference(left: Estimate, right: Estimate) -> Estimate:
+    return combine((1, left), (-1, right))
+
+
+def _spreads(counts: GroupCounts, level: float) -> Iterator[_Row]:
+    """Compare the largest rate with the smallest, as fairlearn does."""
+    tail = (1 - level) / len(counts.groups)
+    differences, ratios = "largest − smallest", "smallest / largest"
+    for (metric, _), short, rate in zip(_RATES, ("P(ŷ=+)", "TPR", "FPR"), _rates(counts.table, 1 - tail), strict=True):
+        difference, quotient = spread(rate)
+        yield f"{metric}, {differences}", f"{short}: {differences}", None, difference
+        yield f"{metric}, {ratios}", f"{short}: {ratios}", None, quotient
+    # Two rates of each group at once.
+    odds = [spread(rate) for rate in _rates(counts.table, 1 - tail / 2)[1:]]
+    larger, smaller = worst((d for d, _ in odds), largest=True), worst((q for _, q in odds), largest=False)
+    yield f"odds, {differences}", f"larger of TPR, FPR: {differences}", None, larger
+    yield f"odds, {ratios}", f"smaller of TPR, FPR: {ratios}", None, smaller
+
+
+def _theil(table: NDArray[np.int64], level: float) -> _Row:
+    (right_negative, lucky), (unlucky, right_positive) = table.sum(axis=0).tolist()
+    estimate = theil(unlucky, right_negative + right_positive, lucky, level)
+    return "Theil index", "mean of b/μ·ln(b/μ), b = 1 + ŷ − y", None, estimate
+
+
+def _to_frame(rows: list[_Row], by_group: bool, confidence_level: float | None) -> pd.DataFrame:
+    metrics, definitions, groups, estimates = zip(*rows, strict=True)
+    columns: dict[str, Any] = {"metric": metrics, "definition": definitions}
+    if by_group:
+        # Objects, so that None and groups of several values stay what they are.
+        columns["group"] = pd.Series(list(groups), dtype=object)
+    names = ("value", "std_error", "lower", "upper") if confidence_level else ("value",)
+    columns |= {name: [float(getattr(estimate, name)) for estimate in estimates] for name in names}
+    report = pd.DataFrame(columns)
+    report.attrs["convention"] = CONVENTION
+    if confidence_level:
+        report.attrs["confidence_level"] = confidence_level
+    return report

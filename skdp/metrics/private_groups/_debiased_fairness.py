@@ -1,0 +1,239 @@
+"""Group fairness when the group of a row is only known from a privatised report."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.exceptions import UndefinedMetricWarning
+
+from skdp.base import check_confidence_level
+from skdp.coding import kind_of
+from skdp.metrics.fairness import CONVENTION, Estimate, check_labels
+from skdp.metrics.private_groups._debiased_rates import LEAST, MOST, IndicatorSums, bound, find_defined, resample
+from skdp.metrics.private_groups._joint import read_labels
+from skdp.metrics.private_groups._reports import (
+    GroupReports,
+    check_choice,
+    check_integer,
+    find_privileged,
+    indicate_privileged_rows,
+    read_groups,
+)
+
+_RATES = (
+    ("selection rate", "P(ŷ=+)"),
+    ("true positive rate", "TPR = P(ŷ=+ | y=+)"),
+    ("false positive rate", "FPR = P(ŷ=+ | y=−)"),
+)
+_GROUPS = ("unprivileged", "privileged")
+_COMPARISONS = (
+    ("statistical parity difference", "P(ŷ=+): unprivileged − privileged"),
+    ("disparate impact", "P(ŷ=+): unprivileged / privileged"),
+    ("equal opportunity difference", "TPR: unprivileged − privileged"),
+    ("average odds difference", "FPR&TPR: unprivileged − privileged"),
+)
+
+
+def debiased_fairness(
+    y_true: Any,
+    y_pred: Any,
+    reports: Any,
+    encoder: Any,
+    *,
+    privileged: Any,
+    positive_label: Any,
+    columns: Any = None,
+    rows: str = "sampled",
+    interval: str = "fieller",
+    confidence_level: float = 0.95,
+    n_resamples: int = 2000,
+    random_state: int | None = None,
+) -> pd.DataFrame:
+    """Measure how differently predictions treat two groups that were only ever reported with noise.
+
+    A report taken for the truth makes groups look more alike than they are. Here the noise is inverted: each report
+    becomes an unbiased indicator of its row's group, and rates are ratios of sums of these.
+
+    Parameters
+    ----------
+    y_true : array-like or series of shape (n_samples,), or dataframe of one column
+        True labels. Of several classes, all but the positive one count as negative.
+    y_pred : array-like or series of shape (n_samples,), or dataframe of one column
+        Predicted labels.
+    reports : what the encoder's `transform` returns
+        The privatised groups, a row for each label, matched by position.
+    encoder : local transformer
+        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    privileged : value or list of values, or tuple or list of tuples
+        The declared values (of an `Interval`, the labels of the bins) that make a row privileged; any other makes it
+        unprivileged. For several columns a tuple has a value for each.
+    positive_label : label
+        The favourable label.
+    columns : column name or list of column names, optional
+        The columns that make up the group; by default all of the encoder. Columns that were reported apart are combined
+        by the product of their inverses; jointly reported ones are summed over the columns left out.
+    rows : {"sampled", "fixed"}, default="sampled"
+        What the standard errors and intervals are about. ``"sampled"``: the rows are independent draws, as for
+        `fairness_report`, and the intervals cover the metric of the population they come from. ``"fixed"``: only the
+        random bits of the encoder are, and the intervals cover what the metric would be on these very rows with their
+        true groups.
+    interval : {"fieller", "bootstrap"}, default="fieller"
+        ``"fieller"``: see the notes. ``"bootstrap"``: percentiles over resampled reports, within each combination of
+        labels for fixed rows, with the deviations shrunk to the variance of the coins. A resample without a row to
+        divide by counts as the least possible value for the lower end, and as the largest one for the upper end. It
+        knows nothing of what no row shows: if nobody is predicted positive, its intervals are points at 0.
+    confidence_level : float, default=0.95
+        Coverage of each interval, between 0 and 1.
+    n_resamples : int, default=2000
+        How often reports are resampled, at least 100; for the bootstrap only.
+    random_state : int, optional
+        Seed of the resampling, at least 0.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a metric, with the columns ``metric, definition, value, std_error, lower, upper``: the selection, true
+        positive and false positive rates of both groups, and the differences and the ratio of `fairness_report`, of
+        the same definitions. As differences are *unprivileged − privileged*, below 0 the unprivileged group gets less.
+        **All metrics are shown in every draw**: where a group is too small for this much noise, its interval is wide,
+        up to all that is possible. Values and ends are within the possible range: [0, 1] for rates, [-1, 1] for
+        differences, 0 or more for the ratio. Standard errors are by linearisation, and nan where a group is estimated
+        to have no row; those of the bootstrap are half the distance between the quantiles at ±1 of the normal
+        distribution.
+
+    Raises
+    ------
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If it is no local transformer of categories, or there are no labels.
+    ValueError
+        If lengths differ, a label is missing, labels are of several kinds or none is positive, `y_true` and `y_pred`
+        have no label in common although there are more than two, a privileged value is not declared, all or none are
+        privileged, the reports are of another encoder, or a parameter is out of range.
+
+    Warns
+    -----
+    UndefinedMetricWarning
+        If there are no rows that a metric divides by, in either group, as the labels tell: its value is nan, and its
+        interval all that is possible.
+
+    See Also
+    --------
+    fairness_report : The same metrics for known groups.
+    joint_distribution : The inverted distribution of labels, predictions and groups.
+
+    Notes
+    -----
+    **Privacy.** As far as groups are concerned, post-processing of reports: free, and repeatable. y_true and y_pred are
+    used as they are, and nothing here protects them.
+
+    The predictions must not depend on the coins of these reports: those of a model that was trained on the same
+    reports, or that sees them, are tied to the coins, and then the estimates are biased. Let such a model be audited
+    with reports of other people, or with a second release of the same ones.
+
+    With ψ the unbiased indicator of a row (its mean over the coins is 1 if the row is privileged, else 0), ψ estimates
+    a privileged row and 1 − ψ an unprivileged one. As an indicator is its own square, ψ² − ψ is an unbiased estimate
+    of the variance of ψ over the coins, for any oracle: that is the variance behind ``rows="fixed"``. A ratio of
+    unbiased sums has a bias of the order of its variance: far below its standard error, unless the group is so small
+    that the interval is nearly everything.
+
+    The interval of a rate a / b spans all t in [0, 1] for which ``a − t b``, of mean 0, is at most z standard errors
+    from 0 (Fieller 1954): unlike a / b it is nearly normal, however noisy b is. For sampled rows the variance has the
+    term ``b t (1 − t)``: without noise that is Wilson's interval. The ends of differences and of the ratio are combined
+    from those of the rates, with their correlation (Zou 2008, Donner and Zou 2012), or, where b cannot be told from 0,
+    are those of all pairs of rates in their intervals. So without noise, the intervals for sampled rows are those of
+    `fairness_report`.
+
+    **Selection.** Why no metric is hidden: if it were shown only where its divisor stands out, the draws that show it
+    would be those in which the noise made the group large, and in these it is biased and need not be covered as often
+    as promised. `skdp.testing.check_intervals` counts the coverage over all draws.
+
+    How wrong the reports themselves would be: let a privileged value be reported as a privileged one with probability
+    a, and an unprivileged one with probability b, the same for all values of a group (as for randomised response), and
+    let π be the true share of the privileged among the rows of the rate (all, y = + or y = −). Then the difference of
+    the rates of reported groups is the true one times ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where
+    ``ρ = a π + b (1 − π)``, up to sampling ([1]_, lemma 1, says when it is 0).
+
+    References
+    ----------
+    .. [1] H. Mozannar, M. Ohannessian, N. Srebro (2020). Fair learning with private demographic data. ICML.
+       arXiv:2002.11651
+
+    Examples
+    --------
+    4,000 women, half of whom are qualified, and 6,000 men, likewise; of the qualified, 60 % and 80 % are hired.
+
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> qualified = ([1] * 2_000 + [0] * 2_000) + ([1] * 3_000 + [0] * 3_000)
+    >>> hired = ([1] * 1_200 + [0] * 2_800) + ([1] * 2_400 + [0] * 600 + [1] * 300 + [0] * 2_700)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> table = debiased_fairness(qualified, hired, reports, encoder, privileged="Male", positive_label=1)
+    >>> table.drop(columns="definition").round(3)
+                                  metric  value  std_error  lower  upper
+    0       selection rate, unprivileged  0.315      0.014  0.288  0.342
+    1         selection rate, privileged  0.442      0.010  0.422  0.463
+    2   true positive rate, unprivileged  0.605      0.019  0.568  0.641
+    3     true positive rate, privileged  0.801      0.013  0.776  0.826
+    4  false positive rate, unprivileged  0.017      0.009  0.001  0.035
+    5    false positive rate, privileged  0.089      0.008  0.075  0.104
+    6      statistical parity difference -0.127      0.022 -0.170 -0.085
+    7                   disparate impact  0.712      0.043  0.630  0.800
+    8       equal opportunity difference -0.196      0.028 -0.251 -0.140
+    9            average odds difference -0.134      0.016 -0.165 -0.102
+    """
+    check_choice("rows", rows, ("fixed", "sampled"))
+    check_choice("interval", interval, ("fieller", "bootstrap"))
+    level = check_confidence_level(confidence_level)
+    check_integer("n_resamples", n_resamples, 100)
+    if random_state is not None:
+        check_integer("random_state", random_state, 0)
+    groups = read_groups(reports, encoder, columns)
+    cells = find_privileged(privileged, groups.domain)
+    true, predicted = read_positive(groups, y_true, y_pred, positive_label)
+    sums = IndicatorSums.of(indicate_privileged_rows(groups, cells), 2 * true + predicted)
+    if interval == "fieller":
+        found = bound(sums, rows, level)
+    else:
+        generator = np.random.default_rng(random_state)
+        found = resample(sums, rows, level, int(n_resamples), generator)
+    report = _label(found, find_defined(sums))
+    report.attrs["confidence_level"] = confidence_level
+    return report
+
+
+def read_positive(groups: GroupReports, y_true: Any, y_pred: Any, positive_label: Any) -> list[NDArray[np.bool_]]:
+    """Read which rows are positive, truly and as predicted."""
+    true, predicted = read_labels(groups, y_true=y_true, y_pred=y_pred)
+    labels = (true, predicted)
+    kinds = {kind_of(value) for label in labels for value in label.categories}
+    if len(kinds) > 1:
+        raise ValueError(f"y_true and y_pred must hold labels of one kind, got {' and '.join(sorted(kinds))}")
+    check_labels(true, predicted, positive_label)
+    return [label.isin([positive_label]) for label in labels]
+
+
+def _label(found: Estimate, defined: NDArray[np.bool_]) -> pd.DataFrame:
+    """Make the table of values, errors and limits, and warn of what is undefined."""
+    rates = [(f"{name}, {group}", definition) for name, definition in _RATES for group in _GROUPS]
+    metrics, definitions = zip(*rates, *_COMPARISONS, strict=True)
+    columns = {name: np.where(defined, getattr(found, name), np.nan) for name in ("value", "std_error")}
+    columns |= {
+        name: np.where(defined, getattr(found, name), ends) for name, ends in (("lower", LEAST), ("upper", MOST))
+    }
+    table = pd.DataFrame({"metric": metrics, "definition": definitions} | columns)
+    table.attrs["convention"] = CONVENTION
+    if not defined.all():
+        warnings.warn(
+            f"undefined: {'; '.join(table.loc[~defined, 'metric'])}. There is no row that the definition divides by",
+            UndefinedMetricWarning,
+            stacklevel=3,
+        )
+    return table

@@ -1,0 +1,254 @@
+"""Rates of two groups, their differences and their variances, from unbiased indicators of one of the groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.metrics.fairness import Estimate, Numbers, combine, ratio, two_sided
+
+# Which cells [y, ŷ] a rate counts, and which it divides by: selection, true positives, false positives.
+OVER = np.array([[[0, 1], [0, 1]], [[0, 0], [0, 1]], [[0, 1], [0, 0]]], float)
+UNDER = np.array([[[1, 1], [1, 1]], [[0, 0], [1, 1]], [[1, 1], [0, 0]]], float)
+
+
+@dataclass(frozen=True)
+class IndicatorSums:
+    """What everything is computed from: for each cell [y, ŷ], the values that indicators take, and how often."""
+
+    cells: NDArray[np.intp]
+    indicators: NDArray[np.float64]
+    repeats: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, indicators: NDArray[np.float64], cells: NDArray[np.intp]) -> IndicatorSums:
+        """Sum up the rows of a table."""
+        found = []
+        for cell in range(4):
+            # Rounded, as the order of a sum shows in its last digit.
+            values, repeats = np.unique(np.round(indicators[cells == cell], 9), return_counts=True)
+            found.append((np.full(len(values), cell), values, repeats))
+        return cls(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def _moment(self, power: int, repeats: NDArray[Any] | None = None) -> NDArray[np.float64]:
+        """Sum a power of the indicators of each cell; of several resamples, of each."""
+        weights = (self.repeats if repeats is None else repeats) * self.indicators**power
+        return np.stack([weights[..., self.cells == cell].sum(axis=-1) for cell in range(4)], axis=-1)
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """The estimated number of rows of each group (unprivileged, privileged), y and ŷ."""
+        return _to_counts(self._moment(0), self._moment(1))
+
+    @property
+    def coin_variances(self) -> NDArray[np.float64]:
+        """The variances over the coins of the privileged count of each cell."""
+        return np.maximum(self._moment(2) - self._moment(1), 0)
+
+    def variances(self, gradients: NDArray[np.float64], rows: str) -> NDArray[np.float64]:
+        """Return the variances of metrics."""
+        other, own = gradients.reshape(-1, 2, 4).transpose(1, 0, 2)
+        slope = own - other
+        if rows == "fixed":
+            return slope**2 @ self.coin_variances
+        # The squared influences of the rows: each is other (1 − ψ) + own ψ.
+        return other**2 @ self._moment(0) + 2 * (other * slope) @ self._moment(1) + slope**2 @ self._moment(2)
+
+    def resample(self, rows: str, n_resamples: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        """Return the counts of resampled reports."""
+        n = int(self.repeats.sum())
+        if rows == "sampled":
+            repeats = generator.multinomial(n, self.repeats / n, size=n_resamples)
+            return _to_counts(self._moment(0, repeats), self._moment(1, repeats))
+        repeats = np.empty((n_resamples, len(self.repeats)), np.int64)
+        for cell in np.unique(self.cells):
+            own = self.cells == cell
+            total = self.repeats[own].sum()
+            repeats[:, own] = generator.multinomial(total, self.repeats[own] / total, size=n_resamples)
+        size, mean = self._moment(0), self._moment(1)
+        spread = self._moment(2) - mean**2 / np.maximum(size, 1)
+        # Reports differ by their coins and by their true groups, and the latter are given.
+        share = np.sqrt(np.divide(self.coin_variances, spread, out=np.zeros(4), where=spread > 1e-9))
+        return _to_counts(size, mean + share * (self._moment(1, repeats) - mean))
+
+
+def _to_counts(sizes: NDArray[np.float64], privileged: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.stack(np.broadcast_arrays(sizes - privileged, privileged), axis=-2).reshape(
+        *privileged.shape[:-1], 2, 2, 2
+    )
+
+
+def estimate_rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Estimate the rates of both groups, with negative counts taken for 0."""
+    over, under = (np.einsum("...gyp,ryp->...rg", counts, which) for which in (OVER, UNDER))
+    positive, negative = np.maximum(over, 0), np.maximum(under - over, 0)
+    total = positive + negative
+    return np.divide(positive, total, out=np.full(over.shape, np.nan), where=total > 1e-9)
+
+
+def compare_rates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Compute the metrics of rates."""
+    difference = rates[..., 0] - rates[..., 1]
+    other, own = rates[..., 0, 0], rates[..., 0, 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where((other == 0) & (own == 0), 1.0, other / own)
+    four = [difference[..., 0], ratio, difference[..., 1], (difference[..., 1] + difference[..., 2]) / 2]
+    return np.concatenate([rates.reshape(*rates.shape[:-2], 6), np.stack(four, axis=-1)], axis=-1)
+
+
+def measures(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Compute the metrics of counts."""
+    return compare_rates(estimate_rates(counts))
+
+
+def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Differentiate the metrics."""
+    over, under = (np.einsum("gyp,ryp->rg", counts, which) for which in (OVER, UNDER))
+    rates = np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0)
+    by_counts = np.zeros((3, 2, 2, 2, 2))
+    for group in range(2):
+        size = under[:, group, np.newaxis, np.newaxis]
+        top = OVER - rates[:, group, np.newaxis, np.newaxis] * UNDER
+        by_counts[:, group, group] = np.divide(top, size, out=np.full(top.shape, np.nan), where=size > 0)
+    difference = by_counts[:, 0] - by_counts[:, 1]
+    other, own = rates[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (by_counts[0, 0] - other / own * by_counts[0, 1]) / own
+    four = np.stack([difference[0], ratio, difference[1], (difference[1] + difference[2]) / 2])
+    return np.concatenate([by_counts.reshape(6, 2, 2, 2), four])
+
+
+def find_defined(sums: IndicatorSums) -> NDArray[np.bool_]:
+    """Say which metrics have rows to divide by, as the labels alone tell."""
+    sizes = np.bincount(sums.cells, sums.repeats, minlength=4).reshape(2, 2)
+    rates = np.einsum("yp,ryp->r", sizes, UNDER) > 0
+    ratio = rates[0] and sizes[:, 1].sum() > 0
+    return np.array([*np.repeat(rates, 2), rates[0], ratio, rates[1], rates[1] and rates[2]])
+
+
+LEAST = np.array([*[0.0] * 6, -1, 0, -1, -1])
+MOST = np.array([*[1.0] * 6, 1, np.inf, 1, 1])
+"""The possible range of each of `measures`."""
+
+
+def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
+    """Estimate the metrics, with score intervals."""
+    # A rate is t = a / b, sums over rows of what has mean 1 for a row of the group and 0 for another. It is in the
+    # confidence set if ``a − t b``, of mean 0, is at most z standard errors from 0. Its variance over the coins is ``(1
+    # − t)² c₁ + t² c₀``, with the variances c₁ and c₀ of the numbers of rows of the group that are predicted positive
+    # and negative; rows that are a sample themselves add ``b t (1 − t)``, as Bernoulli draws do. So it is Fieller's set
+    # (1954) for fixed rows, Wilson's (1927) for samples without noise, and in general one that ends at the roots of a
+    # quadratic equation: what is between them, or, where b cannot be told from 0, what is not, or everything. The
+    # interval is the smallest one that has all of the set within [0, 1].
+    # The ends of differences and the ratio follow from those of the rates, by Zou (2008) and Donner and Zou (2012): the
+    # variance of a rate is recovered from its interval, at the end that counts. There the covariance of the rates of
+    # the two groups is taken too. As what a report adds to one group it takes from the other, that is ``−((1 − t)(1 −
+    # t') c₁ + t t' c₀) / (b b')``. Where one of the two sets is not bounded by itself, the ends are those of all pairs
+    # of rates in the two intervals.
+    # By rate (selection, true and false positive) and group (unprivileged, privileged).
+    over, under = (np.einsum("gyp,ryp->rg", sums.counts, which) for which in (OVER, UNDER))
+    coins = two_sided(level) ** 2 * sums.coin_variances.reshape(2, 2)
+    positive = np.einsum("yp,ryp->r", coins, OVER)
+    negative = np.einsum("yp,ryp->r", coins, UNDER) - positive
+    drawn = two_sided(level) ** 2 * np.maximum(under, 0) if rows == "sampled" else np.zeros_like(under)
+    lower, upper, bounded = _solve(over, under, positive[:, np.newaxis], negative[:, np.newaxis], drawn)
+    found = estimate_rates(sums.counts)
+    found = np.where(np.isnan(found), (lower + upper) / 2, found)
+    values = compare_rates(found)
+    errors = np.sqrt(sums.variances(gradients(sums.counts), rows))
+    rates = Estimate(found, errors[:6].reshape(3, 2), np.minimum(lower, found), np.maximum(upper, found))
+    other, own = rates[:, 0], rates[:, 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        common = [
+            -((1 - t) * (1 - u) * positive + t * u * negative) / under.prod(axis=1)
+            for t, u in ((other.lower, own.upper), (other.upper, own.lower))
+        ]
+        usual = np.asarray(bounded.all(axis=1))
+        differences = _either(usual, _subtract(other, own, common), other.lower - own.upper, other.upper - own.lower)
+        odds = combine((0.5, differences[1]), (0.5, differences[2]))
+        pair = differences[1:]
+        odds = _either(usual[1:].all(), odds, pair.lower.mean(), pair.upper.mean())
+        impact = ratio(other[0], own[0], common=(common[0][0], common[1][0]))
+        impact = _either(usual[0], impact, other.lower[0] / own.upper[0], other.upper[0] / own.lower[0])
+    compared = (differences[0], impact, differences[1], odds)
+    ends = [
+        np.concatenate([getattr(rates, end).ravel(), [getattr(one, end) for one in compared]])
+        for end in ("lower", "upper")
+    ]
+    return Estimate(values, errors, *_cut(*ends))
+
+
+def _solve(
+    over: Numbers, under: Numbers, positive: Numbers, negative: Numbers, drawn: Numbers
+) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """Return the ends in [0, 1] of the confidence sets, and which of them are between two roots."""
+    # Those are the t with ``(over − t under)² <= (1 − t)² positive + t² negative + t (1 − t) drawn``.
+    square = under**2 - positive - negative + drawn
+    middle, rest = over * under - positive + drawn / 2, over**2 - positive
+    inside = middle**2 - square * rest
+    bounded = (square > 0) & (under > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(np.maximum(inside, 0))
+        first, second = np.sort([(middle - root) / square, (middle + root) / square], axis=0)
+    lower, upper = np.clip(first, 0, 1), np.clip(second, 0, 1)
+    # Beyond the roots: from 0 to the first one, if it is there, and from the second one to 1.
+    beyond = ~bounded & (square < 0) & (inside > 0)
+    below, above = first >= 0, second <= 1
+    lower = np.where(bounded, lower, np.where(beyond & ~below & above, upper, 0))
+    upper = np.where(bounded, upper, np.where(beyond & below & ~above, np.clip(first, 0, 1), 1))
+    return lower, upper, bounded
+
+
+def _either(usual: NDArray[np.bool_] | np.bool_, estimate: Estimate, lower: Numbers, upper: Numbers) -> Estimate:
+    """Take other ends where the usual ones do not hold."""
+    ends = np.where(usual, estimate.lower, lower), np.where(usual, estimate.upper, upper)
+    return Estimate(estimate.value, estimate.std_error, *ends)
+
+
+def _cut(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
+    """Cut intervals to the possible range; what is unknown is all of it."""
+    return (
+        np.clip(np.where(np.isnan(lower), LEAST, lower), LEAST, MOST),
+        np.clip(np.where(np.isnan(upper), MOST, upper), LEAST, MOST),
+    )
+
+
+def _subtract(left: Estimate, right: Estimate, common: list[Numbers]) -> Estimate:
+    """Subtract estimates whose covariances are given for the lower and the upper end."""
+    value = left.value - right.value
+    down = (left.value - left.lower) ** 2 + (right.upper - right.value) ** 2 - 2 * common[0]
+    up = (left.upper - left.value) ** 2 + (right.value - right.lower) ** 2 - 2 * common[1]
+    none = np.full_like(value, np.nan)
+    return Estimate(value, none, value - np.sqrt(np.maximum(down, 0)), value + np.sqrt(np.maximum(up, 0)))
+
+
+def resample(
+    sums: IndicatorSums, rows: str, level: float, n_resamples: int, generator: np.random.Generator
+) -> Estimate:
+    """Estimate the metrics, with percentiles of resamples."""
+    values = compare_rates(np.nan_to_num(estimate_rates(sums.counts), nan=0.5))
+    resampled = measures(sums.resample(rows, n_resamples, generator))
+    unknown = np.isnan(resampled)
+    one = NormalDist().cdf(1)
+    low = np.sort(np.where(unknown, LEAST, resampled), axis=0)
+    high = np.sort(np.where(unknown, MOST, resampled), axis=0)
+    ends = [
+        _quantile(ordered, share)
+        for ordered, share in ((low, (1 - level) / 2), (high, (1 + level) / 2), (low, 1 - one), (high, one))
+    ]
+    with np.errstate(invalid="ignore"):
+        return Estimate(values, (ends[3] - ends[2]) / 2, ends[0], ends[1])
+
+
+def _quantile(ordered: Numbers, share: float) -> Numbers:
+    """Return a quantile of each column, between its neighbours where these are finite."""
+    place = share * (len(ordered) - 1)
+    before, after = ordered[int(np.floor(place))], ordered[int(np.ceil(place))]
+    weight = place % 1
+    with np.errstate(invalid="ignore"):
+        between = before + weight * (after - before)
+    return np.where(np.isfinite(before) & np.isfinite(after), between, after if weight else before)

@@ -1,0 +1,297 @@
+"""Fairlearn's optimisers with groups that are only known from privatised reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from fairlearn.reductions import ClassificationMoment, ErrorRate
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from skdp.metrics.fairness import import_fairlearn, read_column
+from skdp.metrics.private_groups._joint import joint_distribution, read_labels
+from skdp.metrics.private_groups._reports import check_choice, check_encoder, check_integer, read_groups
+
+CONSTRAINTS = ("equalized_odds", "true_positive_rate_parity", "demographic_parity")
+
+
+class _GivenScores(ClassifierMixin, BaseEstimator):
+    """Predict the single column of X: predictions that were made elsewhere."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any = None) -> _GivenScores:
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        return np.asarray(X, float).reshape(len(X), -1)[:, 0]
+
+
+def private_threshold_optimizer(
+    y_true: Any,
+    y_pred: Any,
+    reports: Any,
+    encoder: Any,
+    *,
+    positive_label: Any,
+    columns: Any = None,
+    constraints: str = "equalized_odds",
+    n_rows: int = 100_000,
+    **options: Any,
+) -> Any:
+    """Fit fairlearn's `ThresholdOptimizer` on the inverted distribution of labels, scores and groups.
+
+    Parameters
+    ----------
+    y_true : array-like or series of shape (n_samples,), or dataframe of one column
+        True labels. Of several classes, all but the positive one count as negative.
+    y_pred : array-like or series of shape (n_samples,), or dataframe of one column
+        Numbers: predictions of 0 and 1, or scores rounded to a few levels, as each level costs precision.
+    reports : what the encoder's `transform` returns
+        The privatised groups, a row for each label, matched by position.
+    encoder : local transformer
+        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    positive_label : label
+        The favourable label.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder.
+    constraints : str, default="equalized_odds"
+        As for `ThresholdOptimizer`.
+    n_rows : int, default=100_000
+        The optimiser counts rows: of how many rows the table that stands for the distribution is made.
+    **options : object
+        Further parameters of `ThresholdOptimizer`.
+
+    Returns
+    -------
+    fairlearn.postprocessing.ThresholdOptimizer
+        Fitted. Its `predict` takes scores as X, of shape (n, 1), and as ``sensitive_features`` the *true* groups (a
+        frame of the group's columns, if they are several): asked of the person when the decision is made, not kept. A
+        report in place of the true group is not fair by this rule, as the rule would depend on the report's noise.
+
+    Raises
+    ------
+    ImportError
+        If fairlearn is not installed.
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If it is no local transformer of categories.
+    ValueError
+        If lengths differ, a label is missing, y_pred holds no numbers, the reports are of another encoder, a parameter
+        is out of range, there are too many levels of scores for n_rows, or a group is estimated to have rows of one
+        label only.
+
+    Notes
+    -----
+    **Privacy.** As far as the groups of the reports are concerned, post-processing: free, and repeatable. The labels
+    and scores are used as they are.
+
+    The table has a row for each 1 / n_rows of the inverted distribution, repaired by ``postprocess="simplex"``.
+
+    References
+    ----------
+    .. [1] M. Hardt, E. Price, N. Srebro (2016). Equality of opportunity in supervised learning. NeurIPS.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> qualified = ([1] * 2_000 + [0] * 2_000) + ([1] * 3_000 + [0] * 3_000)
+    >>> hired = ([1] * 1_200 + [0] * 2_600 + [1] * 200) + ([1] * 2_400 + [0] * 600 + [1] * 900 + [0] * 2_100)
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> optimizer = private_threshold_optimizer(qualified, hired, reports, encoder, positive_label=1)
+    >>> scores = pd.DataFrame({"score": hired})
+    >>> fair = optimizer.predict(scores, sensitive_features=people["sex"], random_state=0)
+    >>> pd.Series(fair).groupby([people["sex"], qualified]).mean().round(2).to_dict()
+    {('Female', 0): 0.23, ('Female', 1): 0.66, ('Male', 0): 0.25, ('Male', 1): 0.67}
+    """
+    postprocessing = import_fairlearn("postprocessing")
+    groups = read_groups(reports, encoder, columns)
+    labels, scores = read_labels(groups, y_true=y_true, y_pred=y_pred)
+    if scores.categories.dtype.kind not in "biuf":
+        raise ValueError("y_pred must hold numbers: predictions of 0 and 1, or scores")
+    check_integer("n_rows", n_rows, 1000)
+    positive = labels.isin([positive_label]).astype(np.int8)
+    joint = joint_distribution(positive, scores, reports, encoder, columns=columns, postprocess="simplex")
+    repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
+    if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
+        raise ValueError(
+            f"y_pred has {len(scores.categories)} levels, too many for n_rows={n_rows}: rounded to rows, their shares "
+            "add up to another number; round the scores to fewer levels, or raise n_rows"
+        )
+    rows = joint.index.to_frame(index=False).loc[np.repeat(np.arange(len(joint)), repeats)].reset_index(drop=True)
+    names = list(groups.domain.columns)
+    if rows.groupby(names, observed=True)["y_true"].nunique().min() < 2:
+        raise ValueError("a group is estimated to have rows of one label only: too few rows for this much noise")
+    sensitive = rows[names[0]] if len(names) == 1 else rows[names]
+    optimizer = postprocessing.ThresholdOptimizer(
+        estimator=_GivenScores(), prefit=True, predict_method="predict", constraints=constraints, **options
+    )
+    return optimizer.fit(rows[["y_pred"]].astype(float), rows["y_true"], sensitive_features=sensitive)
+
+
+def private_parity(
+    encoder: Any, *, constraints: str = "equalized_odds", columns: Any = None, difference_bound: float = 0.01
+) -> Any:
+    """Make a constraint for fairlearn's reductions that takes reports for sensitive features.
+
+    Parameters
+    ----------
+    encoder : local transformer
+        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    constraints : {"equalized_odds", "true_positive_rate_parity", "demographic_parity"}, default="equalized_odds"
+        What shall be alike in all groups: the true and false positive rates, the former alone, or the selection rate.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder.
+    difference_bound : float, default=0.01
+        How far the rate of a group may be from that of all, at least 0.
+
+    Returns
+    -------
+    fairlearn.reductions.ClassificationMoment
+        For `ExponentiatedGradient`, whose `fit` takes the reports as ``sensitive_features``; labels must be 0 and 1.
+        It raises a ValueError there if the reports are of another encoder or a group is too small for so much noise.
+
+    Raises
+    ------
+    ImportError
+        If fairlearn is not installed.
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If it is no local transformer of categories.
+    ValueError
+        If a parameter is out of range, or reports of the encoder do not tell the group of a row.
+
+    Notes
+    -----
+    **Privacy.** As far as groups are concerned, learning is post-processing of reports: free, and repeatable. Features
+    and labels are used as they are, and the model may reveal them.
+
+    Where fairlearn's own constraints count the rows of a group, this one adds up the unbiased indicators of the
+    reports, so a classifier's rates are those under the inverted distribution of labels, predictions and groups. A
+    classifier that does not look at the report may instead be learnt with the reports as sensitive features of
+    fairlearn's `EqualizedOdds`: equal odds among reported groups are equal odds among true ones ([1]_, lemma 1), but a
+    difference of d among the former is one of d / f among the latter, with the factor f of `debiased_fairness`.
+
+    References
+    ----------
+    .. [1] H. Mozannar, M. Ohannessian, N. Srebro (2020). Fair learning with private demographic data. ICML.
+       arXiv:2002.11651
+    .. [2] A. Agarwal et al. (2018). A reductions approach to fair classification. ICML.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from fairlearn.reductions import ExponentiatedGradient
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdp import RandomizedResponseEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> people = pd.DataFrame({"sex": rng.choice(["Female", "Male"], 4_000)})
+    >>> X = pd.DataFrame({"score": rng.normal(size=4_000) + (people["sex"] == "Male")})
+    >>> y = (X["score"] + rng.normal(size=4_000) > 0.5).astype(int)
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> parity = private_parity(encoder, constraints="demographic_parity")
+    >>> model = ExponentiatedGradient(LogisticRegression(), parity)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # fairlearn's own, about pandas
+    ...     model.fit(X, y, sensitive_features=reports)
+    ExponentiatedGradient(...)
+    >>> pd.Series(model.predict(X, random_state=0)).groupby(people["sex"]).mean().round(2).to_dict()
+    {'Female': 0.49, 'Male': 0.53}
+    """
+    check_choice("constraints", constraints, CONSTRAINTS)
+    check_encoder(encoder, columns)
+    if not isinstance(difference_bound, Real) or isinstance(difference_bound, bool) or not difference_bound >= 0:
+        raise ValueError(f"difference_bound must be a number of at least 0, got {difference_bound!r}")
+    import_fairlearn("reductions")
+    # Its class inherits from fairlearn's, so its module cannot be imported without.
+    from skdp.metrics.private_groups._fairlearn import PrivateParity
+
+    return PrivateParity(encoder, constraints, columns, float(difference_bound))
+
+
+_EVENTS = {"equalized_odds": (0, 1), "true_positive_rate_parity": (1,), "demographic_parity": ("all",)}
+
+
+class PrivateParity(ClassificationMoment):
+    """The difference between a rate of each group and that of all rows, from unbiased indicators of the groups."""
+
+    # With u the indicators, e an event (a label, or all rows) and h a classifier, the rate of group g is ``sum(u_g h) /
+    # sum(u_g)`` over the rows of the event, linear in h: all that the reductions of Agarwal et al. (2018) need. Their
+    # costs may have either sign, so the indicators may too.
+
+    def __init__(self, encoder: Any, constraints: str, columns: Any, difference_bound: float) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.constraints = constraints
+        self.columns = columns
+        self.difference_bound = difference_bound
+
+    def __repr__(self) -> str:
+        parameters = ("constraints", "columns", "difference_bound")
+        listed = ", ".join(f"{name}={getattr(self, name)!r}" for name in parameters)
+        return f"{type(self).__name__}({self.encoder!r}, {listed})"
+
+    def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
+        """Read the rows that a classifier is learnt from."""
+        labels = read_column(y, "y")
+        if not set(labels.unique()) <= {0, 1}:
+            raise ValueError("y must hold the labels 0 and 1 only")
+        super().load_data(X, labels.astype(int))
+        groups = read_groups(sensitive_features, self.encoder, self.columns)
+        if len(groups) != len(labels):
+            raise ValueError(f"y has {len(labels)} labels, sensitive_features has {len(groups)} reports")
+        indicators = np.concatenate([part for _, part in groups.indicators()])
+        rows, keys = [], []
+        for event in _EVENTS[self.constraints]:
+            inside = (labels.to_numpy() == event) if event != "all" else np.ones(len(labels), bool)
+            sums = indicators[inside].sum(axis=0)
+            if not (sums > 0).all():
+                raise ValueError("a group is estimated to have no row of a label: too few rows for this much noise")
+            rows.append(np.where(inside[:, np.newaxis], indicators / sums - 1 / inside.sum(), 0.0))
+            keys += [(event, str(cell)) for cell in groups.domain.cells()]
+        self._differences: NDArray[np.float64] = np.concatenate(rows, axis=1)
+        pairs = [(sign, *key) for sign in "+-" for key in keys]
+        self._index = pd.MultiIndex.from_tuples(pairs, names=["sign", "event", "group_id"])
+
+    @property
+    def index(self) -> pd.MultiIndex:
+        """The constraints: above and below, for each event and group."""
+        return self._index
+
+    def default_objective(self) -> Any:
+        """Return what is minimised."""
+        return ErrorRate()
+
+    def bound(self) -> pd.Series:
+        """Return how large the differences may be."""
+        return pd.Series(self.difference_bound, index=self.index)
+
+    def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
+        """Return the differences between a classifier's rates."""
+        differences = self._differences.T @ np.asarray(predictor(self.X), float).reshape(-1)
+        return pd.Series(np.concatenate([differences, -differences]), index=self.index)
+
+    def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
+        """Shrink multipliers without a change of what they add up to."""
+        above, below = np.split(lambda_vec.to_numpy(), 2)
+        net = above - below
+        return pd.Series(np.concatenate([net.clip(min=0), (-net).clip(min=0)]), index=self.index)
+
+    def signed_weights(self, lambda_vec: pd.Series) -> pd.Series:
+        """Return what it is worth to predict 1 rather than 0."""
+        above, below = np.split(lambda_vec.to_numpy(), 2)
+        weights = -self.total_samples * (self._differences @ (above - below))
+        return pd.Series(weights, index=self.tags.index)

@@ -1,0 +1,169 @@
+"""What reports say of the group of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.coding import is_missing
+from skdp.domain import Domain
+from skdp.local import ReportEstimator
+from skdp.oracles import FrequencyOracle
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class GroupReports:
+    """The reports of the columns that make up the group of each row."""
+
+    domain: Domain
+    reported: Domain
+    oracles: tuple[FrequencyOracle, ...]
+    parts: tuple[NDArray[Any], ...]
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def indicators(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Turn reports into unbiased indicators of the group."""
+        for rows in self._blocks():
+            yield rows, self._of_groups(_outer([_unbiased(oracle, part[rows]) for oracle, part in self._pairs()]))
+
+    def likelihoods(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Say how likely each report is under each reported cell."""
+        for rows in self._blocks():
+            yield rows, _outer([_likelihoods(oracle, part[rows]) for oracle, part in self._pairs()])
+
+    def sum_to_groups(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Add up the reported cells of each group."""
+        return self._of_groups(cells)
+
+    def _pairs(self) -> list[tuple[FrequencyOracle, NDArray[Any]]]:
+        return list(zip(self.oracles, self.parts, strict=True))
+
+    def _blocks(self) -> Iterator[slice]:
+        step = max(1, _CHUNK // self.reported.size)
+        for start in range(0, len(self), step):
+            yield slice(start, start + step)
+
+    def _of_groups(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        names = self.reported.columns
+        if names == self.domain.columns:
+            return cells
+        axes = {name: axis for axis, name in enumerate(names, start=1)}
+        others = tuple(axis for name, axis in axes.items() if name not in self.domain.columns)
+        table = cells.reshape(-1, *self.reported.sizes).sum(axis=others, keepdims=True)
+        order = [axes[name] for name in self.domain.columns]
+        return table.transpose(0, *order, *others).reshape(len(cells), -1)
+
+
+def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports:
+    """Read the reports of the columns that make up the group."""
+    chosen = check_encoder(encoder, columns)
+    domain = encoder.domain_
+    parts, _ = encoder._read_reports(reports)
+    if len(encoder.oracles_) == 1:
+        return GroupReports(domain.select(chosen), domain, encoder.oracles_, tuple(parts))
+    places = [domain.columns.index(name) for name in chosen]
+    of_group = domain.select(chosen)
+    return GroupReports(
+        of_group, of_group, tuple(encoder.oracles_[place] for place in places), tuple(parts[place] for place in places)
+    )
+
+
+def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
+    """Refuse an encoder whose reports say nothing of the group of each row."""
+    if not isinstance(encoder, ReportEstimator):
+        name = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
+        raise TypeError(f"encoder must be a fitted local transformer, as RandomizedResponseEncoder is; got {name}")
+    check_is_fitted(encoder)
+    domain = encoder.domain_
+    chosen = _choose_columns(columns, domain)
+    if encoder._strategy == "sample" and len(domain.columns) > 1:
+        raise ValueError("under strategy='sample' a row reports one of its columns only; use 'split' or 'joint'")
+    if any(oracle.p == oracle.q for oracle in encoder.oracles_):
+        raise ValueError("the encoder's epsilon is so small that its reports say nothing")
+    return chosen
+
+
+def _choose_columns(columns: Any, domain: Domain) -> list[Any]:
+    if columns is None:
+        return list(domain.columns)
+    chosen = list(columns) if isinstance(columns, list) else [columns]
+    if not chosen or len(set(chosen)) < len(chosen) or any(name not in domain.columns for name in chosen):
+        raise ValueError(f"columns must be distinct ones of {list(domain.columns)}, got {chosen}")
+    return chosen
+
+
+def _unbiased(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.float64]:
+    """Return unbiased indicators that add up to 1 in each row: the nearest ones to those of the oracle."""
+    indicators: NDArray[np.float64] = oracle.unbiased(reports)
+    indicators += (1 - indicators.sum(axis=1, keepdims=True)) / oracle.k
+    return indicators
+
+
+def _likelihoods(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.float64]:
+    ratio = float(oracle.support_ratio)
+    return np.where(oracle.supports(reports), ratio, 1.0)
+
+
+def _outer(factors: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Multiply the vectors of each row, the last factor's entries fastest."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = (product[:, :, np.newaxis] * factor[:, np.newaxis, :]).reshape(len(product), -1)
+    return product
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse a parameter that is none of the given words."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Refuse a parameter that is no integer, or too small."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+
+
+def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
+    """Mark the privileged cells of a domain."""
+    several = len(domain.columns) > 1
+    collection = isinstance(privileged, list | set | frozenset | np.ndarray | pd.Index | pd.Series)
+    if not collection and not (isinstance(privileged, tuple) and (not several or _holds_tuples(privileged))):
+        privileged = [privileged]
+    marked = np.zeros(domain.sizes, bool)
+    for cell in privileged:
+        values = cell if several else (cell,)
+        if not isinstance(values, tuple) or len(values) != len(domain.columns):
+            raise ValueError(f"privileged must hold tuples with a value for each of {list(domain.columns)}")
+        marked[tuple(_place(domain, name, value) for name, value in zip(domain.columns, values, strict=True))] = True
+    if marked.all() or not marked.any():
+        raise ValueError("privileged must name some of the declared groups, and not all of them")
+    return marked.ravel()
+
+
+def _holds_tuples(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, tuple) for value in values)
+
+
+def _place(domain: Domain, name: Any, value: Any) -> int:
+    value = None if is_missing(value) else value
+    labels = domain[name].labels
+    if value not in labels:
+        raise ValueError(f"privileged holds a value that column {name!r} does not declare; it declares {list(labels)}")
+    return labels.index(value)
+
+
+def indicate_privileged_rows(groups: GroupReports, cells: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Turn reports into unbiased indicators of the privileged rows."""
+    return np.concatenate([part[:, cells].sum(axis=1) for _, part in groups.indicators()])

@@ -1,0 +1,209 @@
+"""Weights and probabilities for learning when groups are only known from privatised reports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.metrics.fairness import import_aif360
+from skdp.metrics.private_groups._joint import invert_counts, join_labels, leave_out_none, project_rows, read_labels
+from skdp.metrics.private_groups._reports import (
+    GroupReports,
+    check_choice,
+    find_privileged,
+    indicate_privileged_rows,
+    read_groups,
+)
+
+
+def posterior_groups(y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, columns: Any = None) -> pd.DataFrame:
+    """Say how likely each row is of each group, given its report and its labels.
+
+    Parameters
+    ----------
+    y_true : array-like or series of shape (n_samples,), dataframe of one column, or None
+        True labels; None leaves them out.
+    y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
+        Predicted labels, or other values of which there are few; None leaves them out.
+    reports : what the encoder's `transform` returns
+        The privatised groups, a row for each label, matched by position.
+    encoder : local transformer
+        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a report and a column a group. Each row adds up to 1.
+
+    Raises
+    ------
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If it is no local transformer of categories.
+    ValueError
+        If lengths differ, a label is missing, there is no row, or the reports are of another encoder.
+
+    See Also
+    --------
+    joint_distribution : The prior: the shares of the groups among the rows of equal labels.
+
+    Notes
+    -----
+    **Privacy.** As far as groups are concerned, post-processing of reports: free, and repeatable. The labels are used
+    as they are.
+
+    By Bayes' rule: the prior is `joint_distribution` with ``postprocess="simplex"``, the likelihood that of the
+    encoder. For randomised response the columns, summed over the rows of equal labels, are the counts of
+    `joint_distribution` wherever none of these had to be repaired. A posterior is nearer to the prior than the truth
+    is: rates of groups that are weighted by it are too alike. For such rates, use `debiased_fairness`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> hired = [1] * 1_000 + [0] * 3_000 + [1] * 3_000 + [0] * 3_000
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> posterior_groups(hired, None, reports, encoder).groupby(hired).sum().round(0)
+    sex  Female    Male
+    0    3006.0  2994.0
+    1    1098.0  2902.0
+    """
+    groups = read_groups(reports, encoder, columns)
+    labels = read_labels(groups, **leave_out_none(y_true=y_true, y_pred=y_pred))
+    codes, n_combinations = join_labels(labels, len(groups))
+    cells = groups.domain.cells()
+    return pd.DataFrame(_posterior(groups, codes, n_combinations), columns=cells)
+
+
+def _posterior(groups: GroupReports, codes: NDArray[np.intp], n_combinations: int) -> NDArray[np.float64]:
+    counts, _ = invert_counts(replace(groups, domain=groups.reported), codes, n_combinations)
+    prior = project_rows(counts)
+    found = []
+    for rows, likelihoods in groups.likelihoods():
+        weights = likelihoods * prior[codes[rows]]
+        found.append(groups.sum_to_groups(weights / weights.sum(axis=1, keepdims=True)))
+    return np.concatenate(found)
+
+
+def private_reweighing(
+    y_true: Any,
+    reports: Any,
+    encoder: Any,
+    *,
+    privileged: Any,
+    positive_label: Any,
+    columns: Any = None,
+    method: str = "unbiased",
+) -> NDArray[np.float64]:
+    """Weight rows by aif360's `Reweighing`, with groups that are only known from reports.
+
+    Parameters
+    ----------
+    y_true : array-like or series of shape (n_samples,), or dataframe of one column
+        True labels. Of several classes, all but the positive one count as negative.
+    reports : what the encoder's `transform` returns
+        The privatised groups, a row for each label, matched by position.
+    encoder : local transformer
+        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    privileged : value or list of values, or tuple or list of tuples
+        As for `debiased_fairness`.
+    positive_label : label
+        The favourable label.
+    columns : column name or list of column names, optional
+        The columns that make up the group; by default all of the encoder.
+    method : {"unbiased"}, default="unbiased"
+        How the weights of the groups become the weight of a row: by the unbiased indicators of its group, so that the
+        mean of a row's weight over the coins is that of its true group; at small epsilon some are negative.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Weights for ``sample_weight``.
+
+    Raises
+    ------
+    ImportError
+        If aif360 is not installed.
+    NotFittedError
+        If the encoder is not fitted.
+    TypeError
+        If it is no local transformer of categories.
+    ValueError
+        If lengths differ, a label is missing, the reports are of another encoder, a parameter is out of range, or no
+        row of a group is estimated to have one of the labels.
+
+    Notes
+    -----
+    **Privacy.** As far as groups are concerned, post-processing of reports: free, and repeatable. The labels are used
+    as they are.
+
+    aif360's class is fitted on four rows, one for each label and group, whose instance weights are the inverted counts;
+    it divides what label and group would have if they were independent by what they have.
+
+    There is no method by the probability of the group given report r and label y. Its weights would be
+    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)``: those of reports that are taken for the truth,
+    whatever the protocol, and so most of the difference between the true groups would stay.
+
+    References
+    ----------
+    .. [1] F. Kamiran, T. Calders (2012). Data preprocessing techniques for classification without discrimination.
+       Knowledge and Information Systems 33.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> hired = pd.Series([1] * 1_000 + [0] * 3_000 + [1] * 3_000 + [0] * 3_000)
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> weights = private_reweighing(hired, reports, encoder, privileged="Male", positive_label=1)
+    >>> rows = pd.DataFrame({"all": weights, "hired": weights * hired}).groupby(people["sex"]).sum()
+    >>> (rows["hired"] / rows["all"]).round(2).to_dict()
+    {'Female': 0.39, 'Male': 0.41}
+    """
+    if method == "posterior":
+        raise ValueError(
+            "method='posterior' was taken away, as its weights are those of reports taken for the true groups; use "
+            "method='unbiased'"
+        )
+    check_choice("method", method, ("unbiased",))
+    groups = read_groups(reports, encoder, columns)
+    cells = find_privileged(privileged, groups.domain)
+    (labels,) = read_labels(groups, y_true=y_true)
+    positive = labels.isin([positive_label])
+    if positive.all() or not positive.any():
+        raise ValueError("y_true must hold labels that equal positive_label, and others")
+    codes = positive.astype(np.intp)
+    counts = project_rows(invert_counts(groups, codes, 2)[0])
+    table = np.stack([counts[:, ~cells].sum(axis=1), counts[:, cells].sum(axis=1)], axis=1)
+    if not (table > 0).all():
+        raise ValueError("no row of a group is estimated to have one of the labels: too few rows for this much noise")
+    factors = _reweigh(table)
+    own = indicate_privileged_rows(groups, cells)
+    return factors[codes, 0] * (1 - own) + factors[codes, 1] * own
+
+
+def _reweigh(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weight of each label and group from their counts, by aif360."""
+    label, group = np.indices((2, 2)).reshape(2, 4)
+    dataset = import_aif360("datasets").BinaryLabelDataset(
+        df=pd.DataFrame({"group": group, "label": label, "count": table.ravel()}, dtype=float),
+        label_names=["label"],
+        protected_attribute_names=["group"],
+        instance_weights_name="count",
+    )
+    reweighing = import_aif360("algorithms.preprocessing.reweighing").Reweighing(
+        unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}]
+    )
+    weights: NDArray[np.float64] = reweighing.fit_transform(dataset).instance_weights
+    return weights.reshape(2, 2) / table

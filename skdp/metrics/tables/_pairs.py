@@ -1,0 +1,204 @@
+"""A real and a synthetic table, coded by the same values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.coding import ColumnError, distinct_values, kind_of
+from skdp.domain import Categories, Domain, Interval
+from skdp.frames import Table, is_frame, read_table
+
+Counts = NDArray[np.int64]
+
+OUTSIDE = "outside the domain"
+
+# Up to so many cells, or twice as many as rows, all are counted; beyond, those that occur.
+_FEW_CELLS = 1 << 16
+_MOST_CODES = 1 << 62
+
+
+@dataclass(frozen=True)
+class PairedTables:
+    """The codes of two tables, the rows of the real one first."""
+
+    n_real: int
+    labels: Mapping[Any, list[Any]]
+    codes: Mapping[Any, NDArray[np.unsignedinteger]]
+
+    def counts(self, columns: Sequence[Any]) -> tuple[Counts, Counts]:
+        """Count the rows of either table in the cells of a marginal."""
+        cells = math.prod(len(self.labels[column]) for column in columns)
+        joint = self._join(columns)
+        if cells > max(_FEW_CELLS, 2 * joint.size):
+            found, joint = np.unique(joint, return_inverse=True)
+            cells = found.size
+        real, synthetic = joint[: self.n_real], joint[self.n_real :]
+        return np.bincount(real, minlength=cells), np.bincount(synthetic, minlength=cells)
+
+    def _join(self, columns: Sequence[Any]) -> NDArray[np.intp]:
+        """Make one code of those of several columns, the last one fastest as long as the product is not too large."""
+        first, *others = columns
+        joint, cells = self.codes[first].astype(np.intp), len(self.labels[first])
+        for column in others:
+            size = len(self.labels[column])
+            if cells * size >= _MOST_CODES:
+                found, joint = np.unique(joint, return_inverse=True)
+                cells = found.size
+            cells *= size
+            np.multiply(joint, size, out=joint)
+            np.add(joint, self.codes[column], out=joint, casting="unsafe")
+        return joint
+
+
+def pair_tables(real: Any, synthetic: Any, columns: Iterable[Any] | None, domain: Any) -> PairedTables:
+    """Code two tables."""
+    tables = read_pair(real, synthetic)
+    names = check_columns(tables, columns)
+    declared = read_declared(domain, tables[0])
+    labels: dict[Any, list[Any]] = {}
+    codes = {}
+    for name in names:
+        pair = [table.columns[table.names.index(name)] for table in tables]
+        values = declared[name] if name in declared else _observed(name, *pair)
+        codes[name] = np.concatenate([encode_column(name, values, column) for column in pair])
+        labels[name] = _label(values, codes[name])
+    return PairedTables(n_rows(tables[0]), labels, codes)
+
+
+def _label(values: Values, codes: NDArray[np.unsignedinteger]) -> list[Any]:
+    """Say what the codes mean, and close the gap if nothing is missing but something is outside."""
+    labels, most = list(values.labels), int(codes.max())
+    if most < len(values):
+        return labels
+    if most == len(values):
+        return [*labels, None]
+    if (codes == len(values)).any():
+        return [*labels, None, OUTSIDE]
+    codes[codes == most] = len(values)
+    return [*labels, OUTSIDE]
+
+
+def _observed(name: Any, real: Any, synthetic: Any) -> Categories:
+    (known, missing), (others, also) = (
+        observed_values(name, real, "real"),
+        observed_values(name, synthetic, "synthetic"),
+    )
+    if known and others and kind_of(known[0]) != kind_of(others[0]):
+        raise ValueError(
+            f"column {name!r} holds values of the kind {kind_of(known[0])} in real, {kind_of(others[0])} in synthetic"
+        )
+    absent = [None] if missing or also else []
+    try:
+        return Categories([*sorted({*known, *others}), *absent])
+    except ValueError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
+
+
+Values = Categories | Interval
+
+
+def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
+    """Read both tables; either must have rows."""
+    tables = _read("real", real), _read("synthetic", synthetic)
+    for label, table in zip(("real", "synthetic"), tables, strict=True):
+        if n_rows(table) == 0:
+            raise ValueError(f"{label} has no rows")
+    return tables
+
+
+def n_rows(table: Table) -> int:
+    """Count the rows of a table that has columns."""
+    return len(table.columns[0])
+
+
+def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> list[Any]:
+    """List the columns to look at, which both tables must have."""
+    real, synthetic = tables
+    if columns is None:
+        alone = [name for name in (*real.names, *synthetic.names) if (name in real.names) != (name in synthetic.names)]
+        if alone:
+            raise ValueError(f"real and synthetic must have the same columns; in one of them only: {alone}")
+        return list(real.names)
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise TypeError(f"columns must be a list of column names, got {type(columns).__name__}")
+    names = list(columns)
+    if not names:
+        raise ValueError("columns must name at least one column")
+    for label, table in zip(("real", "synthetic"), tables, strict=True):
+        unknown = [name for name in names if name not in table.names]
+        if unknown:
+            raise ValueError(f"{label} has no column {unknown[0]!r}; it has {list(table.names)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"columns names a column twice: {names}")
+    return names
+
+
+def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
+    """Read what is declared about the columns of a table."""
+    if domain is None:
+        return {}
+    if not isinstance(domain, Domain | Mapping):
+        raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}")
+    if isinstance(domain, Mapping):
+        domain = Domain(domain) if domain else None
+    declared = {name: domain[name] for name in domain.columns} if domain is not None else {}
+    unknown = [name for name in declared if name not in table.names]
+    if unknown:
+        raise ValueError(f"domain declares columns that the tables do not have: {unknown}")
+    return declared
+
+
+def observed_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool]:
+    """Read the distinct values of a column."""
+    try:
+        return distinct_values(column)
+    except ColumnError as error:
+        raise ValueError(f"column {name!r} of {label} {error}") from None
+
+
+def encode_column(name: Any, values: Values, column: Any) -> NDArray[np.unsignedinteger]:
+    """Code a column."""
+    (codes,) = Domain({name: values}).encode([column])
+    codes = codes.astype(np.min_scalar_type(len(values) + 1), copy=False)
+    outside = codes == len(values)
+    if outside.any():
+        codes[outside & ~_is_missing(column)] = len(values) + 1
+    return codes
+
+
+def check_count(name: str, number: Any) -> None:
+    """Check a parameter that counts something."""
+    if not isinstance(number, Integral) or isinstance(number, bool):
+        raise TypeError(f"{name} must be an int, got {type(number).__name__}")
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {number}")
+
+
+def _read(label: str, data: Any) -> Table:
+    if not is_frame(data):
+        data = np.asarray(data) if hasattr(data, "__array__") else np.asarray(data, dtype=object)
+        if data.ndim != 2:
+            raise ValueError(f"{label} must be a dataframe or a 2-D array, got {data.ndim} dimensions")
+    table = read_table(data)
+    if not table.names:
+        raise ValueError(f"{label} has no columns")
+    return table
+
+
+def _is_missing(column: Any) -> NDArray[np.bool_]:
+    if isinstance(column, np.ndarray | pd.Series):
+        return np.asarray(pd.isna(column), dtype=bool)
+    series = nw.from_native(column, series_only=True)
+    missing = series.is_null()
+    if series.dtype.is_float():
+        missing = missing | series.is_nan().fill_null(True)
+    return missing.to_numpy()

@@ -1,0 +1,319 @@
+"""How well a synthetic table answers range-count queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from skdp.coding import ColumnError, kind_of, plain, to_dates, to_numbers
+from skdp.domain import Categories, Domain, Interval
+from skdp.frames import Table
+from skdp.metrics.tables._pairs import (
+    check_columns,
+    check_count,
+    encode_column,
+    n_rows,
+    observed_values,
+    read_declared,
+    read_pair,
+)
+
+Query = Mapping[Any, Any]
+
+_RANGE_KINDS = {"number": "number", "date": "time", "datetime": "time"}
+_ENDS = -math.inf, math.inf
+_TIMES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))  # before and after all dates of Python
+
+
+def range_query_error(
+    real: Any,
+    synthetic: Any,
+    queries: Iterable[Query] | None = None,
+    *,
+    n_queries: int = 100,
+    order: int = 2,
+    columns: Iterable[Any] | None = None,
+    domain: Any = None,
+    random_state: Any = 0,
+) -> float:
+    """Average the errors of the answers to range-count queries, as shares of the records.
+
+    A query counts the rows that meet a condition on each of its columns: a range of a column of numbers or dates, a
+    set of values of another one.
+
+    Parameters
+    ----------
+    real : dataframe or 2-D array-like of shape (n_real, n_columns)
+        The real rows: a pandas, polars or pyarrow table, or an array.
+    synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
+        The synthetic rows: the same columns (with `columns` or `queries`, at least those).
+    queries : iterable of mappings, optional
+        Each from column name to condition: a tuple ``(low, high)`` for ``low <= value < high`` (None for no bound), or
+        a list of values, None among them for missing. By default random ones, those of `random_range_queries`; what
+        follows is about these.
+    n_queries : int, default=100
+        How many.
+    order : int, default=2
+        How many columns each looks at.
+    columns : list of column names, optional
+        The columns to choose from; by default all. The columns of an array are called ``x0, x1, …``.
+    domain : Domain or mapping of column name to values or Interval, optional
+        The values of columns, from which the conditions are drawn.
+    random_state : int, RandomState instance or None, default=0
+        Decides which.
+
+    Returns
+    -------
+    float
+        The mean of ``|share of the real rows - share of the synthetic rows|``, from 0 to 1. Times the number of real
+        rows, it is the mean absolute error of the counts when those of the synthetic table are scaled to the number of
+        real rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the tables have no rows or lack a column, or the queries or parameters do not fit the columns.
+
+    See Also
+    --------
+    random_range_queries : The queries.
+    marginal_error : The error of all cells of marginals.
+
+    Notes
+    -----
+    **Privacy.** The result depends on the real rows and is not protected: it is for experiments on data that may be
+    looked at.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> real = pd.DataFrame({"age": [20, 30, 40, 50], "sex": ["F", "F", "M", "M"]})
+    >>> synthetic = pd.DataFrame({"age": [25, 45], "sex": ["F", "F"]})
+    >>> range_query_error(real, synthetic, [{"age": (18, 38)}, {"age": (38, None), "sex": ["M"]}])
+    0.25
+    """
+    tables = read_pair(real, synthetic)
+    if queries is None:
+        queries = random_range_queries(
+            real, n_queries=n_queries, order=order, columns=check_columns(tables, columns), domain=domain,
+            random_state=random_state,
+        )  # fmt: skip
+    checked = [_check_query(query) for query in queries]
+    if not checked:
+        raise ValueError("queries must have at least one query")
+    check_columns(tables, dict.fromkeys(name for query in checked for name in query))
+    left, right = (_shares(table, checked) for table in tables)
+    return float(np.abs(left - right).mean())
+
+
+def random_range_queries(
+    real: Any,
+    *,
+    n_queries: int = 100,
+    order: int = 2,
+    columns: Iterable[Any] | None = None,
+    domain: Any = None,
+    random_state: Any = 0,
+) -> list[dict[Any, Any]]:
+    """Draw random range-count queries on a table.
+
+    Each query looks at `order` different columns, all sets of columns being equally likely. In a numeric column its
+    condition is a range ``(low, high)`` between two edges of the bins (of an `Interval`) or two values, all pairs being
+    equally likely; a range that begins at the lowest value has no lower bound, one that ends with the highest has no
+    upper bound. In any other column it is a set of values: its size is uniform, from one to all, and all sets of this
+    size are equally likely.
+
+    Parameters
+    ----------
+    real : dataframe or 2-D array-like of shape (n_rows, n_columns)
+        The table to draw values from where `domain` says nothing.
+    n_queries : int, default=100
+        How many.
+    order : int, default=2
+        How many columns each looks at.
+    columns : list of column names, optional
+        The columns to choose from; by default all.
+    domain : Domain or mapping of column name to values or Interval, optional
+        The values of columns. Of a column that `domain` leaves out, those that occur in the table.
+    random_state : int, RandomState instance or None, default=0
+        Decides which: the same int gives the same queries.
+
+    Returns
+    -------
+    list of dict
+        Queries as `range_query_error` takes them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the table has no rows or lacks a column, or the parameters do not fit the columns.
+
+    See Also
+    --------
+    range_query_error : The error of their answers.
+
+    Notes
+    -----
+    **Privacy.** Without a `domain` for all columns the queries show values of the real table, which are not protected.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import Interval
+    >>> domain = {"age": Interval(0, 100, bins=10), "sex": ["F", "M"]}
+    >>> for query in random_range_queries(pd.DataFrame({"age": [20], "sex": ["F"]}), n_queries=3, domain=domain):
+    ...     print(query)
+    {'age': (40.0, 90.0), 'sex': ['F', 'M']}
+    {'age': (20.0, 50.0), 'sex': ['F']}
+    {'age': (10.0, 40.0), 'sex': ['F', 'M']}
+    """
+    table, _ = read_pair(real, real)
+    names = check_columns((table, table), columns)
+    for parameter, number in (("n_queries", n_queries), ("order", order)):
+        check_count(parameter, number)
+    if order > len(names):
+        raise ValueError(f"order must be at most the number of columns, {len(names)}; got {order}")
+    declared = read_declared(domain, table)
+    choices = {name: _choices(name, declared.get(name), table) for name in names}
+    coins = check_random_state(random_state)
+    queries = []
+    for _ in range(n_queries):
+        chosen = sorted(coins.choice(len(names), order, replace=False))
+        queries.append({names[index]: _condition(*choices[names[index]], coins) for index in chosen})
+    return queries
+
+
+def _choices(name: Any, values: Categories | Interval | None, table: Table) -> tuple[bool, list[Any]]:
+    """Say whether the conditions on a column are ranges, and between which edges, or of which values."""
+    if isinstance(values, Interval):
+        return True, [None, *values.edges[1:-1], None]
+    if values is None:
+        known, missing = observed_values(name, table.columns[table.names.index(name)], "real")
+    else:
+        known, missing = [value for value in values.values if value is not None], None in values.values
+    if known and kind_of(known[0]) in _RANGE_KINDS:
+        return True, [None, *sorted(known)[1:], None]
+    return False, [*known, None] if missing else known
+
+
+def _condition(is_range: bool, choices: list[Any], coins: np.random.RandomState) -> Any:
+    if is_range:
+        low, high = sorted(coins.choice(len(choices), 2, replace=False))
+        return choices[low], choices[high]
+    size = coins.randint(1, len(choices) + 1)
+    return [choices[index] for index in sorted(coins.choice(len(choices), size, replace=False))]
+
+
+def _check_query(query: Any) -> dict[Any, Any]:
+    """Read a query: a pair of floats a range, a list of plain values a set."""
+    if not isinstance(query, Mapping):
+        raise TypeError(f"a query must be a mapping of column name to condition, got {type(query).__name__}")
+    if not query:
+        raise ValueError("a query must have a condition on at least one column")
+    return {name: _check_condition(name, condition) for name, condition in query.items()}
+
+
+def _check_condition(name: Any, condition: Any) -> tuple[Any, Any] | list[Any]:
+    if isinstance(condition, tuple):
+        return _check_range(name, condition)
+    if isinstance(condition, str | bytes | Mapping) or not isinstance(condition, Iterable):
+        raise TypeError(
+            f"the condition on column {name!r} must be a tuple (low, high) or a list of values, "
+            f"got {type(condition).__name__}"
+        )
+    values = [plain(value) for value in condition]
+    if not values:
+        raise ValueError(f"the condition on column {name!r} lists no value")
+    return values
+
+
+def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Read the ends of a range as two floats or two times; an open end is beyond all others."""
+    kinds = {_RANGE_KINDS.get(kind_of(bound)) for bound in bounds if bound is not None}
+    if len(bounds) != 2 or len(kinds) > 1 or None in kinds:
+        raise ValueError(
+            f"the range of column {name!r} must be (low, high), numbers, dates or None; values go in a list"
+        )
+    if "time" in kinds:
+        low, high = (
+            end if bound is None else np.datetime64(bound, "us") for bound, end in zip(bounds, _TIMES, strict=True)
+        )
+    else:
+        low, high = (end if bound is None else float(bound) for bound, end in zip(bounds, _ENDS, strict=True))
+    if not low < high:
+        raise ValueError(f"the range of column {name!r} must have low < high")
+    return low, high
+
+
+def _shares(table: Table, queries: Sequence[dict[Any, Any]]) -> NDArray[np.float64]:
+    """Answer queries by the share of the rows that meet all conditions."""
+    columns = {}
+    for name, column in zip(table.names, table.columns, strict=True):
+        conditions = [query[name] for query in queries if name in query]
+        columns[name] = _AskedColumn(name, column, conditions)
+    shares = []
+    for query in queries:
+        meets = np.ones(n_rows(table), dtype=bool)
+        for name, condition in query.items():
+            meets &= columns[name].meets(condition)
+        shares.append(np.count_nonzero(meets) / meets.size)
+    return np.array(shares)
+
+
+class _AskedColumn:
+    """A column, read once for all conditions on it."""
+
+    def __init__(self, name: Any, column: Any, conditions: list[Any]) -> None:
+        sets = [condition for condition in conditions if isinstance(condition, list)]
+        if sets:
+            # By kind too: 1 and True must not be taken for one another, but refused.
+            self._values = {(kind_of(value), value): value for values in sets for value in values}
+            self._codes = _encode(name, column, list(self._values.values()))
+        ranges = [condition for condition in conditions if isinstance(condition, tuple)]
+        if ranges:
+            times = any(isinstance(low, np.datetime64) for low, _ in ranges)
+            self._ordered = _times(name, column) if times else _numbers(name, column)
+
+    def meets(self, condition: Any) -> NDArray[np.bool_]:
+        """Say which rows meet a condition; a missing value is in no range."""
+        if isinstance(condition, list):
+            # The codes beyond the values: missing, and whatever no query asks for.
+            wanted = [value in condition for value in self._values.values()] + [False, False]
+            return np.array(wanted)[self._codes]
+        low, high = condition
+        if self._ordered.dtype.kind == "M":
+            if not isinstance(low, np.datetime64):
+                return ~np.isnat(self._ordered)  # from minus infinity to infinity
+            return (self._ordered >= low) & (self._ordered < high)
+        with np.errstate(over="ignore"):  # a bound may be beyond all that a narrow float can be
+            met = self._ordered >= low
+            return met & (self._ordered < high) if math.isfinite(high) else met
+
+
+def _encode(name: Any, column: Any, values: list[Any]) -> NDArray[np.unsignedinteger]:
+    codes = encode_column(name, Domain({name: values})[name], column)
+    asked = [kind_of(value) for value in values if value is not None]
+    if asked and (codes >= len(values)).all():
+        known, _ = observed_values(name, column, "a table")
+        if known and kind_of(known[0]) != asked[0]:
+            raise ValueError(f"column {name!r} holds {kind_of(known[0])} values, a query asks for {asked[0]} values")
+    return codes
+
+
+def _numbers(name: Any, column: Any) -> NDArray[np.floating]:
+    try:
+        return to_numbers(column)
+    except ColumnError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
+
+
+def _times(name: Any, column: Any) -> NDArray[np.datetime64]:
+    try:
+        return to_dates(column, "datetime64[us]")
+    except ColumnError as error:
+        raise ValueError(f"column {name!r}: {error}") from None

@@ -1,0 +1,169 @@
+"""How good a model is that was trained on synthetic rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import check_scoring
+
+from skdp.coding import kind_of
+from skdp.frames import is_frame, read_table
+from skdp.metrics.fairness import read_column
+
+
+def train_on_synthetic(
+    estimator: Any,
+    synthetic: Any,
+    real_test: Any,
+    *,
+    target: Any = None,
+    scoring: Any = "roc_auc",
+    real_train: Any = None,
+) -> pd.DataFrame:
+    """Train a model on synthetic rows and score it on real ones.
+
+    Known as TSTR, "train on synthetic, test on real" [1]_: if the score is near that of the same model trained on real
+    rows, the synthetic ones can stand in for them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier or regressor of scikit-learn, or a Pipeline that ends in one. It is cloned, and must take the
+        features as they are: for text, put an encoder before it that bears values it has not seen.
+    synthetic : dataframe, or pair (X, y)
+        The synthetic rows to train on.
+    real_test : dataframe, or pair (X, y)
+        The real rows to score on; neither the synthesizer nor `real_train` should have seen them. The columns may be in
+        another order.
+    target : column name, optional
+        The column to predict. Needed where a table is given, useless where pairs are.
+    scoring : str, callable, or list of str, default="roc_auc"
+        Scores by scikit-learn's names, or a scorer ``f(estimator, X, y)``.
+    real_train : dataframe, or pair (X, y), optional
+        Real rows to train on for comparison.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The row "synthetic", and "real" if `real_train` is given; a column a score.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a table has no rows, lacks the target or holds missing values in it, or the columns differ.
+
+    Warns
+    -----
+    UserWarning
+        If the rows to train a classifier on are all of one class. What is scored then is the prediction of this class
+        for every row, which is all that can be learnt from them: an AUC of 0.5. (Most classifiers would refuse.)
+
+    See Also
+    --------
+    marginal_error : A measure without a model.
+
+    Notes
+    -----
+    **Privacy.** The scores depend on the real rows and are not protected: they are for experiments on data that may be
+    looked at. If the synthetic rows are private, so is the model that is trained on them, but not its score.
+
+    References
+    ----------
+    .. [1] C. Esteban, S. L. Hyland, G. Rätsch (2017). Real-valued (medical) time series generation with recurrent
+       conditional GANs. arXiv:1706.02633.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> train = pd.DataFrame({"age": [25, 35, 45, 55], "buys": ["no", "no", "yes", "yes"]})
+    >>> test = pd.DataFrame({"age": [20, 30, 42, 50], "buys": ["no", "no", "yes", "yes"]})
+    >>> synthetic = pd.DataFrame({"age": [25, 55, 55, 65], "buys": ["no", "no", "yes", "yes"]})
+    >>> train_on_synthetic(LogisticRegression(), synthetic, test, target="buys", scoring=["roc_auc", "accuracy"],
+    ...                    real_train=train)
+                roc_auc  accuracy
+    trained_on
+    synthetic       1.0       0.5
+    real            1.0       1.0
+    """
+    train = {"synthetic": _split("synthetic", synthetic, target)}
+    if real_train is not None:
+        train["real_train"] = _split("real_train", real_train, target)
+    X_test, y_test = _split("real_test", real_test, target)
+    rows = {}
+    for name, (X, y) in train.items():
+        model = _fit(estimator, X, y, y_test, name)
+        score = check_scoring(estimator, scoring)(model, _align(X_test, X, name), y_test)
+        rows[name.removesuffix("_train")] = score if isinstance(score, dict) else {_name(scoring): score}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("trained_on")
+
+
+def _split(label: str, data: Any, target: Any) -> tuple[Any, pd.Series]:
+    """Part the features from the target."""
+    if isinstance(data, tuple):
+        if len(data) != 2:
+            raise ValueError(f"{label} must be a dataframe or a pair (X, y), got a tuple of {len(data)}")
+        X, y = data
+    else:
+        X, y = _take_out(label, data, target)
+    y = read_column(y, f"the target of {label}")
+    rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if rows != len(y):
+        raise ValueError(f"X of {label} has {rows} rows, y has {len(y)}")
+    if rows == 0:
+        raise ValueError(f"{label} has no rows")
+    return X, y
+
+
+def _take_out(label: str, data: Any, target: Any) -> tuple[Any, Any]:
+    if not is_frame(data):
+        raise TypeError(f"{label} must be a dataframe or a pair (X, y), got {type(data).__name__}")
+    table = read_table(data)
+    if target is None:
+        raise ValueError(f"{label} is a dataframe: target must name its column to predict")
+    if target not in table.names:
+        raise ValueError(f"{label} has no column {target!r}; it has {list(table.names)}")
+    named = dict(zip(table.names, table.columns, strict=True))
+    y = named.pop(target)
+    if not named:
+        raise ValueError(f"{label} has no column besides the target")
+    return table.rebuild(list(named.values()), list(named)), y
+
+
+def _align(X_test: Any, X: Any, name: str) -> Any:
+    """Put the columns of the test rows into the order of those that the model was trained on."""
+    if not (is_frame(X_test) and is_frame(X)):
+        return X_test
+    test, names = read_table(X_test), read_table(X).names
+    alone = [column for column in (*test.names, *names) if (column in test.names) != (column in names)]
+    if alone:
+        raise ValueError(f"real_test and {name} must have the same columns; in one of them only: {alone}")
+    return test.rebuild([test.columns[test.names.index(column)] for column in names], names)
+
+
+def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> Any:
+    if not is_classifier(estimator):
+        return clone(estimator).fit(X, y)
+    kinds = {kind_of(label) for label in y.unique()}
+    if kinds.isdisjoint(kind_of(label) for label in y_test.unique()):
+        raise ValueError(f"the target of {name} and that of real_test hold values of different kinds")
+    if y.nunique() > 1:
+        return clone(estimator).fit(X, y)
+    warnings.warn(
+        f"all rows of {name} are of one class of the target; the score is that of predicting this class for every row",
+        UserWarning,
+        stacklevel=3,
+    )
+    # It knows the classes of the test rows too, or scores that need a share for each could not be computed.
+    constant = y.iloc[0]
+    classes = [constant, *y_test.unique()]
+    return DummyClassifier(strategy="constant", constant=constant).fit(np.zeros((len(classes), 1)), classes)
+
+
+def _name(scoring: Any) -> str:
+    return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")

@@ -1,0 +1,27 @@
+"""Local mechanisms for numbers."""
+
+from skdp.oracles.numeric._hybrid import Duchi, Hybrid
+from skdp.oracles.numeric._laplace import ClampedLaplace
+from skdp.oracles.numeric._mechanism import (
+    SUBSTEPS,
+    NumericMechanism,
+    bin_positions,
+    check_steps,
+    estimate_frequencies,
+    round_at_random,
+)
+from skdp.oracles.numeric._window import Piecewise, SquareWave
+
+__all__ = [
+    "SUBSTEPS",
+    "ClampedLaplace",
+    "Duchi",
+    "Hybrid",
+    "NumericMechanism",
+    "Piecewise",
+    "SquareWave",
+    "bin_positions",
+    "check_steps",
+    "estimate_frequencies",
+    "round_at_random",
+]

@@ -1,0 +1,126 @@
+"""Laplace noise on a grid, exactly: rational probabilities, drawn digit by digit."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from skdp.exact import exp_bounds
+from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps
+from skdp.privacy import check_epsilon
+from skdp.randomness import ByteSource, bernoulli_ratio
+
+
+class ClampedLaplace(NumericMechanism):
+    """Add discrete Laplace noise to the position, and clamp the sum to the grid.
+
+    The noise d has the probability ``(1 - a) / (1 + a) * a^|d|`` ([1]_). The ratio a is a fraction, at least
+    e^(-eps / steps): rounded towards more noise. Hence every probability is a fraction too, and no report is more than
+    a^(-steps) <= e^eps times likelier under one position than under another.
+
+    Parameters
+    ----------
+    steps : int
+        The number of steps of the grid, from 1 to 65,536.
+    epsilon : float or Fraction
+        The wanted privacy loss, finite and > 0.
+
+    Attributes
+    ----------
+    ratio : Fraction
+        The exact ratio a.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the number. `epsilon` is computed from the ratio that is used and rounded
+    up; it never exceeds the request.
+
+    Clamping is no loss to the mean: how far the sum lies beyond an end does not depend on the position, as the
+    geometric distribution has no memory, and a / (1 - a) is its mean. So the two end reports stand for
+    ``-a / (1 - a)`` and ``steps + a / (1 - a)``, and every other one for itself, without bias. The variance is
+    ``a / (1 - a)^2 * (2 - (a^t + a^(steps - t)) / (1 + a))``: less than the ``2 a / (1 - a)^2`` of noise that is not
+    clamped.
+
+    References
+    ----------
+    .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally utility-maximizing privacy mechanisms. SIAM J.
+       Comput. 41(6).
+
+    Examples
+    --------
+    >>> mechanism = ClampedLaplace(2, 2 * math.log(2))
+    >>> [[round(float(share), 3) for share in row] for row in mechanism.channel()]
+    [[0.667, 0.167, 0.167], [0.333, 0.333, 0.333], [0.167, 0.167, 0.667]]
+    >>> [round(float(estimate), 3) for estimate in mechanism.estimates]
+    [-1.0, 1.0, 3.0]
+    """
+
+    def __init__(self, steps: int, epsilon: float | Fraction) -> None:
+        self.steps = check_steps(steps)
+        self.n_reports = self.steps + 1
+        # For each step; beyond 50, e^-50 or 2**-64 makes no difference.
+        wanted = min(check_epsilon(epsilon) / self.steps, Fraction(50))
+        # 64 bits of 1 - a, which is about as large as this.
+        bits = 64 + math.ceil(1 / wanted).bit_length()
+        self.ratio = Fraction(math.ceil((1 << bits) / exp_bounds(wanted)[0]), 1 << bits)
+        if self.ratio >= 1:
+            raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would say nothing")
+        self.worst_ratio = (1 / self.ratio) ** self.steps
+
+    @property
+    def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
+        """The unbiased estimate of the position, in steps, that each report stands for."""
+        beyond = self.ratio / (1 - self.ratio)
+        return [-beyond, *map(Fraction, range(1, self.steps)), self.steps + beyond]
+
+    def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+        n = positions.size
+        *digits, last = _powers(self.ratio, (self.steps - 1).bit_length())
+        # d = g with probability 1 / (1 + a), otherwise -1 - g, where g is geometric: P(g) = (1 - a) a^g.
+        numerator, denominator = self.ratio.as_integer_ratio()
+        negative = bernoulli_ratio(source, numerator, numerator + denominator, n)
+        # The binary digits of g are independent: digit i is 1 with the odds a^(2^i) to 1.
+        gap = np.zeros(n, np.int64)
+        for digit, (numerator, denominator) in enumerate(digits):
+            gap += bernoulli_ratio(source, numerator, numerator + denominator, n).astype(np.int64) << digit
+        # The digits above tell only whether g reaches 2**digits >= steps, and that is clamped in any case.
+        gap[bernoulli_ratio(source, *last, n)] = self.steps
+        return np.clip(positions + np.where(negative, -1 - gap, gap), 0, self.steps)
+
+    def _row(self, position: int) -> list[Fraction]:
+        a = self.ratio
+        inside = [(1 - a) / (1 + a) * a ** abs(report - position) for report in range(1, self.steps)]
+        return [a**position / (1 + a), *inside, a ** (self.steps - position) / (1 + a)]
+
+    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        a, rest = float(self.ratio), float(1 - self.ratio)
+        # Sums of a^|t - y| over the positions t on either side of a report y.
+        below = lfilter([1.0], [1.0, -a], weights, axis=1)
+        above = lfilter([1.0], [1.0, -a], weights[:, ::-1], axis=1)[:, ::-1]
+        spread: NDArray[np.float64] = (below + above - weights) * (rest / (1 + a))
+        spread[:, 0], spread[:, -1] = above[:, 0] / (1 + a), below[:, -1] / (1 + a)
+        return spread
+
+    def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+        a, rest = float(self.ratio), float(1 - self.ratio)
+        return a / rest**2 * (2 - (a**positions + a ** (self.steps - positions)) / (1 + a))
+
+
+@lru_cache(maxsize=8)
+def _powers(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
+    """Return numerator and denominator of ratio, ratio^2, ratio^4, …: long numbers, and needed again for each draw."""
+    powers = [ratio.as_integer_ratio()]
+    for _ in range(squarings):
+        numerator, denominator = powers[-1]
+        powers.append((numerator**2, denominator**2))
+    return powers

@@ -1,0 +1,136 @@
+"""Mechanisms that report a place in a window around the truth: piecewise and square wave."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.oracles._parameters import capped_epsilon
+from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps, informative_threshold
+from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
+
+
+class WindowMechanism(NumericMechanism):
+    """Report a place in a window at the true position, or with some probability any place at all."""
+
+    # There are N = steps + w reports. With probability l a report is uniform over all of them, otherwise over the w
+    # reports ``t .. t + w - 1``, where t is the position. One of these is ``1 + (N / w) (1 - l) / l`` times likelier
+    # than any other, which is e^eps in integers, with l rounded up.
+    # **Privacy.** Local model, replacement of the number. `epsilon` is computed from the integers that are drawn and
+    # rounded up; it never exceeds the request, and is finite however large that is.
+    # The middle of the window is as far from the middle (N - 1) / 2 of the reports as the position is from steps / 2.
+    # So ``E[y] - (N - 1) / 2 = (1 - l) (t - steps / 2)``, and ``steps / 2 + (y - (N - 1) / 2) / (1 - l)`` is unbiased.
+    # Its variance is ``(l (N^2 - 1) + (1 - l) (w^2 - 1)) / (12 (1 - l)^2) + (t - steps / 2)^2 l / (1 - l)``.
+
+    def __init__(self, steps: int, epsilon: float | Fraction, width: int) -> None:
+        self.steps = check_steps(steps)
+        self.width = max(1, min(width, self.steps))
+        self.n_reports = self.steps + self.width
+        self._threshold = informative_threshold(epsilon, Fraction(self.n_reports, self.width))
+        self.lie = Fraction(self._threshold, ONE)
+        self.worst_ratio = 1 + Fraction(self.n_reports, self.width) * (1 - self.lie) / self.lie
+
+    @property
+    def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
+        """The unbiased estimate of the position, in steps, that each report stands for."""
+        scale = 1 / (2 * (1 - self.lie))
+        middle = Fraction(self.steps, 2)
+        return [middle + (2 * report + 1 - self.n_reports) * scale for report in range(self.n_reports)]
+
+    def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+        # All three are drawn for every record, so that neither time nor bytes depend on the coins of another.
+        lies = bernoulli(source, self._threshold, positions.size)
+        inside = positions + uniform_integers(source, self.width, positions.size)
+        anywhere = uniform_integers(source, self.n_reports, positions.size)
+        return np.where(lies, anywhere, inside)
+
+    def _row(self, position: int) -> list[Fraction]:
+        other = self.lie / self.n_reports
+        inside = other + (1 - self.lie) / self.width
+        return [inside if position <= report < position + self.width else other for report in range(self.n_reports)]
+
+    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        # The weight of the positions whose window holds a report is a difference of two cumulative sums.
+        total = np.pad(np.cumsum(weights, axis=1), ((0, 0), (self.width, self.width)), mode="edge")
+        total[:, : self.width] = 0
+        held = np.maximum(total[:, self.width :] - total[:, : -self.width], 0)[:, : self.n_reports]
+        lie = float(self.lie)
+        return total[:, -1:] * (lie / self.n_reports) + held * (float(1 - self.lie) / self.width)
+
+    def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
+        lie, truth = float(self.lie), float(1 - self.lie)
+        spread = lie * (self.n_reports**2 - 1) + truth * (self.width**2 - 1)
+        return spread / (12 * truth**2) + (positions - self.steps / 2) ** 2 * (lie / truth)
+
+
+class Piecewise(WindowMechanism):
+    """The piecewise mechanism: a window as wide as makes the mean most accurate.
+
+    In steps, the window of [1]_ has the width ``w = steps / e^(eps / 2)``, rounded here to at least 1.
+
+    Parameters
+    ----------
+    steps : int
+        The number of steps of the grid, from 1 to 65,536.
+    epsilon : float or Fraction
+        The wanted privacy loss, finite and > 0.
+
+    Notes
+    -----
+    **Privacy.** As for `WindowMechanism`.
+
+    References
+    ----------
+    .. [1] N. Wang et al. (2019). Collecting and analyzing multidimensional data with local differential privacy. ICDE.
+
+    Examples
+    --------
+    >>> Piecewise(1024, 1.0).width
+    621
+    """
+
+    def __init__(self, steps: int, epsilon: float | Fraction) -> None:
+        wanted = capped_epsilon(epsilon)
+        super().__init__(steps, wanted, round(check_steps(steps) * math.exp(-wanted / 2)))
+
+
+class SquareWave(WindowMechanism):
+    """The square wave mechanism: a window as wide as says most about the distribution.
+
+    In units of the whole range, the window of [1]_ has the width 2b with
+    ``b = (eps e^eps - e^eps + 1) / (2 e^eps (e^eps - 1 - eps))``; here it is rounded to steps, at least 1.
+
+    Parameters
+    ----------
+    steps : int
+        The number of steps of the grid, from 1 to 65,536.
+    epsilon : float or Fraction
+        The wanted privacy loss, finite and > 0.
+
+    Notes
+    -----
+    **Privacy.** As for `WindowMechanism`.
+
+    References
+    ----------
+    .. [1] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
+
+    Examples
+    --------
+    >>> SquareWave(1024, 1.0).width
+    524
+    """
+
+    def __init__(self, steps: int, epsilon: float | Fraction) -> None:
+        wanted = capped_epsilon(epsilon)
+        super().__init__(steps, wanted, round(check_steps(steps) * _square_wave_width(float(wanted))))
+
+
+def _square_wave_width(epsilon: float) -> float:
+    if epsilon < 1e-3:
+        return 1 - 2 * epsilon / 3  # both parts of the fraction vanish; the next term is of order epsilon squared
+    decay = math.exp(-epsilon)
+    return (epsilon - 1 + decay) * decay / (1 - decay - epsilon * decay)

@@ -1,0 +1,5 @@
+"""The budget that releases are charged to, in memory and in a file."""
+
+from skdp.privacy.ledger._ledger import Amount, BudgetExceeded, PrivacyLedger
+
+__all__ = ["Amount", "BudgetExceeded", "PrivacyLedger"]

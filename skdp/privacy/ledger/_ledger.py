@@ -1,0 +1,290 @@
+"""A budget that every release is charged to before its noise is drawn."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import pandas as pd
+
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation
+from skdp.privacy._parameters import check_delta, check_epsilon
+from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook
+from skdp.privacy.ledger._file_book import FileBook
+
+_REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
+
+
+class BudgetExceeded(RuntimeError):
+    """A release would have spent more than the budget. Nothing was released and nothing was charged."""
+
+
+class Amount(NamedTuple):  # numpydoc ignore=PR02
+    """So much of a budget.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Its two parts.
+    """
+
+    epsilon: float
+    delta: float
+
+
+class PrivacyLedger:
+    """Account for every release about the same persons, and refuse the one that goes over the budget.
+
+    Parameters
+    ----------
+    path : str or path, optional
+        A file on a local disk, which several processes may use at a time and which survives them. It is made if there
+        is none and `epsilon` is given. Symbolic links are resolved. By default the ledger is in memory.
+    epsilon : float, optional
+        The budget of privacy loss, finite and > 0. It may, and had better, be left out if the file exists.
+    delta : float, default=0.0
+        The budget of failure probability, in [0, 1).
+    relation : {"replace", "add_remove"}, optional
+        The neighbouring relation of the budget; by default that of the first charge.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The budget. No attribute can be set: a budget is for good.
+    relation : {"replace", "add_remove"} or None
+        Its neighbouring relation, once there is one.
+    path : Path or None
+        The file.
+    spent : named tuple of float
+        Epsilon and delta that were charged so far.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range, or the file is no ledger, one with another budget, one with several names (hard
+        links), or not as it was written.
+    OSError
+        If the file or its folder is not there, or cannot be written.
+
+    Notes
+    -----
+    **Privacy.** Sequential composition: charges add, also when later ones were chosen after seeing earlier releases. A
+    charge is made before any noise is drawn and is never refunded, whatever fails afterwards. Sums are exact in the
+    decimals that were written, so three charges of 0.1 fit into 0.3. Add/remove charges convert into a "replace"
+    budget; a "replace" charge cannot enter an add/remove budget.
+
+    The ledger is one object: clones and copies of an estimator share it, over threads too. In memory it belongs to one
+    process: a pickled copy, and a forked process, know its budget and refuse everything else, so a search with several
+    processes fails rather than spend the same budget twice. A signal handler may show a ledger at any moment (while a
+    charge is under way, as it was before it), but cannot charge one then.
+
+    A file may be shared. It is one ledger under all its names, such as a bind mount: the lock is on the file itself,
+    and nothing is kept beside it. A charge is on the disk before anything is drawn, so that a crash at any moment
+    leaves no release without its charge (but perhaps a charge without its release). The file is lines of JSON; each
+    has a hash of itself and of the line before it, and the first line counts them. So a line that was changed, moved or
+    removed by accident or by hand is an error, and nothing is released. This does not stop somebody who may write to
+    the file and writes all hashes again: let only those write to it who are trusted with the data. A copy of the file
+    is another ledger with the same budget: do not make any. With ``epsilon=``, a file that was lost, or that is looked
+    for in another folder, is made again, silently and with the whole budget; without it, that is an error. So give the
+    budget once, and leave it out from then on. An SQLite ledger of version 0.1 is converted where it is when it is
+    opened; no process may be using it then.
+
+    A charge takes the same time however many there were before; opening a file reads all of them.
+
+    A search or a cross-validation charges every fit, and every `transform` that is a release. scikit-learn turns a
+    `BudgetExceeded` in one of them into a score of NaN with a warning, unless it is told ``error_score="raise"``.
+
+    Examples
+    --------
+    >>> ledger = PrivacyLedger(epsilon=0.3)
+    >>> for _ in range(3):
+    ...     ledger.charge(PrivacyGuarantee(0.1), "RandomizedResponseEncoder")
+    >>> ledger.remaining()
+    Amount(epsilon=0.0, delta=0.0)
+    >>> ledger.charge(PrivacyGuarantee(0.1), "Mean")
+    Traceback (most recent call last):
+        ...
+    skdp.privacy.ledger._ledger.BudgetExceeded: Mean asks for epsilon 0.1; ...
+
+    In a file, for tomorrow:
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     PrivacyLedger(f"{folder}/ledger.jsonl", epsilon=3.0).charge(PrivacyGuarantee(1.0), "survey")
+    ...     PrivacyLedger(f"{folder}/ledger.jsonl").remaining()
+    Amount(epsilon=2.0, delta=0.0)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        relation: Relation | None = None,
+    ) -> None:
+        budget = _read_budget(epsilon, delta, relation)
+        self._path: Path | None = None
+        self._book: MemoryBook | FileBook
+        if path is None:
+            if budget is None:
+                raise TypeError("PrivacyLedger needs a budget: epsilon=")
+            self._book = MemoryBook(budget)
+        else:
+            if not isinstance(path, str | os.PathLike):
+                raise TypeError(f"path must be a path, got {type(path).__name__}; the budget is epsilon=")
+            self._path = Path(path).resolve()
+            self._book = FileBook(self._path, budget)
+
+    @property
+    def epsilon(self) -> float:  # numpydoc ignore=RT01
+        """The budget of privacy loss."""
+        return self._book.budget.epsilon
+
+    @property
+    def delta(self) -> float:  # numpydoc ignore=RT01
+        """The budget of failure probability."""
+        return self._book.budget.delta
+
+    @property
+    def path(self) -> Path | None:  # numpydoc ignore=RT01
+        """The file."""
+        return self._path
+
+    @property
+    def relation(self) -> Relation | None:  # numpydoc ignore=RT01
+        """The neighbouring relation of the budget, once there is one."""
+        return self._book.account().budget.relation
+
+    @property
+    def spent(self) -> Amount:  # numpydoc ignore=RT01
+        """Epsilon and delta that were charged so far."""
+        account = self._book.account()
+        return Amount(float(account.epsilon), float(account.delta))
+
+    def remaining(self) -> Amount:
+        """Return what is left of the budget.
+
+        Returns
+        -------
+        Amount
+            Named tuple of epsilon and delta.
+        """
+        return Amount(*map(float, self._book.account().left()))
+
+    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        """Charge a release that is about to be made.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            What the release promises.
+        what : str
+            Who asks, for the report and for the error.
+
+        Raises
+        ------
+        TypeError
+            If one of them is something else.
+        BudgetExceeded
+            If the budget does not cover it; nothing is charged.
+        ValueError
+            If its neighbouring relation cannot be converted to the ledger's, or the file is not as it was written.
+        OSError
+            If the file cannot be written.
+        RuntimeError
+            If a ledger in memory is used in another process or through a pickled copy, or if this code interrupts a
+            charge, as a signal handler may.
+        """
+        if not isinstance(guarantee, PrivacyGuarantee):
+            raise TypeError(
+                "guarantee must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an estimator's guarantee_, got "
+                f"{type(guarantee).__name__}"
+            )
+        if not isinstance(what, str):
+            raise TypeError(f"what must be a str, got {type(what).__name__}")
+        self._book.add(partial(_admitted, what, guarantee))
+
+    def report(self) -> pd.DataFrame:
+        """List the charges in order.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row a charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
+        """
+        rows = [_row(charge) for charge in self._book.charges()]
+        table = pd.DataFrame(rows, columns=_REPORT)
+        kinds = dict.fromkeys(("epsilon", "delta", "rho"), float) | {"secure": bool}
+        return table.astype(kinds).assign(time=pd.to_datetime(table["time"], utc=True))
+
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f"{str(self.path)!r}, "
+        try:
+            spent = str(tuple(self.spent))
+        except (OSError, ValueError, RuntimeError):  # the file is lost or changed, or this is a copy
+            spent = "unknown"
+        return f"{type(self).__name__}({place}epsilon={self.epsilon}, delta={self.delta}, spent={spent})"
+
+    def _repr_html_(self) -> str:
+        table = self.report().to_html(index=False, escape=True, na_rep="", border=0)
+        return f"<div><p><code>{escape(repr(self))}</code></p>{table}</div>"
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def _read_budget(epsilon: Any, delta: Any, relation: Any) -> Budget | None:
+    """Check the budget; None if it is left out."""
+    if relation not in (None, "replace", "add_remove"):
+        raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
+    check_delta(delta)
+    if epsilon is not None:
+        check_epsilon(epsilon)
+        return Budget(float(epsilon), float(delta), relation)
+    if delta != 0 or relation is not None:
+        raise ValueError("delta and relation are given together with epsilon, or left out with it")
+    return None
+
+
+def _admitted(what: str, guarantee: PrivacyGuarantee, account: Account) -> Charge:
+    """Return the charge of a release, if the budget covers it."""
+    relation = account.budget.relation
+    try:
+        charge = Charge.of(what, guarantee, relation or guarantee.relation)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}; the ledger is for {relation!r}") from None
+    asked_for, budgets = (charge.epsilon, charge.delta), (account.budget.epsilon, account.budget.delta)
+    for name, asked, left, budget in zip(Amount._fields, asked_for, account.left(), budgets, strict=True):
+        if asked > left:
+            raise BudgetExceeded(
+                f"{what} asks for {name} {float(asked)}; the ledger has {float(left)} of {budget} left. "
+                "Nothing was released."
+            )
+    return charge
+
+
+def _row(charge: Charge) -> tuple[Any, ...]:
+    """Return a row of the report, all of it in the relation of the ledger."""
+    charged = charge.guarantee.to(charge.relation)
+    return (
+        charge.what,
+        float(charge.epsilon),
+        float(charge.delta),
+        charged.rho,
+        charge.relation,
+        charged.trust,
+        ", ".join(map(str, charged.scope)),
+        str(charged.mechanism),
+        bool(charged.secure),
+        charge.time,
+    )

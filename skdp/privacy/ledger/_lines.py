@@ -1,0 +1,254 @@
+"""The lines of a ledger's file: JSON, each with a hash of itself and of the line before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, fields, replace
+from decimal import Decimal
+from functools import lru_cache
+from hashlib import sha256
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy.ledger._book import Account, Budget, Charge
+
+_VERSION = 2
+"""Version 1 was an SQLite database."""
+
+_HASH = 64
+
+_HEAD = '{{"skdp_ledger": {}, "charges": {:15d}, "hash": "{}"}}\n'
+"""The first line: how many charges there are at least, and the hash of the last of these. It is written over after
+each charge, so it is of one size; a crash may leave it behind."""
+
+HEAD_SIZE = len(_HEAD.format(_VERSION, 0, "0" * _HASH))
+
+_RELATIONS = ("replace", "add_remove")
+
+
+_HUGE = Decimal("1e309")
+"""More than any float."""
+
+
+class Damaged(ValueError):
+    """The lines are not as they were written."""
+
+
+def head(count: int, digest: str) -> bytes:
+    """Write the first line."""
+    return _HEAD.format(_VERSION, count, digest).encode()
+
+
+def read_head(line: bytes) -> tuple[int, str]:
+    """Read the first line."""
+    record = _parsed(line, 1)
+    version, count, digest = (record.get(name) for name in ("skdp_ledger", "charges", "hash"))
+    if isinstance(version, int) and version > _VERSION:
+        raise Damaged("it was made by a later version of skdp")
+    if not isinstance(count, int) or not isinstance(digest, str) or head(count, digest) != line:
+        raise Damaged("its first line is not that of a ledger")
+    return count, digest
+
+
+def _parsed(text: bytes, number: int) -> dict[str, Any]:
+    try:
+        record = json.loads(text, parse_float=Decimal)
+    except (ValueError, ArithmeticError, RecursionError):  # bytes that are no text, impossible exponents, many brackets
+        record = None
+    if not isinstance(record, dict):
+        raise Damaged(f"its line {number} cannot be read")
+    return record
+
+
+def _signed(record: dict[str, Any], previous: str) -> bytes:
+    """Write a line that ends with its hash."""
+    body = json.dumps(record, separators=(", ", ": "))[:-1]
+    return f'{body}, "hash": "{sha256((previous + body).encode()).hexdigest()}"}}\n'.encode()
+
+
+def digest_of(line: bytes) -> str:
+    """Return the hash at the end of a line."""
+    return line[-_HASH - 3 : -3].decode("ascii", "replace")
+
+
+TAIL_SIZE = _HASH + 3
+
+
+def beginning(budget: Budget) -> bytes:
+    """Write the first two lines; that of the budget is another one in every ledger."""
+    line = _signed({"budget": asdict(budget), "id": secrets.token_hex(8)}, "")
+    return head(0, digest_of(line)) + line
+
+
+def line_of(charge: Charge, previous: str) -> bytes:
+    """Write the line of a charge, with the guarantee whole."""
+    stated = {one.name: getattr(charge.guarantee, one.name) for one in fields(PrivacyGuarantee)}
+    stated["scope"] = [name if isinstance(name, str | int) else str(name) for name in stated["scope"]]
+    amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
+    record = {"what": charge.what, **amounts, "relation": charge.relation, "guarantee": stated, "time": charge.time}
+    return _signed(record, previous)
+
+
+def charge_of(line: bytes) -> Charge:
+    """Read the line of a charge that `Position.after` has checked."""
+    try:
+        return _charge(json.loads(line, parse_float=Decimal))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Damaged("a guarantee in it cannot be read") from None
+
+
+@lru_cache  # most charges of a ledger are for the same guarantees
+def _guarantee(*stated: tuple[str, Any]) -> PrivacyGuarantee:
+    options: dict[str, Any] = {name: float(one) if isinstance(one, Decimal) else one for name, one in stated}
+    return PrivacyGuarantee(**options)
+
+
+def _charge(record: dict[str, Any]) -> Charge:
+    stated = record["guarantee"] | {"scope": tuple(record["guarantee"]["scope"])}
+    guarantee = _guarantee(*stated.items())
+    amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
+    return Charge(record["what"], *amounts, record["relation"], guarantee, record["time"])
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a file has been read, and what was found there."""
+
+    offset: int = HEAD_SIZE
+    count: int = -1
+    digest: str = ""
+    account: Account | None = None
+
+    def after(self, line: bytes) -> Position:
+        """Check the next line and add it up."""
+        number, digest = self.count + 3, digest_of(line)
+        body = line[: -_HASH - 14]
+        if line[-_HASH - 14 :] != f', "hash": "{digest}"}}\n'.encode() or digest != _hash(self.digest, body):
+            raise Damaged(f"its line {number} is not what was written there, or lines before it are missing")
+        record = _parsed(body + b"}", number)
+        account = _opened(record) if self.account is None else _charged(self.account, record, number)
+        return replace(self, offset=self.offset + len(line), count=self.count + 1, digest=digest, account=account)
+
+
+def _hash(previous: str, body: bytes) -> str:
+    return sha256(previous.encode() + body).hexdigest()
+
+
+def _opened(record: dict[str, Any]) -> Account:
+    budget = record.get("budget")
+    if not isinstance(budget, dict):
+        raise Damaged("its line 2 has no budget")
+    epsilon, delta = (_amount(budget.get(name), 2) for name in ("epsilon", "delta"))
+    relation = budget.get("relation")
+    if not (epsilon > 0 and delta < 1) or relation not in (None, *_RELATIONS):
+        raise Damaged("its line 2 has an impossible budget")
+    return Account(Budget(float(epsilon), float(delta), relation))
+
+
+def _charged(account: Account, record: dict[str, Any], number: int) -> Account:
+    epsilon, delta = (_amount(record.get(name), number) for name in ("epsilon", "delta"))
+    relation = record.get("relation")
+    if relation not in _RELATIONS or relation != (account.budget.relation or relation):
+        raise Damaged(f"its line {number} has another neighbouring relation than the ledger")
+    account = account.after(epsilon, delta, relation)
+    if min(account.left()) < 0:
+        raise Damaged(f"its line {number} spends more than the budget, which no ledger allows")
+    return account
+
+
+def _amount(value: Any, number: int) -> Decimal:
+    if not isinstance(value, Decimal | int) or isinstance(value, bool) or not 0 <= Decimal(value) < _HUGE:
+        raise Damaged(f"its line {number} has an amount that is no number of at least 0")
+    return Decimal(value)
+
+
+_MARK = (0x736B6470, 1)
+"""The application and the version of our SQLite files."""
+
+_PATIENCE = 60.0
+
+
+def is_old(file: FileIO) -> bool:
+    """Return whether a file is an SQLite database."""
+    return file.read(16) == b"SQLite format 3\0"
+
+
+def renew(path: Path) -> None:
+    """Write an old ledger again as lines, in its place."""
+    # A process that still uses the old file, which has no name any more, cannot write to it: SQLite refuses that.
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_PATIENCE)) as connection:
+            connection.isolation_level = None
+            # Take in the journal that lies beside it, which nobody else may have open.
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("BEGIN EXCLUSIVE")
+            _replace(path, b"".join(_lines(connection)))
+    except sqlite3.OperationalError as error:
+        raise OSError(f"it is of version 0.1 and cannot be converted now: {error}") from None
+    except (sqlite3.DatabaseError, ArithmeticError, TypeError, ValueError) as error:
+        raise error if isinstance(error, Damaged) else Damaged("it is a database that cannot be read") from None
+
+
+def _lines(connection: sqlite3.Connection) -> Iterator[bytes]:
+    mark = tuple(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    made = set(connection.execute("SELECT type, name FROM sqlite_master"))
+    if mark != _MARK or made != {("table", "budget"), ("table", "charges")}:
+        raise Damaged("it is another kind of database")
+    epsilon, delta, relation = connection.execute("SELECT epsilon, delta, relation FROM budget").fetchone()
+    begun = beginning(Budget(float(epsilon), float(delta), relation))
+    lines = [begun[Position().offset :]]
+    position = Position().after(lines[0])
+    rows = connection.execute(
+        "SELECT number, what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time "
+        "FROM charges ORDER BY number"
+    )
+    for number, what, epsilon, delta, rho, of, trust, scope, mechanism, secure, time in rows:
+        if number != len(lines):
+            raise Damaged(f"its charge {len(lines)} is missing")
+        guarantee = PrivacyGuarantee(
+            float(epsilon),
+            float(delta),
+            relation=of,
+            trust=trust,
+            scope=(scope,) if scope else (),
+            mechanism=mechanism,
+            secure=bool(secure),
+            rho=None if rho is None else float(rho),
+        )
+        lines.append(line_of(Charge(what, Decimal(epsilon), Decimal(delta), of, guarantee, time), position.digest))
+        position = position.after(lines[-1])
+    return iter([head(position.count, position.digest), *lines])
+
+
+def _replace(path: Path, content: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with beside.open("wb") as new:
+            new.write(content)
+            new.flush()
+            os.fsync(new.fileno())
+        shutil.copymode(path, beside)
+        os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+    sync_folder(path)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the name of a file is on the disk."""
+    with suppress(OSError):  # Windows opens no folders
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,5 @@
+"""What a pipeline promises, column by column."""
+
+from skdp.privacy.statement._statement import PrivacyStatement, privacy_statement
+
+__all__ = ["PrivacyStatement", "privacy_statement"]

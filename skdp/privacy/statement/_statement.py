@@ -1,0 +1,266 @@
+"""What a pipeline promises, column by column, and what it does not."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from html import escape
+from math import isnan
+from typing import Any
+
+import pandas as pd
+
+from skdp.privacy._guarantee import PrivacyGuarantee, shown
+from skdp.privacy.statement._columns import EVERYTHING, TARGET, Flow, names_in, read_names
+from skdp.privacy.statement._parts import is_a
+from skdp.privacy.statement._visitor import Promise, Walk
+
+AS_IS = "released as is"
+
+_FEW = 5
+"""So many columns are named together in each row; of more, the number is enough."""
+
+_READ = f"categories read from the data: {AS_IS}"
+
+_PROTECTION = {
+    True: "rows",
+    "fit": f"rows at fit; rows given to transform or predict: {AS_IS}",
+    False: "statistics only",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivacyStatement:  # numpydoc ignore=PR02
+    """What is promised about each column, as text or as HTML.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        A row for each column and each step that protects it, or that does not: ``column, step, mechanism, epsilon,
+        delta, relation, trust, protection``.
+    total : PrivacyGuarantee or None
+        All guarantees together, for the columns in its scope. None if there is no column that one covers.
+    notes : tuple of str
+        What must be known besides.
+    """
+
+    rows: pd.DataFrame
+    total: PrivacyGuarantee | None
+    notes: tuple[str, ...]
+
+    def _summary(self) -> str:
+        return f"total: {self.total or 'no promise about any column'}"
+
+    def _table(self) -> pd.DataFrame:
+        return self.rows.assign(
+            epsilon=["" if isnan(value) else shown(value) for value in self.rows["epsilon"]],
+            delta=["" if isnan(value) else shown(value) for value in self.rows["delta"]],
+        )
+
+    def __str__(self) -> str:
+        lines = [self._table().to_string(index=False), self._summary(), *(f"- {note}" for note in self.notes)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        table = self._table().to_html(index=False, escape=True, border=0)
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return f"<div>{table}<p><b>{escape(self._summary())}</b></p><ul>{notes}</ul></div>"
+
+
+def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()) -> PrivacyStatement:
+    """State what a fitted pipeline promises about every column, and which columns it releases as they are.
+
+    Pipelines, column transformers, feature unions, searches and other estimators made of estimators are followed step
+    by step. Where it cannot be told what happens to a column, the answer is "released as is". So it is for each class
+    that is not exactly one of scikit-learn, imbalanced-learn or skdp (subclasses, classes of the same name or with the
+    same attributes, objects with methods of their own), for a class of skdp that wraps one of these, and for an
+    estimator that draws rows several times (a bootstrap), as each time is a release.
+
+    Parameters
+    ----------
+    estimator : estimator or list of estimators
+        Fitted. A list is of estimators about the same persons.
+    X : dataframe or ndarray of shape (n_samples, n_features), optional
+        The table, for the names of its columns only: those that the estimator was not fitted on are listed too. No
+        value is read.
+    trusted : sequence of classes, default=()
+        Further classes whose `guarantee_` and `protects_rows` are believed, besides those of skdp. Their subclasses are
+        not.
+
+    Returns
+    -------
+    PrivacyStatement
+        A table, the total, and notes.
+
+    Raises
+    ------
+    TypeError
+        If something is no estimator, X is no table, or `trusted` holds no classes.
+    ValueError
+        If X lacks columns that the estimator was fitted on, or the list is empty.
+
+    Notes
+    -----
+    **Privacy.** Read from attributes; nothing is charged and no data are read. The total is the sum over all
+    steps, also over those that follow each other on the same column: an upper bound. It is for one call of `fit` and,
+    for local transformers, one call of `transform`: every further call that releases something about the same persons
+    costs as much again, which only a `PrivacyLedger` counts.
+
+    An estimator of skdp, or of a trusted class, takes part by its ``guarantee_``, whose scope names the columns. Its
+    ``protects_rows`` says whether the rows that leave its `transform` are protected (True), those of `fit_transform`
+    only ("fit"), or none, because only its statistics are private (False); or it is a list of the columns that are
+    protected in these rows, while others stay as they are. By default they are in the local model, and are not in the
+    central model.
+    "fit" is not enough inside a search, a stack, a calibration or whatever else learns from predictions for rows of the
+    table itself: those come from true values, which are "released as is". The target is no column; what is spent on it,
+    by a transformer of the target, is in the total. Weights (``sample_weight``) are no column either;
+    nothing covers them.
+
+    A step of a pipeline that is replaced after `fit` is not noticed: what the one before released is not stated.
+
+    The scope of the total has only columns of which nothing is released without protection. A column whose categories
+    were read from the data is not among them (which values occur is released as it is), nor is one that leaves as it is
+    beside private statistics of it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.compose import ColumnTransformer
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.privacy import privacy_statement
+    >>> people = pd.DataFrame({"sex": ["F", "M"], "job": ["clerk", "cook"], "age": [30, 40]})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]})
+    >>> columns = ColumnTransformer([("sex", encoder, ["sex"]), ("age", "passthrough", ["age"])]).fit(people)
+    >>> statement = privacy_statement(columns)
+    >>> statement.rows[["column", "epsilon", "protection"]]
+      column  epsilon      protection
+    0    sex      1.0            rows
+    1    job      NaN    not released
+    2    age      NaN  released as is
+    >>> print(statement.total)
+    epsilon = 1, local model, replacing one record's values of: sex
+    """
+    estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
+    if not estimators:
+        raise ValueError("there is no estimator to state anything about")
+    for part in estimators:
+        if isinstance(part, type) or not (hasattr(part, "fit") or hasattr(part, "fit_resample")):
+            kind = f"the class {part.__name__}" if isinstance(part, type) else type(part).__name__
+            raise TypeError(f"privacy_statement needs fitted estimators, got {kind}")
+    if isinstance(trusted, type) or not all(isinstance(one, type) for one in trusted):
+        raise TypeError("trusted must be a sequence of classes")
+    given = read_names(X)
+    tables = [_columns_of(part, given) for part in estimators]
+    walk = Walk(list(dict.fromkeys(name for names in tables for name in names or [EVERYTHING])), trusted)
+    leaving: set[Any] = set()
+    for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
+        path = f"{index}" if len(estimators) > 1 else ""
+        made = walk.visit(part, Flow.start(names), path)
+        leaving |= made.merged.raw if _gives_rows(part) else set()
+    walk.finish()
+    return _written_up(walk, leaving, [name for name in given or () if name not in walk.columns])
+
+
+def _columns_of(estimator: Any, given: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """Return the columns that an estimator was fitted on, with the names that the user has for them."""
+    fitted = names_in(estimator)
+    if fitted is None or given is None:
+        return fitted or given
+    if hasattr(estimator, "feature_names_in_") or not all(isinstance(name, str) for name in fitted):
+        lacking = [name for name in fitted if name not in given]
+        if lacking:
+            raise ValueError(f"X lacks columns that {type(estimator).__name__} was fitted on: {lacking}")
+        return fitted
+    if len(given) != len(fitted):
+        raise ValueError(f"X has {len(given)} columns; {type(estimator).__name__} was fitted on {len(fitted)}")
+    return given
+
+
+def _gives_rows(estimator: Any) -> bool:
+    """Say whether something leaves an estimator at fit but what it has learnt, which its steps have been asked for."""
+    if is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline"):
+        return _gives_rows(estimator.steps[-1][1])
+    return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
+
+
+def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStatement:
+    """Bring what was found into a table."""
+    kept = [name for name in walk.columns if _is_kept(walk, leaving, name)]
+    rows: list[tuple[Any, ...]] = []
+    for name in walk.columns:
+        promises = [promise for promise in walk.promises if name in promise.columns]
+        rows += [_promised(name, promise, released=name in leaving) for promise in promises]
+        rows += [_unprotected(name, step, _READ) for step in walk.read.get(name, ())]
+        statistics = any(promise.of(name) is False for promise in promises)
+        if name in walk.unfitted:
+            rows.append(_unprotected(name, ", ".join(walk.unfitted[name]), "not fitted: no guarantee yet"))
+        elif name in walk.seen:
+            rows.append(_unprotected(name, ", ".join(walk.seen[name]), AS_IS))
+        elif name in leaving and not statistics:
+            rows.append(_unprotected(name, "", AS_IS))
+        elif not promises and not (name == EVERYTHING and walk.promises):
+            rows.append(_unprotected(name, "", "not released"))
+    rows += [_unprotected(name, "", "not seen by fit") for name in others]
+    names = ["column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection"]
+    table = pd.DataFrame(rows, columns=names).astype({"epsilon": float, "delta": float})
+    return PrivacyStatement(table, _total(walk, kept), (*walk.notes, *_remarks(walk)))
+
+
+def _is_kept(walk: Walk, leaving: set[Any], name: Any) -> bool:
+    """Return whether a promise about a column is worth anything: nothing else may show its values."""
+    others = walk.seen.keys() | walk.unfitted.keys() | walk.read.keys() | leaving
+    return others.isdisjoint({name, EVERYTHING})
+
+
+def _promised(name: Any, promise: Promise, *, released: bool) -> tuple[Any, ...]:
+    g, protects = promise.guarantee, promise.of(name)
+    protection = _PROTECTION[protects]
+    if protects is False and released:
+        protection += f": rows {AS_IS}"
+    together = [str(other) for other in promise.columns if other != name]
+    if together:
+        listed = ", ".join(together) if len(together) <= _FEW else f"{len(together)} others"
+        protection += f" (together with {listed})"
+    return name, promise.step, g.mechanism, g.epsilon, g.delta, g.relation, g.trust, protection
+
+
+def _unprotected(name: Any, step: str, protection: str) -> tuple[Any, ...]:
+    return name, step, "", None, None, "", "", protection
+
+
+def _total(walk: Walk, kept: list[Any]) -> PrivacyGuarantee | None:
+    covered = [name for name in kept if any(name in promise.columns for promise in walk.promises)]
+    if not covered:
+        return None
+    # What is spent on the target is spent by the same persons.
+    counted = [promise for promise in walk.promises if not {TARGET, *covered}.isdisjoint(promise.columns)]
+    total = reduce(operator.add, (promise.guarantee for promise in counted))
+    return replace(total, scope=tuple(covered))
+
+
+def _remarks(walk: Walk) -> list[str]:
+    """Say what holds for all steps of a kind."""
+    remarks = []
+    if any(promise.of(name) is False for promise in walk.promises for name in promise.columns):
+        remarks.append("Where statistics only are protected, the promise is about what fit has learnt, not about rows.")
+    rows = [promise for promise in walk.promises if promise.protects is not False]
+    if any(not promise.made_up for promise in rows):
+        remarks.append("Each further call that privatises rows, unless it is memoised, costs as much again.")
+    if any(promise.made_up for promise in rows):
+        remarks.append("Each further fit costs as much again; further rows that are made from what it learnt are free.")
+    if walk.weighted:
+        remarks.append(
+            "Weights (sample_weight), if fit was given any, are no column of X, and are learnt from as they are by: "
+            f"{', '.join(walk.weighted)}."
+        )
+    if walk.after:
+        remarks.append(f"Post-processing of protected columns, which costs nothing: {', '.join(walk.after)}.")
+    if walk.from_target:
+        remarks.append(
+            f"The target, which is no column of X, is learnt from as it is by: {', '.join(walk.from_target)}."
+        )
+    return remarks

@@ -1,0 +1,279 @@
+"""Walking through a pipeline: what every step promises, and which columns it sees as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy.statement._columns import EVERYTHING, TARGET, Column, Flow, names_in
+from skdp.privacy.statement._parts import (
+    columns_read,
+    fed_parts,
+    has_own_methods,
+    is_a,
+    is_fitted,
+    learns_from_predictions,
+    learns_target,
+    library_of,
+    parts_of,
+    takes_weights,
+)
+
+Protects = Literal[True, False, "fit"]
+"""Whether the rows that leave a step are protected, never, or only at fit."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What one step promises."""
+
+    columns: tuple[Any, ...]
+    step: str
+    guarantee: PrivacyGuarantee
+    protects: Protects
+    target: tuple[Any, ...] = ()
+    made_up: bool = False
+
+    def of(self, name: Any) -> Protects:
+        """Return what is protected of a column."""
+        return False if name in self.target else self.protects
+
+
+class Walk:
+    """Collects what the steps promise."""
+
+    def __init__(self, names: Sequence[Any], trusted: Sequence[type] = ()) -> None:
+        self.columns = list(names)
+        self._trusted = tuple(trusted)
+        self.promises: list[Promise] = []
+        self.seen: dict[Any, list[str]] = {}
+        self.unfitted: dict[Any, list[str]] = {}
+        self.read: dict[Any, list[str]] = {}
+        self.after: list[str] = []
+        self.weighted: list[str] = []
+        self.from_target: list[str] = []
+        self.targets: set[Any] = set()
+        self.notes: list[str] = []
+
+    def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
+        """Follow a table through an estimator."""
+        made = self._follow(estimator, flow, path)
+        if hasattr(estimator, "transform") and not hasattr(estimator, "fit_transform"):
+            return made.repeated(flow)  # at fit too, the next step gets what `transform` makes
+        return made
+
+    def _follow(self, estimator: Any, flow: Flow, path: str) -> Flow:
+        step = f"{path}: {type(estimator).__name__}" if path else type(estimator).__name__
+        if self._is_private(estimator):
+            return self._privatizer(estimator, flow, step)
+        if is_a(estimator, "sklearn.frozen.FrozenEstimator"):
+            return self.visit(estimator.estimator, flow, path)
+        if is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline"):
+            for name, part in estimator.steps:
+                if not _passes(part):
+                    flow = self.visit(part, flow, _join(path, name))
+            return flow
+        if is_a(estimator, "sklearn.compose.ColumnTransformer"):
+            return self._by_columns(estimator, flow, path, step)
+        if is_a(estimator, "sklearn.pipeline.FeatureUnion"):
+            parts = [(name, part) for name, part in estimator.transformer_list if part != "drop"]
+            flows = [flow if _passes(part) else self.visit(part, flow, _join(path, name)) for name, part in parts]
+            return Flow.side_by_side(flows, flow.spread(flow.merged, estimator).names)
+        if not is_fitted(estimator):
+            return self._plain(estimator, flow, step)
+        if hasattr(estimator, "best_estimator_") and library_of(estimator) == "sklearn":
+            return self._search(estimator, flow, path, step)
+        if self._promises(estimator):
+            return self._meta(estimator, flow, path, step)
+        return self._plain(estimator, flow, step)
+
+    def _is_private(self, estimator: Any) -> bool:
+        """Return whether an estimator has a guarantee that is believed."""
+        if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):
+            return False
+        if type(estimator) in self._trusted:
+            return not has_own_methods(estimator)
+        # What wraps a privatiser takes its guarantee from it, and its rows.
+        return library_of(estimator) == "skdp" and all(map(self._is_private, parts_of(estimator)))
+
+    def _promises(self, estimator: Any) -> bool:
+        """Return whether there is a guarantee anywhere inside."""
+        return self._is_private(estimator) or any(map(self._promises, parts_of(estimator)))
+
+    def _privatizer(self, estimator: Any, flow: Flow, step: str) -> Flow:
+        guarantee, everything = estimator.guarantee_, flow.merged
+        protects = _protects(estimator, guarantee)
+        own = names_in(estimator) or flow.names or ()
+        target = tuple(name for name in guarantee.scope if own and name not in own)
+        if (named := _named(estimator)) is not None:
+            guarantee = replace(guarantee.to("replace"), scope=named)
+            self.notes.append(
+                f"{step} leaves other columns of each row as they are. These show who is there, so the promise about "
+                "the columns that it protects is for replacing their values."
+            )
+        elif protects is True and guarantee.relation == "add_remove" and hasattr(estimator, "transform"):
+            guarantee = guarantee.to("replace")
+            self.notes.append(
+                f"{step} returns as many rows as it is given, which shows how many there are: so the promise about "
+                "them is for replacing a record. Its guarantee_ is the promise about what it has learnt."
+            )
+        covers = [not guarantee.scope or name in guarantee.scope for name in own]
+        if flow.exact and len(covers) == len(flow.columns):
+            pairs = list(zip(flow.columns, covers, strict=True))
+            inside = Column.merged(column for column, covered in pairs if covered)
+            outside = Column.merged(column for column, covered in pairs if not covered)
+        else:  # which of them are covered cannot be told, unless all are
+            told = not guarantee.scope or (own and all(covers))
+            inside, outside = everything, Column.merged([] if told else [everything])
+        if flow.curated and inside.raw and guarantee.trust == "local":
+            guarantee = replace(guarantee, trust="central")
+            self.notes.append(
+                f"{step} comes after a step that learns from true values: somebody has to be trusted with them, so "
+                "this is the central model."
+            )
+        read = columns_read(estimator)
+        if flow.exact and len(own) == len(flow.columns):
+            from_data = Column.merged(column for column, name in zip(flow.columns, own, strict=True) if name in read)
+        else:
+            from_data = Column.merged([everything] if read else [])
+        for name in from_data.raw:
+            self.read.setdefault(name, []).append(step)
+        columns = tuple(name for name in self.columns if name in inside.origins)
+        if inside.origins == {EVERYTHING}:
+            columns = guarantee.scope or columns
+        columns += target
+        self.columns += [name for name in columns if name not in self.columns]
+        new_target = bool(target and protects) and not hasattr(estimator, "transform")
+        made_up = estimator.guarantee_.trust == "central"
+        self.promises.append(Promise(columns, step, guarantee, protects, () if new_target else target, made_up))
+        self.targets.update(target)
+        raw = outside.raw if protects else everything.raw
+        late = outside.late if protects is True and hasattr(estimator, "transform") else everything.late
+        if not _returns_rows(estimator):
+            self._see(outside.raw, step)
+            raw = frozenset()
+        made = flow.spread(Column(everything.origins, raw, late), estimator)
+        return replace(made, new_target=flow.new_target or new_target)
+
+    def _by_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
+        if not hasattr(estimator, "transformers_"):
+            return self._plain(estimator, flow, step)
+        names = names_in(estimator)
+        if flow.exact and names is not None and len(names) == len(flow.columns):
+            flow = replace(flow, names=names)
+        parts = []
+        for name, part, chosen in estimator.transformers_:
+            selected = flow.select(chosen)
+            if part == "drop" or not selected.columns:
+                continue
+            made = selected if _passes(part) else self.visit(part, selected, _join(path, name))
+            place = estimator.output_indices_[name]
+            width = place.stop - place.start
+            if not made.exact or len(made.columns) != width:
+                made = replace(made, columns=(made.merged,) * width, names=None, exact=True)
+            parts.append(made)
+        return Flow.side_by_side(parts, flow.spread(flow.merged, estimator).names)
+
+    def _search(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
+        best = estimator.best_estimator_
+        if self._promises(best):
+            self.notes.append(
+                f"{step} has fitted its candidates too, on every fold, and each fit was a release. Only the ledger "
+                "knows how many; here is the one that was kept."
+            )
+        made = self.visit(best, flow, path)
+        self._scored(estimator, made, flow, step)
+        return made
+
+    def _meta(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
+        self.notes.append(f"{step} may fit what it is made of more often than is shown; only the ledger knows.")
+        place = path or type(estimator).__name__
+        fed = fed_parts(estimator)
+        parts = [part for part in parts_of(estimator) if self._promises(part)] if fed is None else fed
+        made = [self.visit(part, flow, _join(place, str(index))) for index, part in enumerate(parts)]
+        if fed is None:
+            return self._plain(estimator, flow, step)
+        # What the parts say of the rows of `fit` is known to the one who combines it.
+        said = replace(flow.predicted(), columns=(Column.merged(part.merged for part in made),))
+        said = replace(said, curated=any(part.curated for part in made)).repeated(flow)
+        if learns_from_predictions(estimator):
+            self._scored(estimator, said, flow, step)
+        if hasattr(estimator, "final_estimator_"):
+            self.visit(estimator.final_estimator_, said, _join(place, "final_estimator_"))
+        if self._promises(getattr(estimator, "transformer_", None)):
+            self.columns += [] if TARGET in self.columns else [TARGET]
+            self.visit(estimator.transformer_, Flow.start([TARGET]), _join(place, "transformer_"))
+            self._see([TARGET], step)  # the model may have learnt from it as it is
+        return said
+
+    def _scored(self, estimator: Any, made: Flow, flow: Flow, step: str) -> None:
+        """Take notice of a step that learns from what its parts say of rows of `fit` that they are given again."""
+        self._see(made.repeated(flow).merged.raw, step)
+        if learns_target(estimator):
+            self.from_target.append(step)
+
+    def finish(self) -> None:
+        """Let what is promised about the target be spoilt by the steps that learn it as it is."""
+        for step in self.from_target:
+            self._see(self.targets, step)
+
+    def _see(self, names: Iterable[Any], step: str) -> None:
+        for name in names:
+            self.seen.setdefault(name, []).append(step)
+
+    def _plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
+        raw = flow.merged.raw
+        if not is_fitted(estimator):
+            for name in raw:
+                self.unfitted.setdefault(name, []).append(step)
+        else:
+            self._see(raw, step)
+            if learns_target(estimator) and not flow.new_target:
+                self.from_target.append(step)
+            if takes_weights(estimator):
+                self.weighted.append(step)
+            if not raw:
+                self.after.append(step)
+        if hasattr(estimator, "fit_resample"):
+            return replace(flow, curated=flow.curated or bool(raw))
+        if not hasattr(estimator, "transform"):
+            return flow.predicted()
+        return flow.spread(flow.merged, estimator, curated=bool(raw))
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path} / {name}" if path else str(name)
+
+
+def _passes(part: Any) -> bool:
+    """Return whether a step hands its columns on as they are: as it was written, or as `fit` has replaced it."""
+    return part is None or (isinstance(part, str) and part == "passthrough") or _is_identity(part)
+
+
+def _is_identity(part: Any) -> bool:
+    return is_a(part, "sklearn.preprocessing.FunctionTransformer") and part.func is None
+
+
+def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
+    """Say whether rows that leave an estimator are protected; what wraps a privatiser may be so at fit only."""
+    said = getattr(estimator, "protects_rows", None)
+    if _named(estimator) is not None:
+        return True
+    if said is not None:
+        return "fit" if said == "fit" else bool(said)
+    resamples = hasattr(estimator, "fit_resample") and not hasattr(estimator, "transform")
+    if resamples or hasattr(estimator, "transformer_"):
+        return "fit"
+    return guarantee.trust == "local"
+
+
+def _named(estimator: Any) -> tuple[Any, ...] | None:
+    """Return the columns that an estimator protects in the rows that leave it, if it names some."""
+    said = getattr(estimator, "protects_rows", None)
+    return tuple(said) if isinstance(said, list | tuple) else None
+
+
+def _returns_rows(estimator: Any) -> bool:
+    return hasattr(estimator, "transform") or hasattr(estimator, "fit_resample")

@@ -1,0 +1,38 @@
+"""Graphical models of tables: inference and sampling."""
+
+from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel
+from skdp.synthesis.model._inference import fit_model, independent_start, potentials_of
+from skdp.synthesis.model._junction_tree import Clique, JunctionTree, Link, eliminate
+from skdp.synthesis.model._marginal import (
+    Groups,
+    Marginal,
+    count_cells,
+    cover,
+    estimate_total,
+    group,
+    merge,
+    noise_of_marginal,
+)
+from skdp.synthesis.model._sampling import redraw, sample
+
+__all__ = [
+    "MOST_CELLS",
+    "Clique",
+    "GraphicalModel",
+    "Groups",
+    "JunctionTree",
+    "Link",
+    "Marginal",
+    "count_cells",
+    "cover",
+    "eliminate",
+    "estimate_total",
+    "fit_model",
+    "group",
+    "independent_start",
+    "merge",
+    "noise_of_marginal",
+    "potentials_of",
+    "redraw",
+    "sample",
+]

@@ -1,0 +1,206 @@
+"""A distribution over all columns, given by a table for each clique of a junction tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.synthesis.model._junction_tree import Clique, JunctionTree
+from skdp.synthesis.model._tables import Table, divide, expand, project
+
+MOST_CELLS = 1 << 26
+"""The largest marginal that is computed: half a gigabyte."""
+
+
+class GraphicalModel:
+    """The distribution in proportion to the product of a potential for each clique."""
+
+    # Among all distributions with the same marginals on the cliques it is the one of maximum entropy.
+    # **Privacy.** Plain arithmetic on what was released.
+
+    def __init__(self, tree: JunctionTree, beliefs: Sequence[Table]) -> None:
+        self.tree = tree
+        self.beliefs = tuple(beliefs)
+
+    @classmethod
+    def from_potentials(cls, tree: JunctionTree, potentials: Sequence[Table]) -> GraphicalModel:
+        """Calibrate a model: turn potentials into marginals."""
+        return cls(tree, calibrate(tree, potentials))
+
+    @classmethod
+    def uniform(cls, tree: JunctionTree) -> GraphicalModel:
+        """Return the uniform distribution."""
+        shapes = ([tree.sizes[column] for column in clique] for clique in tree.cliques)
+        return cls(tree, [np.full(shape, 1 / math.prod(shape)) for shape in shapes])
+
+    def marginal(self, columns: Iterable[int]) -> Table:
+        """Compute the marginal of any columns."""
+        wanted = tuple(columns)
+        place = self.tree.holder(wanted)
+        if place is not None:
+            return project(self.beliefs[place], self.tree.cliques[place], wanted)
+        return project(*self._eliminate(set(wanted)), wanted)
+
+    def _eliminate(self, wanted: set[int]) -> tuple[Table, Clique]:
+        """Sum out all other columns, from the leaves to the root."""
+        pending: dict[int, list[tuple[Table, Clique]]] = {}
+        for link in reversed(self.tree.links):
+            table, columns = self._absorb(link.child, pending.pop(link.child, []))
+            keep = tuple(column for column in columns if column in wanted or column in link.separator)
+            message = project(table, columns, keep)
+            # The child given the separator: times the parent's marginal it is the marginal of both.
+            shared = project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator)
+            conditional = divide(message, expand(shared, link.separator, keep))
+            if any(column in wanted and column not in link.separator for column in keep):
+                pending.setdefault(link.parent, []).append((conditional, keep))
+        return self._absorb(0, pending.pop(0, []))
+
+    def _absorb(self, place: int, messages: list[tuple[Table, Clique]]) -> tuple[Table, Clique]:
+        """Multiply a clique's marginal by what its children say of columns that it does not have."""
+        table, columns = self.beliefs[place], self.tree.cliques[place]
+        for message, extra in messages:
+            union = tuple(sorted({*columns, *extra}))
+            cells = self.tree.n_cells(union)
+            if cells > MOST_CELLS:
+                raise ValueError(
+                    f"the marginal needs a table of {cells} cells ({8 * cells / 1e9:.3g} GB); at most {MOST_CELLS} are "
+                    "computed. Ask for fewer columns at once, or sample rows and count them"
+                )
+            table, columns = expand(table, columns, union) * expand(message, extra, union), union
+        return table, columns
+
+    def expectation(self, weights: Mapping[int, ArrayLike]) -> float:
+        """Compute the expectation of a product of weights, one for the value of each of some columns."""
+        # Weights of 0 and 1 make it the probability that every named column has one of its values of weight 1.
+        # Fractions count values in part: a bin that a range covers to a third has weight 1/3.
+        factors: dict[int, list[tuple[Table, Clique]]] = {}
+        for column, given in weights.items():
+            vector = self._check_weights(column, given)
+            # Some clique holds every column; counting the weight in any one of them counts it once.
+            place = next(place for place, clique in enumerate(self.tree.cliques) if column in clique)
+            factors.setdefault(place, []).append((vector, (column,)))
+        for link, shared in zip(reversed(self.tree.links), reversed(self.separators), strict=True):
+            if link.child in factors:
+                table, columns = self._absorb(link.child, factors.pop(link.child))
+                message = divide(project(table, columns, link.separator), shared)
+                factors.setdefault(link.parent, []).append((message, link.separator))
+        return float(self._absorb(0, factors.pop(0, []))[0].sum())
+
+    def _check_weights(self, column: int, weights: ArrayLike) -> Table:
+        if column not in range(len(self.tree.sizes)):
+            raise ValueError(f"weights names column {column}; the model has columns 0 to {len(self.tree.sizes) - 1}")
+        vector = np.asarray(weights, np.float64)
+        if vector.shape != (self.tree.sizes[column],):
+            raise ValueError(
+                f"the weights of column {column} must have shape ({self.tree.sizes[column]},), got {vector.shape}"
+            )
+        if not (np.isfinite(vector).all() and (vector >= 0).all()):
+            raise ValueError(f"the weights of column {column} must be finite and not negative")
+        return vector
+
+    def log_probability(self, rows: NDArray[np.integer]) -> Table:
+        """Compute the logarithm of the probability of each of some rows."""
+        # **Privacy.** Of synthetic rows it is post-processing. Of real rows it is as private as they are.
+        rows = check_rows(self.tree, rows, range(len(self.tree.sizes)))
+        total = np.zeros(rows.shape[1])
+        for place, clique in enumerate(self.tree.cliques):
+            total += self.log_conditional(place)[tuple(rows[column] for column in clique)]
+        return total
+
+    def log_conditional(self, place: int) -> Table:
+        """Compute the logarithm of the law of a clique given what it shares with its parent."""
+        # The probability of a row is the product of these over all cliques.
+        table = self.beliefs[place]
+        if place > 0:
+            shared = expand(self.separators[place - 1], self.tree.links[place - 1].separator, self.tree.cliques[place])
+            table = divide(table, shared)
+        with np.errstate(divide="ignore"):
+            return np.log(table)
+
+    @cached_property
+    def separators(self) -> tuple[Table, ...]:
+        """The marginal of what each clique but the root shares with its parent, in the order of the links."""
+        return tuple(
+            project(self.beliefs[link.child], self.tree.cliques[link.child], link.separator) for link in self.tree.links
+        )
+
+    @cached_property
+    def entropy(self) -> float:
+        """The entropy of the distribution, in nats."""
+
+        def of(table: Table) -> float:
+            positive = table[table > 0]
+            return float(-(positive * np.log(positive)).sum())
+
+        return sum(map(of, self.beliefs)) - sum(map(of, self.separators))
+
+
+def check_rows(tree: JunctionTree, rows: NDArray[np.integer], columns: Iterable[int]) -> NDArray[np.integer]:
+    """Check that rows are codes of a model's columns."""
+    rows = np.asarray(rows)
+    if rows.ndim != 2 or rows.shape[0] != len(tree.sizes):
+        raise ValueError(f"rows must have shape (n_columns, n) with {len(tree.sizes)} columns, got {rows.shape}")
+    if not np.issubdtype(rows.dtype, np.integer):
+        raise TypeError(f"rows must be integers, got dtype {rows.dtype}")
+    for column in columns if rows.shape[1] else ():
+        if rows[column].min() < 0 or rows[column].max() >= tree.sizes[column]:
+            raise ValueError(f"column {column} of rows holds a code outside 0 to {tree.sizes[column] - 1}")
+    return rows
+
+
+_LEAST = 1e-200
+
+
+def calibrate(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
+    """Pass messages to the root and back."""
+    # In linear space, where each clique costs one exponential function and otherwise sums and products; each table is
+    # scaled to a maximum of 1 before it is multiplied. Should all of a clique's cells vanish in that, which takes
+    # potentials hundreds apart, it is done again in logarithms, at several times the cost.
+    tables = [np.exp(potential - potential.max()) for potential in potentials]
+    messages: dict[int, Table] = {}
+    for link in reversed(tree.links):
+        message = project(tables[link.child], tree.cliques[link.child], link.separator)
+        messages[link.child] = message = message / message.max()
+        tables[link.parent] = tables[link.parent] * expand(message, link.separator, tree.cliques[link.parent])
+        largest = tables[link.parent].max()
+        if largest < _LEAST:
+            return _calibrate_logs(tree, potentials)
+        tables[link.parent] /= largest
+    tables[0] = tables[0] / tables[0].sum()
+    for link in tree.links:
+        above = project(tables[link.parent], tree.cliques[link.parent], link.separator)
+        ratio = divide(above, messages[link.child])
+        tables[link.child] = tables[link.child] * expand(ratio, link.separator, tree.cliques[link.child])
+        total = tables[link.child].sum()
+        if not _LEAST < total < math.inf:
+            return _calibrate_logs(tree, potentials)
+        tables[link.child] /= total
+    return tables
+
+
+def _calibrate_logs(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
+    """Pass the same messages as logarithms."""
+    tables = list(potentials)
+    messages: dict[int, Table] = {}
+    for link in reversed(tree.links):
+        messages[link.child] = message = _log_project(tables[link.child], tree.cliques[link.child], link.separator)
+        tables[link.parent] = tables[link.parent] + expand(message, link.separator, tree.cliques[link.parent])
+    for link in tree.links:
+        above = _log_project(tables[link.parent], tree.cliques[link.parent], link.separator)
+        # Minus infinity less itself stays minus infinity: what has no probability stays without.
+        ratio = np.subtract(above, messages[link.child], out=np.full_like(above, -np.inf), where=above > -np.inf)
+        tables[link.child] = tables[link.child] + expand(ratio, link.separator, tree.cliques[link.child])
+    beliefs = [np.exp(table - table.max()) for table in tables]
+    return [belief / belief.sum() for belief in beliefs]
+
+
+def _log_project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
+    dropped = tuple(axis for axis, column in enumerate(columns) if column not in keep)
+    peaks = table.max(axis=dropped, keepdims=True)
+    peaks = np.where(peaks > -np.inf, peaks, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(table - peaks).sum(axis=dropped)) + peaks.sum(axis=dropped)

@@ -1,0 +1,38 @@
+"""From a table to codes of its domain, and back."""
+
+from skdp.synthesis.tables._decode import assemble, check_decodable, decode, public_template
+from skdp.synthesis.tables._discovery import (
+    check_not_named,
+    check_share,
+    count_open_columns,
+    count_others,
+    find_values,
+    undeclared,
+    warn_undiscovered,
+)
+from skdp.synthesis.tables._encode import check_policy, read_codes, read_declared, target_column, with_target
+from skdp.synthesis.tables._records import CodedRecords, LargeRecords, Records, bound_contribution, limit_persons
+
+__all__ = [
+    "CodedRecords",
+    "LargeRecords",
+    "Records",
+    "assemble",
+    "bound_contribution",
+    "check_decodable",
+    "check_not_named",
+    "check_policy",
+    "check_share",
+    "count_open_columns",
+    "count_others",
+    "decode",
+    "find_values",
+    "limit_persons",
+    "public_template",
+    "read_codes",
+    "read_declared",
+    "target_column",
+    "undeclared",
+    "warn_undiscovered",
+    "with_target",
+]

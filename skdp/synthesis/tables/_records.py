@@ -1,0 +1,190 @@
+"""Where exact counts come from: codes in memory, or a table that stays where it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.central.statistics import CellTally, count_large, find_missing
+from skdp.coding import ColumnError, shielded
+from skdp.domain import Domain
+from skdp.frames import LargeTable, is_frame, read_table
+from skdp.synthesis.model import Clique, count_cells, cover
+from skdp.synthesis.tables._encode import find_codes, undeclared_error
+
+_MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use
+_MOST_COUNTED = 1 << 23  # cells of counts of one pass: each worker holds them
+_CACHE = 1 << 15  # cells that are counted quickly, as they stay in the cache
+
+
+class Records(Protocol):
+    """Private records, which can be counted exactly; they live inside `fit` only."""
+
+    def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+        """Count marginals, one after the other."""
+
+    def prepare(self, cliques: Sequence[Clique]) -> None:
+        """Count in advance what will be asked for, where that saves reading the table again."""
+
+
+class CodedRecords:
+    """Records in memory, as integer codes."""
+
+    def __init__(self, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> None:
+        self._codes, self._sizes = codes, sizes
+        self._kept: dict[Clique, NDArray[np.int64]] = {}
+        self._n_kept = 0
+
+    def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+        """Count marginals, one after the other."""
+        return map(self._count, cliques)
+
+    def _count(self, clique: Clique) -> NDArray[np.int64]:
+        if clique in self._kept:
+            return self._kept[clique]
+        counts = count_cells([self._codes[column] for column in clique], [self._sizes[column] for column in clique])
+        self._n_kept += counts.size
+        if self._n_kept <= _MOST_KEPT:
+            self._kept[clique] = counts
+        return counts
+
+    def prepare(self, cliques: Sequence[Clique]) -> None:
+        """Do nothing: codes in memory are counted when they are asked for."""
+
+
+class LargeRecords:
+    """Records of a table that stays where it is: it is read as few times as possible."""
+
+    def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
+        self._table, self._domain = table, domain
+        self._handle_unknown = handle_unknown
+        self._tables: dict[Clique, NDArray[np.int64]] = {}
+
+    def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+        """Count marginals; those that were not counted yet in as few passes as memory allows."""
+        for place, clique in enumerate(cliques):
+            if self._holder(clique) is None:
+                self._pass(cliques[place:])
+            yield self._project(clique)
+
+    def prepare(self, cliques: Sequence[Clique]) -> None:
+        """Count as many marginals as one pass holds."""
+        if any(self._holder(clique) is None for clique in cliques):
+            self._pass(cliques)
+
+    def _pass(self, cliques: Sequence[Clique]) -> None:
+        """Read the table once, for the first of some marginals."""
+        sizes = self._domain.sizes
+        wanted: list[Clique] = []
+        n_cells = 0
+        for clique in cliques:
+            if self._holder(clique) is None:
+                n_cells += self._domain.select(self._names(clique)).size
+                if wanted and n_cells > _MOST_COUNTED:
+                    break
+                wanted.append(clique)
+        counted = cover(wanted, sizes, _CACHE)
+        # Which rows are left out depends on all columns.
+        needed = range(len(sizes)) if self._handle_unknown == "ignore" else sorted({*sum(counted, ())})
+        places = {column: place for place, column in enumerate(needed)}
+        domain = self._domain.select(self._names(needed))
+        marginals = [tuple(places[c] for c in clique) for clique in counted]
+        tally = CellTally(domain, self._coder(domain), marginals, self._handle_unknown == "error")
+        for clique, table in zip(counted, count_large(self._table, tally, undeclared_error), strict=True):
+            self._tables[clique] = table.reshape([sizes[column] for column in clique])
+        while sum(table.size for table in self._tables.values()) > _MOST_KEPT and len(self._tables) > len(counted):
+            del self._tables[next(iter(self._tables))]
+
+    def _coder(self, domain: Domain) -> Any:
+        policy = self._handle_unknown
+        if isinstance(policy, Mapping):
+            policy = {name: value for name, value in policy.items() if name in domain.columns}
+        return partial(find_codes, handle_unknown=policy)
+
+    def _holder(self, clique: Clique) -> Clique | None:
+        """Find the smallest table that was counted and holds a marginal."""
+        wanted = set(clique)
+        holders = (counted for counted in self._tables if wanted.issubset(counted))
+        return min(holders, key=lambda counted: self._tables[counted].size, default=None)
+
+    def _project(self, clique: Clique) -> NDArray[np.int64]:
+        holder = self._holder(clique)
+        assert holder is not None  # it was just counted
+        dropped = tuple(axis for axis, column in enumerate(holder) if column not in clique)
+        return self._tables[holder].sum(axis=dropped)
+
+    def _names(self, columns: Any) -> list[Any]:
+        return [self._domain.columns[column] for column in columns]
+
+
+def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Choose at most so many rows of each person, at random."""
+    # Which of a person's rows are kept does not depend on other persons, so adding or removing a person changes the
+    # kept table by at most her own rows.
+    if is_frame(groups):
+        table = read_table(groups)
+        if len(table.columns) != 1:
+            raise ValueError(f"groups must be one column, got {len(table.columns)}")
+        (groups,) = table.columns
+    if hasattr(groups, "__array__") and not isinstance(groups, np.ndarray | pd.Series | pd.Index):
+        groups = nw.from_native(groups, series_only=True).to_pandas()
+    if getattr(groups, "ndim", 1) != 1:
+        raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
+    try:
+        persons = shielded(_number_persons, groups)
+    except ColumnError as error:
+        raise ValueError(f"groups {error}") from None
+    if len(persons) != n_rows:
+        raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
+    if (persons < 0).any():
+        raise ValueError("groups holds a missing value: every row must be some person's")
+    shuffled = rng.permutation(n_rows)
+    order = shuffled[np.argsort(persons[shuffled], kind="stable")]
+    sizes = np.bincount(persons)
+    rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.sort(order[rank < most])
+
+
+def _number_persons(groups: Any) -> NDArray[np.intp]:
+    return pd.factorize(pd.Series(groups).reset_index(drop=True))[0]
+
+
+def limit_persons(table: LargeTable, groups: Any, most: int, seed: int) -> tuple[LargeTable, list[Any]]:
+    """Leave out what a person contributes beyond a limit, in a large table."""
+    names = list(read_table(table.sample).names)
+    if not isinstance(groups, str):
+        raise TypeError(f"groups must be the name of a column of X, as X is a large table; got {type(groups).__name__}")
+    if groups not in names:
+        raise ValueError(f"groups must be the name of a column of X, got {groups!r}; X has {names}")
+    names.remove(groups)
+    if not names:
+        raise ValueError("X has no column beside that of the persons")
+    (missing,) = table.add_up([groups], MissingTally())
+    if missing.any():
+        raise ValueError("groups holds a missing value: every row must be some person's")
+    return table.limit_persons(groups, most, seed), names
+
+
+class MissingTally:
+    """How many values of a column are missing: a `skdp.frames.Summary`."""
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        """Return the sum over no rows."""
+        return [np.zeros(1, np.int64)]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        """Count the missing values of a batch."""
+        (column,) = read_table(batch).columns
+        missing = find_missing(column)
+        sums[0] += int(np.count_nonzero(missing) if counts is None else counts[missing].sum())
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return infinity: of the persons nothing is declared."""
+        return math.inf
