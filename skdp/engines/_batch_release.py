@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins, digest
 from skdp.engines._errors import RefusedBatch, quietly, refusing
 from skdp.engines._kept import kept_columns
-from skdp.engines._record_ids import check_record_id
 from skdp.engines._schema import fit_on_schema
 from skdp.frames import Table, read_table
 from skdp.local import OnFitOnly, RowReports, SecretKey, Write
@@ -205,6 +204,16 @@ def check_transformer(transformer: Any) -> None:
             "transformer must be one of skdp.local that report row by row, such as RandomizedResponseEncoder, "
             f"NumericPerturber or RapporEncoder, got {kind}"
         )
+
+
+def check_record_id(record_id: Any, names: list[Any]) -> None:
+    """Check that a table has the column of record ids."""
+    if record_id is None:
+        return
+    if not isinstance(record_id, str):
+        raise TypeError(f"record_id must be None or the name of a column, got {type(record_id).__name__}")
+    if record_id not in names:
+        raise ValueError(f"record_id must name the column of the record ids, got {record_id!r}")
 
 
 def check_columns(sample: Any, columns: Sequence[Any]) -> None:

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from skdp.engines._batch_release import Release
-from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
+from skdp.engines.backends.record_ids import check_distinct
 
 
 def privatize(

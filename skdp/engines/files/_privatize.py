@@ -14,10 +14,10 @@ from skdp.engines._atomic import Bar, NoBar, Progress, check_path
 from skdp.engines._batch_release import BatchCheck, Release, check_transformer, in_processes
 from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableTable
-from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import UnreadableError, import_extra
 from skdp.engines._schema import text_domain
 from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed
+from skdp.engines.backends.record_ids import check_distinct
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
 from skdp.local import RandomizedResponseEncoder, RowReports

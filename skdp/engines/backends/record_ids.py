@@ -17,16 +17,6 @@ _KINDS = (
 """What an engine hands over as the ids that `transform` would see."""
 
 
-def check_record_id(record_id: Any, names: list[Any]) -> None:
-    """Check that a table has the column of record ids."""
-    if record_id is None:
-        return
-    if not isinstance(record_id, str):
-        raise TypeError(f"record_id must be None or the name of a column, got {type(record_id).__name__}")
-    if record_id not in names:
-        raise ValueError(f"record_id must name the column of the record ids, got {record_id!r}")
-
-
 def check_distinct(frame: Any, record_id: str) -> None:
     """Check that no record id of a table is missing or repeated; in an engine, by counting there."""
     opened = nw.from_native(_queryable(frame, record_id))
