@@ -7,7 +7,7 @@ import skdp
 
 ROOT = Path(skdp.__file__).parent
 MOST_FILES, MOST_LINES = 16, 400
-LARGE = {"synthesis/_synthesizer.py", "local/_base.py", "local/numeric/_perturber.py"}  # to be divided
+LARGE = {"local/_base.py", "local/numeric/_perturber.py"}  # to be divided
 # Names in skdp/__init__.py are imported for what the import does.
 FOR_THEIR_EFFECT = {("skdp", "skdp.engines._registry")}
 
