@@ -31,7 +31,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.words.append(data)
+        self.words.append(" ".join(data.split()))
         if self.open and self.open[-1] == "h2":
             self.headings.append(data)
 
@@ -105,7 +105,7 @@ def test_the_page_says_what_it_must(report):
         "left out",
         "unprivileged − privileged",
         "true sex used for scoring",
-        "must not depend on the coins of the reports",
+        "must not depend on the noise of the reports",
         "No guess from the report alone",
         "trained on synthetic rows",
         "relationship (Husband or Wife) tells the sex",
