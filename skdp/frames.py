@@ -128,6 +128,8 @@ def read_table(data: Any) -> Table:
     if isinstance(data, pd.DataFrame):
         names = tuple(data.columns)
         columns = tuple(data.iloc[:, index] for index in range(len(names)))
+    elif type(data).__module__.startswith("pyarrow") and type(data).__name__ == "Table":  # a batch often: be quick
+        names, columns = tuple(data.column_names), tuple(data.columns)
     else:
         frame = nw.from_native(data, eager_only=True)
         names = tuple(frame.columns)

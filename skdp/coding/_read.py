@@ -88,11 +88,13 @@ def _from_arrow(column: Any) -> NDArray[np.floating]:
         return np.full(len(column), np.nan)
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
         raise _refuse(kind)
-    if kind != pyarrow.float32():
+    # Both copy, even where there is nothing to do.
+    if kind not in (pyarrow.float32(), pyarrow.float64()):
         # A safe cast would refuse a large integer, and show it.
         column = column.cast(pyarrow.float64(), safe=False)
-    nan = pyarrow.scalar(float("nan"), column.type)
-    return column.fill_null(nan).to_numpy(zero_copy_only=False)
+    if column.null_count:
+        column = column.fill_null(pyarrow.scalar(float("nan"), column.type))
+    return column.to_numpy(zero_copy_only=False)
 
 
 def distinct_values(column: Any) -> tuple[list[Any], bool]:
