@@ -1,4 +1,7 @@
-"""Any dataframe in, the same kind out."""
+"""Any dataframe in, the same kind out.
+
+Internal: import nothing from here outside of skdp.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``skdp``; thin: everything that it does is a function of the library."""
+"""The command ``skdp``: a thin layer over functions of the library."""
 
 from __future__ import annotations
 

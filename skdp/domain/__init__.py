@@ -1,4 +1,4 @@
-"""The public values of every column, and the way from values to integer codes and back."""
+"""The declared values of each column, and their integer codes."""
 
 from skdp.domain._bins import Grid as Grid
 from skdp.domain._categories import Categories

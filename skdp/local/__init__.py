@@ -1,4 +1,4 @@
-"""Transformers that privatise each record by itself: the local model, in which nobody needs to be trusted."""
+"""Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
 from skdp.local._base import LocalTransformer as LocalTransformer
 from skdp.local._estimation import ReportEstimator as ReportEstimator

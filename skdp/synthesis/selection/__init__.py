@@ -1,4 +1,4 @@
-"""Which marginals are measured, and with how much noise."""
+"""The choice of the marginals that are measured, and of their noise."""
 
 from skdp.synthesis.selection._noise import open_budget
 from skdp.synthesis.selection._plan import Plan

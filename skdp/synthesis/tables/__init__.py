@@ -1,4 +1,4 @@
-"""From a table to codes of its domain, and back."""
+"""From a table to the codes of its domain, and back."""
 
 from skdp.synthesis.tables._decode import assemble, check_decodable, decode, public_template
 from skdp.synthesis.tables._discovery import (
