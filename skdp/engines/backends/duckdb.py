@@ -6,7 +6,8 @@ import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Self
@@ -55,7 +56,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
         raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
     place = check_path(path)
 
-    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:
+    def look(check: BatchCheck, trial: Any) -> Generator[Any, None, None]:
         rows = batch_rows(trial.num_columns)
         checked = check_arrow(_read(frame, check.columns, rows), check, trial.num_columns)
         return read_again(_read(frame, check.columns, rows), checked)
@@ -66,7 +67,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
     tables = release_batches(batches, release, trial.num_columns)
     # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
     stored = temporary_place() if place is None else place
-    with written_beside(stored) as beside:
+    with closing(batches), written_beside(stored) as beside:  # an open reader would block the connection
         quietly(lambda: write_tables(tables, trial.schema, beside))
     # DuckDB opens the table once more for that.
     return quietly(lambda: frame.query(f"skdp_{token_hex(8)}", f"SELECT * FROM read_parquet({_text(stored)})"))
@@ -86,8 +87,9 @@ def _project(frame: Any, columns: Sequence[str]) -> Any:
     return frame.project(", ".join(map(_name, columns)))
 
 
-def _read(frame: Any, columns: Sequence[str], rows: int) -> Iterator[Any]:
-    yield from _project(frame, columns).to_arrow_reader(rows)
+def _read(frame: Any, columns: Sequence[str], rows: int) -> Generator[Any, None, None]:
+    with _project(frame, columns).to_arrow_reader(rows) as reader:
+        yield from reader
 
 
 def _name(column: str) -> str:

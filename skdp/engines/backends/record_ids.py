@@ -1,4 +1,4 @@
-"""Whose the rows of a large table are: no record may report twice in one release."""
+"""Count the record ids of a table, where its library can: no record may report twice in one release."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 
 from skdp.engines._errors import quietly
+from skdp.engines._record_ids import REPEATED
 from skdp.engines._registry import import_extra
 from skdp.local.memo import read_record_ids
 
@@ -28,7 +29,7 @@ def check_distinct(frame: Any, record_id: str) -> None:
     if missing:
         raise ValueError("record_id holds missing values (NaN), or infinite ones")
     if distinct < rows:
-        raise ValueError("record_id has repeated entries; a record reports once in a call")
+        raise ValueError(REPEATED)
 
 
 def _count(frame: Any, record_id: str) -> tuple[int, int, int]:

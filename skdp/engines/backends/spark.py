@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from skdp.engines._atomic import check_path, temporary_place
 from skdp.engines._batch_release import BatchCheck, Plan, Release
 from skdp.engines._errors import RefusedBatch, RefusedType, quietly, refusing
+from skdp.engines._record_ids import REPEATED
 from skdp.engines._registry import add_up_batches, import_extra
 from skdp.engines._tally import Counter, group_columns
 from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
@@ -52,10 +53,13 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
     def look(looking: BatchCheck, trial: Any) -> None:
         if check:
             rows = frame.select(*map(_name, looking.columns))
-            job = rows.mapInArrow(_Checker(looking, trial.num_columns), "rows long").groupBy().sum("rows")
+            ids = rows.mapInArrow(_Checker(looking, trial.num_columns), "id binary")
+            job = ids.agg(functions.count("id"), functions.countDistinct("id"))
         else:  # do the workers have what they need?
             job = session.range(0, 16).mapInArrow(_Imports(), "id long")
-        _refusals_of(job.toArrow)
+        found = _refusals_of(job.toArrow)
+        if check and found.column(0)[0] != found.column(1)[0]:
+            raise RefusedBatch(REPEATED)
 
     release, trial, _ = plan(_ask(frame.limit(0).toArrow), look=look)
     lazy = release_lazily(frame, release, trial)
@@ -192,14 +196,22 @@ class _Privatizer:
 
 
 class _Checker:
-    """Count the rows of one partition, all of them checked."""
+    """Check the rows of one partition, and digest their ids, which Spark compares with those of the others."""
 
     def __init__(self, check: BatchCheck, width: int) -> None:
         self._check = check
         self._width = width
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        yield pyarrow.record_batch({"rows": [check_arrow(batches, self._check, self._width).rows]})
+        ids = []
+
+        def noted() -> Iterator[Any]:
+            for batch in batches:
+                ids.append(pyarrow.array(self._check.digest_ids(pyarrow.Table.from_batches([batch])), pyarrow.binary()))
+                yield batch
+
+        check_arrow(noted(), self._check, self._width)
+        yield from (pyarrow.record_batch({"id": part}) for part in ids)
 
 
 class _Imports:

@@ -16,7 +16,7 @@ from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableTable
 from skdp.engines._registry import UnreadableError, import_extra
 from skdp.engines._schema import text_domain
-from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed
+from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
 from skdp.engines.backends.record_ids import check_distinct
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
@@ -146,12 +146,13 @@ def privatize_file(
     rows = batch_rows(trial.num_columns)
     settings = _settings(table, transformer, keep, record_id, rows)
     folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
+    checked = Checked()
     with folder.locked():
         try:
             if check and not folder.is_charged:
                 transformer._check_budget()
                 look = BatchCheck(transformer, keep, record_id)
-                check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
+                checked = check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
         except BaseException as error:  # nothing is charged
             _leave(error, folder, resume)
             raise
@@ -166,7 +167,8 @@ def privatize_file(
         release = None if folder.is_whole() else Release(transformer, keep, folder.coins(transformer), record_id)
         try:
             if release is not None:
-                batches = even(table.tables(declared, release.columns), rows, pyarrow.concat_tables)
+                tables = in_full(table.tables(declared, release.columns), checked)
+                batches = even(tables, rows, pyarrow.concat_tables)
                 with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
                     write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
             folder.publish()
@@ -223,7 +225,7 @@ def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: Work
         folder.write(part, reports)
         return reports
 
-    for reports in in_turn(report, enumerate(placed(batches)), workers):
+    for reports in in_turn(report, enumerate(placed(release.check.distinct(batches))), workers):
         bar.update(len(reports))
         yield reports
 
