@@ -50,7 +50,8 @@ def _number(value: Any) -> float:
 def _from_pandas(column: pd.Series) -> NDArray[np.floating]:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        if not pd.api.types.is_numeric_dtype(dtype.categories.dtype):
+        # `astype("category")` makes an empty index of objects where all is missing.
+        if len(dtype.categories) and not pd.api.types.is_numeric_dtype(dtype.categories.dtype):
             raise _refuse("category")
         levels = _from_array(np.asarray(dtype.categories))
         return take(np.append(levels, np.nan), column.cat.codes.to_numpy())
