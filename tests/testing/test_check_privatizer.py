@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import unittest
+import warnings
 from fractions import Fraction
 from typing import ClassVar
 
@@ -195,6 +197,24 @@ class EchoesInTheCause(Mutant):
             return super()._encode(table)
         except ValueError:
             raise ValueError("undeclared") from ValueError([list(column) for column in table.columns])
+
+
+class WarnsOfAValue(Mutant):
+    def fit(self, X, y=None):
+        warnings.warn(f"the first row is {np.asarray(X)[0]}", stacklevel=2)
+        return super().fit(X, y)
+
+
+class WarnsOfARareValue(Mutant):
+    def transform(self, X):
+        warnings.warn(f"{X.iloc[:, 0].value_counts().idxmin()} is rare", stacklevel=2)
+        return super().transform(X)
+
+
+class LogsAValue(Mutant):
+    def transform(self, X):
+        logging.getLogger("mutant").debug("the first row is %s", np.asarray(X)[0])
+        return super().transform(X)
 
 
 class EchoesTheReport(Mutant):
@@ -556,6 +576,9 @@ MUTANTS = [
     (ShowsRows, {}, "check_displays_hide_values"),
     (EchoesTheValue, {}, "check_errors_hide_values"),
     (EchoesInTheCause, {}, "check_errors_hide_values"),
+    (WarnsOfAValue, {}, "check_warnings_hide_values"),
+    (WarnsOfARareValue, {}, "check_warnings_hide_values"),
+    (LogsAValue, {}, "check_warnings_hide_values"),
     (EchoesTheReport, {}, "check_report_errors_hide_values"),
     (StumblesOverReports, {}, "check_report_errors_hide_values"),
     (ChargesBeforeItLooks, {}, "check_errors_hide_values"),
