@@ -207,8 +207,7 @@ def _leave(error: BaseException, folder: WorkingFolder, resume: bool) -> None:
 def _tell(error: BaseException, folder: WorkingFolder) -> None:
     if folder.path.exists():
         error.add_note(
-            f"The run is unfinished in {folder.path}: resume=True (--resume, without --budget) goes on, with one "
-            "charge in all and one report a row."
+            f"The run is unfinished in {folder.path}: resume=True goes on, with one charge in all and one report a row."
         )
 
 
