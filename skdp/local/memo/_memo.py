@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.coding import ColumnError
 from skdp.domain import Codes, Domain, Interval
-from skdp.local.memo._keys import SecretKey, canonical, framed, keyed_digests
+from skdp.local.memo._keys import SecretKey, canonical, framed, keyed_digests, stretched
 from skdp.oracles import FrequencyOracle, LocalHashing, RandomizedResponse, SubsetSelection
 from skdp.randomness import BLOCK, ONE, ByteSource, uniform_integers
 
@@ -131,9 +131,8 @@ class _Reporter(Protocol):
 
 def keyed_responses(oracle: RandomizedResponse, codes: Codes, digests: Sequence[bytes]) -> Codes:
     """Draw a randomised response for each code, many records at a time: the same ones as `report_each`."""
-    word = oracle.word
-    drawn = b"".join([hashlib.shake_256(digest).digest(word.itemsize) for digest in digests])
-    reports, undecided = oracle.respond(codes, np.frombuffer(drawn, word))
+    words = stretched(digests, oracle.word.itemsize).view(oracle.word).ravel()
+    reports, undecided = oracle.respond(codes, words)
     reports[undecided] = report_each(oracle, codes[undecided], (KeyedSource(digests[row]) for row in undecided))
     return reports
 
@@ -186,8 +185,7 @@ def keyed_sets(oracle: SubsetSelection, codes: Codes, digests: Sequence[bytes]) 
     step = max(1, BLOCK // k)
     for start in range(0, len(digests), step):
         part, true = digests[start : start + step], codes[start : start + step]
-        stream = b"".join([hashlib.shake_256(digest).digest(_COIN + _WORD * k) for digest in part])
-        drawn = np.frombuffer(stream, np.uint8).reshape(len(part), -1)
+        drawn = stretched(part, _COIN + _WORD * k)
         lies = np.ascontiguousarray(drawn[:, :_COIN]).view(">u8")[:, 0] <= last_lie
         words = np.ascontiguousarray(drawn[:, _COIN:]).view(">u4").astype(np.uint32)
         honest = np.flatnonzero(~lies)
