@@ -13,24 +13,21 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import CallCounter, all_or_nothing, declares_missing
-from skdp.central.statistics import is_ordered
 from skdp.domain import Domain
 from skdp.frames import Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
 from skdp.synthesis._rows import ModelRows
-from skdp.synthesis.model import MOST_CELLS
 from skdp.synthesis.selection import (
     Plan,
     PrivateTable,
+    Strategy,
     check_marginals,
-    check_size_of_model,
     first_cliques,
     largest_sizes,
-    measure,
     open_budget,
-    read_workload,
-    read_zeros,
+    read_plan,
+    uses_choices,
     warn_not_chosen,
     warn_out_of_reach,
 )
@@ -324,33 +321,34 @@ class DPMarginalSynthesizer(ModelRows):
         if large is None and groups is not None:
             keep = rows_within(groups, reach, keep.size, self._generator("contribution"))
         counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
-        choices = isinstance(self.marginals, str) and self.marginals == "adaptive"
         share = share if counts else Fraction(0)
-        budget, rho = open_budget(epsilon * (1 - share), delta * (1 - share), reach, choices=choices)
+        budget, rho = open_budget(
+            epsilon * (1 - share), delta * (1 - share), reach, choices=uses_choices(self.marginals)
+        )
         mechanism = f"{budget.name} noise on marginals{f', up to {reach} rows a person' if reach > 1 else ''}"
         if counts:
             # All that can be checked before the values are known, is: as if none were found, and the most that fit.
             check_not_named(counts, self.handle_unknown, self.structural_zeros)
-            domain, plan, _ = self._code(table, keep, {name: [None] for name in counts})
-            left_out = warn_out_of_reach(plan, self.marginals, domain)
-            most = largest_sizes(plan, self.marginals, domain, {names.index(name) for name in counts})
+            domain, plan, strategy, _ = self._code(table, keep, {name: [None] for name in counts})
+            left_out = warn_out_of_reach(plan, strategy, domain.columns)
+            most = largest_sizes(plan, strategy, {names.index(name) for name in counts})
             source = self._spend(names, f"{mechanism}, thresholds on values", delta=delta)
             found, mixed = find_values(source, counts, epsilon * share, delta * share, reach, most)
-            domain, plan, codes = self._code(table, keep, found)
+            domain, plan, strategy, codes = self._code(table, keep, found)
         else:
             mixed = set()
-            domain, plan, codes = self._code(table, keep, {})
-            left_out = warn_out_of_reach(plan, self.marginals, domain)
+            domain, plan, strategy, codes = self._code(table, keep, {})
+            left_out = warn_out_of_reach(plan, strategy, domain.columns)
         records: Records = CodedRecords(codes, domain.sizes)
         if large is not None:
             records = LargeRecords(large, domain, self.handle_unknown)
             # What is not declared shows in the first pass: before the charge, as in memory.
-            records.prepare(first_cliques(plan, self.marginals, domain))
+            records.prepare(first_cliques(plan, strategy))
         if not counts:
             source = self._spend(names, mechanism, delta=delta, rho=rho)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
         private = PrivateTable(records, domain.sizes, budget, source, say)
-        fitted = measure(private, plan, self.marginals, domain)
+        fitted = strategy.measure(private, plan)
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_ = domain
         self.marginals_ = private.marginals
@@ -362,7 +360,7 @@ class DPMarginalSynthesizer(ModelRows):
         self._calls = CallCounter()
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
         return [
-            partial(warn_not_chosen, plan, self.marginals, domain, [m.clique for m in self.marginals_], left_out),
+            partial(warn_not_chosen, plan, strategy, domain.columns, [m.clique for m in self.marginals_], left_out),
             partial(warn_undiscovered, domain, self.undiscovered_, self.n_rows_, mixed),
         ]
 
@@ -374,27 +372,22 @@ class DPMarginalSynthesizer(ModelRows):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _plan(self, domain: Domain) -> Plan:
-        """Gather what is public."""
-        return Plan(
-            domain.sizes,
-            tuple(is_ordered(domain[name]) for name in domain.columns),
-            min(check_size(self.max_cells, name="max_cells"), MOST_CELLS),
-            read_workload(self.workload, domain),
-            check_size(self.max_iter, name="max_iter", least=1),
-            read_zeros(self.structural_zeros, domain),
-        )
-
     def _code(
         self, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]
-    ) -> tuple[Domain, Plan, list[NDArray[np.unsignedinteger]]]:
+    ) -> tuple[Domain, Plan, Strategy, list[NDArray[np.unsignedinteger]]]:
         """Complete the domain, and code the rows that are kept and declared."""
         domain = read_declared(table, self.domain, found)
-        plan = self._plan(domain)
-        check_size_of_model(plan, self.marginals, domain)
+        plan, strategy = read_plan(
+            domain,
+            marginals=self.marginals,
+            workload=self.workload,
+            structural_zeros=self.structural_zeros,
+            max_cells=self.max_cells,
+            max_iter=self.max_iter,
+        )
         check_decodable(public_template(table, domain), domain)
         self._others = {name: values[-1] for name, values in found.items()}
         codes = read_codes(table, domain, self.handle_unknown, self._others)
         declared = np.logical_and.reduce([code < size for code, size in zip(codes, domain.sizes, strict=True)])
         declared &= keep
-        return domain, plan, codes if declared.all() else [code[declared] for code in codes]
+        return domain, plan, strategy, codes if declared.all() else [code[declared] for code in codes]

@@ -418,13 +418,15 @@ def test_the_one_86_year_old_does_not_show_beside_other_columns(delta):
     """The whole of "auto": scores, groups of rare values, pairs and the second round."""
     from skdp.datasets import load_adult
 
-    frame = load_adult().frame[["age", "sex", "income"]]
+    adult = load_adult()
+    frame = adult.frame[["age", "sex", "income"]]
+    domain = {"age": list(range(17, 91)), "sex": adult.domain["sex"], "income": adult.domain["income"]}
     seen = []
     for rows in (frame, frame[frame["age"] != 86]):
         times = 0
         for seed in range(FITS):
             synthesizer = DPMarginalSynthesizer(
-                EPSILON, delta=delta, domain={"age": list(range(17, 91))}, random_state=seed + FITS * len(seen)
+                EPSILON, delta=delta, domain=domain, random_state=seed + FITS * len(seen)
             ).fit(rows)
             made = synthesizer.sample()["age"]
             assert made.between(17, 90).all()
