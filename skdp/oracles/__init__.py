@@ -2,6 +2,7 @@
 
 from skdp.oracles._base import MAX_REPORT_BYTES as MAX_REPORT_BYTES
 from skdp.oracles._base import FrequencyOracle
+from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._bloom import BloomRandomizer as BloomRandomizer
 from skdp.oracles._choice import ORACLES, choose_oracle
 from skdp.oracles._choice import WITH_BITS as WITH_BITS
@@ -21,7 +22,6 @@ from skdp.oracles._two_rounds import TwoRounds as TwoRounds
 from skdp.oracles._two_rounds import hashing_for_two_rounds as hashing_for_two_rounds
 from skdp.oracles._two_rounds import two_rounds as two_rounds
 from skdp.oracles._unary_encoding import UnaryEncoding
-from skdp.oracles._unary_encoding import check_bits as check_bits
 from skdp.oracles.numeric import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Piecewise, SquareWave
 
 __all__ = [

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +36,14 @@ class FrequencyOracle(ABC):
         The number of values.
     p, q : Fraction
         The support probabilities, exact.
+    has_bits : bool
+        Whether a report is a bit for each value; otherwise it is a whole number for each of `field_names`.
+    field_names : tuple of str
+        The names of the parts of a report without bits; the empty name for the only part.
+    is_encodable : bool
+        Whether there is a report without noise, which `encode` returns.
+    state : {"value", "bucket"}
+        What a permanent report of a record is one of.
 
     References
     ----------
@@ -45,6 +54,10 @@ class FrequencyOracle(ABC):
     k: int
     p: Fraction
     q: Fraction
+    has_bits: ClassVar[bool] = False
+    field_names: ClassVar[tuple[str, ...]] = ("",)
+    is_encodable: ClassVar[bool] = False
+    state: ClassVar[str] = "value"
 
     @abstractmethod
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[Any]:
@@ -101,7 +114,7 @@ class FrequencyOracle(ABC):
     @property
     def width(self) -> int:  # numpydoc ignore=RT01
         """The number of columns of a report; 1 for reports of shape (n,)."""
-        return 1
+        return self.k if self.has_bits else len(self.field_names)
 
     @property
     def support_ratio(self) -> Fraction:  # numpydoc ignore=RT01
@@ -135,6 +148,92 @@ class FrequencyOracle(ABC):
             Plain text and numbers; two oracles with equal parameters understand each other's reports.
         """
         return {"oracle": type(self).__name__, "k": self.k, "p": str(self.p), "q": str(self.q)}
+
+    def fields(self, labels: Sequence[str]) -> list[str]:
+        """Name the columns of a report.
+
+        Parameters
+        ----------
+        labels : sequence of str
+            The labels of the k values.
+
+        Returns
+        -------
+        list of str
+            A suffix for each of the `width` columns: the labels for bits, otherwise `field_names`.
+        """
+        return list(labels if self.has_bits else self.field_names)
+
+    def read(self, block: NDArray[Any]) -> NDArray[Any]:
+        """Check columns of whole numbers, and return them as reports.
+
+        Parameters
+        ----------
+        block : ndarray of shape (n, width), of integers or booleans
+            The columns of the reports.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, width)
+            Reports, as `tally` takes them.
+
+        Raises
+        ------
+        ValueError
+            If the shape is another one, or a number is not one that `report` can return.
+        """
+        if block.ndim != 2 or block.shape[1] != self.width or block.dtype.kind not in "iub":
+            raise ValueError(
+                f"reports must be whole numbers of shape (n, {self.width}), got {block.dtype} {block.shape}"
+            )
+        if block.dtype.kind == "b":
+            block = block.view(np.uint8)
+        return self._read(block if self.width > 1 else block[:, 0])
+
+    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
+        if self.has_bits:
+            return check_bits(columns, self.k).view(np.uint8)
+        if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.k:
+            raise ValueError("the reports hold numbers that are not ones of this encoder")
+        return columns.astype(np.min_scalar_type(self.k))
+
+    def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
+        """Return the reports of codes without noise. Not private.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, k)
+            The codes themselves, or one-hot bits.
+
+        Raises
+        ------
+        ValueError
+            If a report is random by nature: a hash function or an index is drawn.
+        """
+        if not self.is_encodable:
+            raise ValueError(f"{type(self).__name__} draws coins by nature: it has no encoding without noise")
+        self._check_codes(codes)
+        return (codes[:, np.newaxis] == np.arange(self.k)).view(np.uint8) if self.has_bits else codes
+
+    def n_states(self, n_values: int) -> int:
+        """Return how many different permanent reports a record can have.
+
+        Parameters
+        ----------
+        n_values : int
+            How many values there are, a replacement of unknown ones included.
+
+        Returns
+        -------
+        int
+            The number of values, or that of buckets.
+        """
+        return n_values
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         """Count how many reports support each value.
@@ -336,3 +435,17 @@ def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
         block = long[start : start + 255].sum(axis=0, dtype=np.uint8)
         sums += block.reshape(together, k).sum(axis=0, dtype=np.int64)
     return sums + bits[n - n % together :].sum(axis=0, dtype=np.int64)
+
+
+def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
+    """Check an array of bits and view it as booleans."""
+    bits = np.asarray(reports)
+    if bits.ndim != 2 or bits.shape[1] != k:
+        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
+    if bits.dtype == np.uint8:
+        fitting = bits.max(initial=0) <= 1
+    else:
+        fitting = bits.dtype.kind in "biuf" and bool(((bits == 0) | (bits == 1)).all())
+    if not fitting:
+        raise ValueError("reports must be zeros and ones")
+    return np.ascontiguousarray(bits, np.uint8).view(np.bool_)

@@ -70,6 +70,8 @@ class CountMeanSketch(FrequencyOracle):
     3
     """
 
+    field_names = ("function", "index")
+
     def __init__(
         self, k: int, epsilon: float | Fraction, *, n_functions: int = 256, n_buckets: int = 1024, seed: int = 0
     ) -> None:
@@ -99,11 +101,6 @@ class CountMeanSketch(FrequencyOracle):
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """The number of the function and the index."""
         return -(-(self.n_functions - 1).bit_length() // 8) + self.inner.report_bytes
-
-    @property
-    def width(self) -> int:  # numpydoc ignore=RT01
-        """Two columns: function and index."""
-        return 2
 
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
@@ -160,6 +157,10 @@ class CountMeanSketch(FrequencyOracle):
         buckets = self.hash_family(reports[:, 0], codes)
         reports[:, 1] = self.inner.report(buckets, source)
         return reports
+
+    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
+        self._check_reports(columns)
+        return columns
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype.kind not in "iu":

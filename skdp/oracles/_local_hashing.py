@@ -65,6 +65,9 @@ class LocalHashing(FrequencyOracle):
     (4, 5, 3.69)
     """
 
+    field_names = ("seed", "bucket")
+    state = "bucket"
+
     def __init__(self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None) -> None:
         self.k = check_size(k, most=(1 << 31) - 2)
         wanted = capped_epsilon(epsilon)
@@ -92,11 +95,6 @@ class LocalHashing(FrequencyOracle):
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """The seed and the bucket."""
         return -(-self.hash_family.seed_bits // 8) + self._inner.report_bytes
-
-    @property
-    def width(self) -> int:  # numpydoc ignore=RT01
-        """Two columns: seed and bucket."""
-        return 2
 
     def parameters(self) -> dict[str, Any]:
         """Return what client and server must agree on.
@@ -166,6 +164,26 @@ class LocalHashing(FrequencyOracle):
         """
         self._check_reports(reports)
         return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
+
+    def n_states(self, n_values: int) -> int:
+        """Return how many different permanent reports a record can have.
+
+        Parameters
+        ----------
+        n_values : int
+            Ignored: values of a bucket share a report.
+
+        Returns
+        -------
+        int
+            The number of buckets.
+        """
+        return self.n_buckets
+
+    def _read(self, columns: NDArray[Any]) -> NDArray[np.uint64]:
+        reports = columns.astype(np.uint64, copy=False)
+        self._check_reports(reports)
+        return reports
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype != np.uint64:

@@ -68,6 +68,8 @@ class RandomizedResponse(FrequencyOracle):
     [[0.75, 0.25], [0.25, 0.75]]
     """
 
+    is_encodable = True
+
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
         self.k = check_size(k)
         # The lower bound of e^eps makes a lie likelier: rounded toward more noise.

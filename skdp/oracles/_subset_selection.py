@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import FrequencyOracle
+from skdp.oracles._base import FrequencyOracle, check_bits
 from skdp.oracles._parameters import capped_epsilon, check_size, lie_threshold, pure_error
-from skdp.oracles._unary_encoding import check_bits
 from skdp.randomness import ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
 
 _TABLE_BYTES = 1 << 18
@@ -74,6 +73,9 @@ class SubsetSelection(FrequencyOracle):
     (4, 3.11)
     """
 
+    has_bits = True
+    is_encodable = True
+
     def __init__(self, k: int, epsilon: float | Fraction, *, subset_size: int | None = None) -> None:
         self.k = check_size(k)
         wanted = capped_epsilon(epsilon)
@@ -101,11 +103,6 @@ class SubsetSelection(FrequencyOracle):
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """A bit for each value."""
         return -(-self.k // 8)
-
-    @property
-    def width(self) -> int:  # numpydoc ignore=RT01
-        """A column for each value."""
-        return self.k
 
     def parameters(self) -> dict[str, Any]:
         """Return what client and server must agree on.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle
+from skdp.oracles._base import FrequencyOracle, check_bits
 from skdp.oracles._parameters import capped_epsilon, check_size
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 
@@ -66,6 +66,9 @@ class UnaryEncoding(FrequencyOracle):
     (2.1972, 2.1972)
     """
 
+    has_bits = True
+    is_encodable = True
+
     def __init__(
         self,
         k: int,
@@ -115,11 +118,6 @@ class UnaryEncoding(FrequencyOracle):
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """A bit for each value."""
         return -(-self.k // 8)
-
-    @property
-    def width(self) -> int:  # numpydoc ignore=RT01
-        """A column for each value."""
-        return self.k
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
         """Randomise codes.
@@ -215,20 +213,6 @@ def _turned(k: int) -> NDArray[np.uint8]:
     codes = list(product(range(k), repeat=8 // k))
     turned = [[np.roll(records[:, place], turn[-1 - place], axis=1) for place in range(8 // k)] for turn in codes]
     return np.concatenate([np.concatenate(turn, axis=1) for turn in turned])
-
-
-def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
-    """Check an array of bits and view it as booleans."""
-    bits = np.asarray(reports)
-    if bits.ndim != 2 or bits.shape[1] != k:
-        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
-    if bits.dtype == np.uint8:
-        fitting = bits.max(initial=0) <= 1
-    else:
-        fitting = bits.dtype.kind in "biuf" and bool(((bits == 0) | (bits == 1)).all())
-    if not fitting:
-        raise ValueError("reports must be zeros and ones")
-    return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
 
 
 def _share(value: Any, name: str) -> Fraction:

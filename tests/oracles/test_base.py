@@ -24,6 +24,7 @@ from skdp.oracles import (
     SubsetSelection,
     UnaryEncoding,
     choose_oracle,
+    two_rounds,
 )
 from skdp.oracles._base import column_sums
 from skdp.oracles._parameters import MOST_EPSILON, capped_epsilon, lie_threshold
@@ -296,6 +297,86 @@ def test_parameters_are_plain(make_oracle):
     assert all(type(value) in (str, int) for value in parameters.values())
     assert parameters["k"] == 6
     assert make_oracle(7, 1.0).parameters() != parameters != make_oracle(6, 1.1).parameters()
+
+
+# How reports look.
+
+ALL = {
+    name: (make, fields, state)
+    for name, make, fields, state in (
+        ("GRR", RandomizedResponse, [""], "value"),
+        ("OUE", UnaryEncoding, [*"abcdef"], "value"),
+        ("SS", SubsetSelection, [*"abcdef"], "value"),
+        ("OLH", LocalHashing, ["seed", "bucket"], "bucket"),
+        ("HR", HadamardResponse, [""], "value"),
+        ("sketch", CountMeanSketch, ["function", "index"], "value"),
+        ("L-GRR", lambda k, epsilon: two_rounds(RandomizedResponse(k, 2 * epsilon), epsilon), [""], "value"),
+        ("L-OSUE", lambda k, epsilon: two_rounds(UnaryEncoding(k, 2 * epsilon), epsilon), [*"abcdef"], "value"),
+        ("LOLOHA", lambda k, epsilon: two_rounds(LocalHashing(k, 2 * epsilon), epsilon), ["seed", "bucket"], "bucket"),
+    )
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_oracle_tells_how_its_reports_look(name):
+    make, fields, state = ALL[name]
+    oracle = make(6, 1.0)
+    assert oracle.fields("abcdef") == fields
+    assert oracle.width == len(fields)
+    assert oracle.has_bits == (len(fields) == 6)
+    assert oracle.state == state
+    assert oracle.n_states(7) == (oracle.n_buckets if state == "bucket" else 7)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
+@pytest.mark.parametrize("name", ALL)
+def test_columns_of_whole_numbers_are_read_as_reports(name, dtype):
+    oracle = ALL[name][0](6, 1.0)
+    reports = oracle.report((np.arange(600) % 6).astype(np.uint8), SeededSource(name))
+    if dtype == np.int32 and reports.max() > np.iinfo(np.int32).max:
+        return
+    read = oracle.read(reports.reshape(600, -1).astype(dtype))
+    assert np.array_equal(read, reports)
+    assert oracle.tally(read).tolist() == oracle.tally(reports).tolist()
+    assert len(oracle.read(np.empty((0, oracle.width), dtype))) == 0
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_booleans_are_read_as_zeros_and_ones(name):
+    oracle = ALL[name][0](2, 1.0)
+    block = np.array([[False, True], [True, True]])[:, : oracle.width]
+    assert np.array_equal(oracle.read(block), oracle.read(block.astype(int)))
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 63, 5_000])
+@pytest.mark.parametrize("name", ALL)
+def test_numbers_that_no_report_has_are_refused(name, number):
+    oracle = ALL[name][0](6, 1.0)
+    block = np.zeros((3, oracle.width), np.int64 if number < 0 else np.uint64)
+    block[1, -1] = number
+    with pytest.raises(ValueError, match=r"not ones of this|zeros and ones|between 0 and"):
+        oracle.read(block)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_blocks_of_another_shape_or_type_are_refused(name):
+    oracle = ALL[name][0](6, 1.0)
+    for block in (np.zeros((3, oracle.width + 1), int), np.zeros(3, int), np.zeros((3, oracle.width))):
+        with pytest.raises(ValueError, match="reports must be whole numbers of shape"):
+            oracle.read(block)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_report_without_noise_supports_the_value_alone(name):
+    oracle, codes = ALL[name][0](6, 1.0), np.arange(6, dtype=np.uint8)
+    assert oracle.is_encodable == (name in ("GRR", "OUE", "SS", "L-GRR", "L-OSUE"))
+    if oracle.is_encodable:
+        assert oracle.supports(oracle.encode(codes)).tolist() == np.eye(6, dtype=bool).tolist()
+        with pytest.raises(ValueError, match="codes must be"):
+            oracle.encode(codes + 1)
+    else:
+        with pytest.raises(ValueError, match=f"{type(oracle).__name__} draws coins by nature"):
+            oracle.encode(codes)
 
 
 # Reports.
