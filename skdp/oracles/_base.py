@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.exact import log_upper
 from skdp.oracles._likelihood import likeliest_frequencies
 from skdp.oracles._parameters import pure_error
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, DigestSource
 
 MAX_REPORT_BYTES = 1 << 31
 """The largest array of reports that an oracle makes; beyond it the call is refused, with the size in the message."""
@@ -219,6 +219,36 @@ class FrequencyOracle(ABC):
             raise ValueError(f"{type(self).__name__} draws coins by nature: it has no encoding without noise")
         self._check_codes(codes)
         return (codes[:, np.newaxis] == np.arange(self.k)).view(np.uint8) if self.has_bits else codes
+
+    def report_keyed(
+        self, codes: NDArray[np.unsignedinteger], values: Sequence[bytes], digests: Callable[..., list[bytes]]
+    ) -> NDArray[Any]:
+        """Compute permanent reports: the same for a record whenever its `state` is the same.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values.
+        values : sequence of bytes
+            The value of each record, written down.
+        digests : callable
+            ``digests(purpose, *fields)`` returns a keyed digest for each record, which depends on the record, the
+            purpose (str) and the record's entry in each field (a sequence of bytes).
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, width)
+            One report a code.
+        """
+        return self._draw_keyed(codes, digests("report", values))
+
+    def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
+        """Report each code with the randomness of its digest."""
+        empty = self.report(codes[:0], DigestSource(b""))
+        reports = np.empty((codes.size, *empty.shape[1:]), empty.dtype)
+        for row, digest in enumerate(digests):
+            reports[row : row + 1] = self.report(codes[row : row + 1], DigestSource(digest))
+        return reports
 
     def n_states(self, n_values: int) -> int:
         """Return how many different permanent reports a record can have.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,7 @@ from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hashing import AffineHash
 from skdp.oracles._parameters import capped_epsilon, check_size, pure_error
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, DigestSource
 
 _MOST_BUCKETS = 65_521
 
@@ -164,6 +165,32 @@ class LocalHashing(FrequencyOracle):
         """
         self._check_reports(reports)
         return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
+
+    def report_keyed(
+        self, codes: NDArray[np.unsignedinteger], values: Sequence[bytes], digests: Callable[..., list[bytes]]
+    ) -> NDArray[np.uint64]:
+        """Compute permanent reports: values of one bucket share it, and there are few buckets.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values.
+        values : sequence of bytes
+            Ignored: the seed depends on the record, the report on the record and its bucket.
+        digests : callable
+            ``digests(purpose, *fields)`` returns a keyed digest for each record.
+
+        Returns
+        -------
+        ndarray of shape (n, 2), dtype uint64
+            Seeds and randomised buckets.
+        """
+        reports = np.empty((codes.size, 2), np.uint64)
+        for row, digest in enumerate(digests("seed")):
+            reports[row, 0] = self.hash_family.draw(DigestSource(digest), 1)[0]
+        buckets = self.hash_family(reports[:, 0], codes)
+        reports[:, 1] = self._inner._draw_keyed(buckets, digests("report", [b"%d" % b for b in buckets.tolist()]))
+        return reports
 
     def n_states(self, n_values: int) -> int:
         """Return how many different permanent reports a record can have.

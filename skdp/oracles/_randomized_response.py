@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Self
 
@@ -182,6 +184,13 @@ class RandomizedResponse(FrequencyOracle):
         change ^= codes
         change *= quotient < self._bound
         return np.bitwise_xor(codes, change), np.flatnonzero(quotient == self._bound)
+
+    def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
+        """Report many records at a time, with the same reports as one by one."""
+        drawn = b"".join([hashlib.shake_256(digest).digest(self.word.itemsize) for digest in digests])
+        reports, undecided = self.respond(codes, np.frombuffer(drawn, self.word))
+        reports[undecided] = super()._draw_keyed(codes[undecided], [digests[row] for row in undecided])
+        return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports: the reported one.

@@ -116,6 +116,44 @@ MOST_ROWS = 1 << 12
 _RATE = 136
 
 
+class DigestSource:
+    """The bytes of SHAKE-256 after a digest: the same for the same digest, and as unpredictable as it.
+
+    Parameters
+    ----------
+    digest : bytes
+        A keyed digest of what the bytes are for.
+
+    Examples
+    --------
+    >>> first, second = DigestSource(b"digest"), DigestSource(b"digest")
+    >>> [*first.bytes(1), *first.bytes(2)] == [*second.bytes(3)]
+    True
+    """
+
+    def __init__(self, digest: bytes) -> None:
+        self._shake, self._stream, self._used = hashlib.shake_256(digest), b"", 0
+
+    def bytes(self, size: int) -> NDArray[np.uint8]:
+        """Return the next bytes of the stream.
+
+        Parameters
+        ----------
+        size : int
+            How many.
+
+        Returns
+        -------
+        ndarray of shape (size,), dtype uint8
+            The bytes.
+        """
+        start, self._used = self._used, self._used + size
+        if self._used > len(self._stream) or not self._stream:
+            # A longer digest begins with the shorter one; twice as much as needed keeps the work linear.
+            self._stream = self._shake.digest(_RATE * (1 + 2 * self._used // _RATE))
+        return np.frombuffer(self._stream, np.uint8, size, start)
+
+
 class RowStreams:
     """The bytes of SHAKE-256 after a seed for each row: one draw of n rows reads the next bytes of each of them.
 
