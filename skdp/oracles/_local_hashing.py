@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +14,7 @@ from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hashing import AffineHash
 from skdp.oracles._parameters import capped_epsilon, check_size, pure_error
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.randomness import ByteSource, DigestSource
+from skdp.randomness import ByteSource, DigestSource, SeededSource
 
 _MOST_BUCKETS = 65_521
 
@@ -68,6 +68,8 @@ class LocalHashing(FrequencyOracle):
 
     field_names = ("seed", "bucket")
     state = "bucket"
+    shows_hash = True
+    has_second_round = True
 
     def __init__(self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None) -> None:
         self.k = check_size(k, most=(1 << 31) - 2)
@@ -91,6 +93,17 @@ class LocalHashing(FrequencyOracle):
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The exact ratio of randomised response over the buckets."""
         return self._inner.worst_ratio
+
+    @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of buckets."""
+        return self.n_buckets
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """Those of three values that are hashed independently, but for the rounding of the buckets."""
+        p, meet = float(self.p), float(self.hash_family.collision)
+        return p * meet, p * meet**2 + (1 - p) / (self.n_buckets - 1) * (meet - meet**2)
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
@@ -234,6 +247,17 @@ class LocalHashing(FrequencyOracle):
         buckets = self.hash_family(np.full(self.k, seed, np.uint64), np.arange(self.k))
         inner = self._inner.channel()
         return [inner[bucket] for bucket in buckets]
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        """Yield the exact channel for 16 public seeds.
+
+        Yields
+        ------
+        list of list of Fraction
+            What `channel` returns.
+        """
+        for seed in self.hash_family.draw(SeededSource(0), 16):  # public, so they need not be secret
+            yield self.channel(int(seed))
 
 
 def _support(inner: RandomizedResponse, family: AffineHash) -> tuple[Fraction, Fraction]:

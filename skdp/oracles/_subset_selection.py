@@ -105,6 +105,25 @@ class SubsetSelection(FrequencyOracle):
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
 
     @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of sets."""
+        return math.comb(self.k, self.subset_size)
+
+    @property
+    def most_supported(self) -> int:  # numpydoc ignore=RT01
+        """The values of the set."""
+        return self.subset_size
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """Those of a uniform rest of the set."""
+        p, k, w = float(self.p), self.k, self.subset_size
+        if k == 2:
+            return 0.0, 0.0
+        both = (p * (w - 1) * (w - 2) + (1 - p) * w * (w - 1)) / ((k - 1) * (k - 2))
+        return p * (w - 1) / (k - 1), both
+
+    @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """A bit for each value."""
         return -(-self.k // 8)
@@ -141,7 +160,7 @@ class SubsetSelection(FrequencyOracle):
         """
         self._check_codes(codes)
         self._check_size(codes.size)
-        n_sets = math.comb(self.k, self.subset_size)
+        n_sets = self.n_reports
         if n_sets * (1 + self.subset_size) * self.k <= _TABLE_BYTES:
             return self._look_up(codes, source)
         return self._build(codes, source)
@@ -150,7 +169,7 @@ class SubsetSelection(FrequencyOracle):
         """Draw the sets from the table of all."""
         # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a uniform integer below w N gives,
         # divided by w, one of all the sets, and divided by k, one of those that hold the true value.
-        n_sets = math.comb(self.k, self.subset_size)
+        n_sets = self.n_reports
         n_own = n_sets * self.subset_size // self.k
         bits = np.empty((codes.size, self.k), np.uint8)
         step = max(1, _CELLS // self.k)
@@ -232,12 +251,24 @@ class SubsetSelection(FrequencyOracle):
         ValueError
             If there are more than 2**16 sets.
         """
-        if math.comb(self.k, self.subset_size) > 1 << 16:
+        if self.n_reports > 1 << 16:
             raise ValueError("the channel has more than 2**16 reports")
         holding = self.p / math.comb(self.k - 1, self.subset_size - 1)
         other = (1 - self.p) / math.comb(self.k - 1, self.subset_size)
         sets = list(combinations(range(self.k), self.subset_size))
         return [[holding if value in members else other for members in sets] for value in range(self.k)]
+
+    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
+        """Guess the most frequent value of the set, or the most frequent one."""
+        if groups is not None:
+            return None
+        shares, p, k, size = np.sort(prior)[::-1], float(self.p), self.k, self.subset_size
+        total = shares[0] * p
+        for place in range(1, k - size + 1):  # the most frequent value of the set
+            sets = math.comb(k - 1 - place, size - 1)
+            guess = shares[place] * p * (sets / math.comb(k - 1, size - 1))
+            total += max(guess, shares[0] * (1 - p) * (sets / math.comb(k - 1, size)))
+        return float(total)
 
 
 @lru_cache(maxsize=8)
