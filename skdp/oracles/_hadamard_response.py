@@ -90,15 +90,12 @@ class HadamardResponse(FrequencyOracle):
         """The number K of indices."""
         return self.n_blocks * self.block_size
 
+    n_reports = n_indices
+
     @property
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The exact ratio of the probabilities of an index that supports the true value and of one that does not."""
         return 1 + 2 * self.n_blocks * (1 - self.lie) / self.lie
-
-    @property
-    def n_reports(self) -> int:  # numpydoc ignore=RT01
-        """The number of indices."""
-        return self.n_indices
 
     @property
     def most_supported(self) -> float:  # numpydoc ignore=RT01

@@ -117,36 +117,13 @@ _RATE = 136
 
 
 class DigestSource:
-    """The bytes of SHAKE-256 after a digest: the same for the same digest, and as unpredictable as it.
-
-    Parameters
-    ----------
-    digest : bytes
-        A keyed digest of what the bytes are for.
-
-    Examples
-    --------
-    >>> first, second = DigestSource(b"digest"), DigestSource(b"digest")
-    >>> [*first.bytes(1), *first.bytes(2)] == [*second.bytes(3)]
-    True
-    """
+    """The bytes of SHAKE-256 after a keyed digest: the same for the same one, and as unpredictable as it."""
 
     def __init__(self, digest: bytes) -> None:
         self._shake, self._stream, self._used = hashlib.shake_256(digest), b"", 0
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
-        """Return the next bytes of the stream.
-
-        Parameters
-        ----------
-        size : int
-            How many.
-
-        Returns
-        -------
-        ndarray of shape (size,), dtype uint8
-            The bytes.
-        """
+        """Return the next bytes of the stream."""
         start, self._used = self._used, self._used + size
         if self._used > len(self._stream) or not self._stream:
             # A longer digest begins with the shorter one; twice as much as needed keeps the work linear.
