@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.oracles._base import MAX_REPORT_BYTES, FrequencyOracle
+from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import QuadraticHash
-from skdp.oracles._parameters import check_size
+from skdp.oracles._support import MAX_REPORT_BYTES, check_size
 from skdp.randomness import BLOCK, ByteSource, SeededSource, uniform_integers
 
 
@@ -70,6 +71,10 @@ class CountMeanSketch(FrequencyOracle):
     3
     """
 
+    field_names = ("function", "index")
+    shows_hash = True
+    is_signed = True
+
     def __init__(
         self, k: int, epsilon: float | Fraction, *, n_functions: int = 256, n_buckets: int = 1024, seed: int = 0
     ) -> None:
@@ -96,14 +101,14 @@ class CountMeanSketch(FrequencyOracle):
         return self.inner.worst_ratio
 
     @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of indices."""
+        return self.inner.n_indices
+
+    @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """The number of the function and the index."""
         return -(-(self.n_functions - 1).bit_length() // 8) + self.inner.report_bytes
-
-    @property
-    def width(self) -> int:  # numpydoc ignore=RT01
-        """Two columns: function and index."""
-        return 2
 
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
@@ -160,6 +165,10 @@ class CountMeanSketch(FrequencyOracle):
         buckets = self.hash_family(reports[:, 0], codes)
         reports[:, 1] = self.inner.report(buckets, source)
         return reports
+
+    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
+        self._check_reports(columns)
+        return columns
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype.kind not in "iu":
@@ -333,6 +342,15 @@ class CountMeanSketch(FrequencyOracle):
         list of list of Fraction
             A row a true value, a column an index.
         """
-        buckets = self.hash_family(np.array(function), np.arange(self.k))
-        inner = self.inner.channel()
-        return [inner[bucket] for bucket in buckets]
+        return self.inner._channel(self.hash_family(np.array(function), np.arange(self.k)))
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        """Yield the exact channel for 16 of the public functions.
+
+        Yields
+        ------
+        list of list of Fraction
+            What `channel` returns.
+        """
+        for function in range(min(16, self.n_functions)):
+            yield self.channel(function)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._parameters import capped_epsilon, check_size
+from skdp.oracles._support import capped_epsilon, check_bits, check_size
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 
 _WORDS, _MANY = (2, 4, 8), 1 << 12
@@ -66,6 +66,10 @@ class UnaryEncoding(FrequencyOracle):
     (2.1972, 2.1972)
     """
 
+    has_bits = True
+    is_encodable = True
+    has_second_round = True
+
     def __init__(
         self,
         k: int,
@@ -112,14 +116,19 @@ class UnaryEncoding(FrequencyOracle):
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
 
     @property
+    def most_supported(self) -> int:  # numpydoc ignore=RT01
+        """All values, by ones alone."""
+        return self.k
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """Those of independent bits."""
+        return float(self.p) * float(self.q), float(self.q) ** 2
+
+    @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """A bit for each value."""
         return -(-self.k // 8)
-
-    @property
-    def width(self) -> int:  # numpydoc ignore=RT01
-        """A column for each value."""
-        return self.k
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
         """Randomise codes.
@@ -207,6 +216,17 @@ class UnaryEncoding(FrequencyOracle):
 
         return [[probability(bits, value) for bits in vectors] for value in range(self.k)]
 
+    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
+        """Guess the most frequent value whose bit is 1, or the most frequent one."""
+        if groups is not None:
+            return None
+        shares, p, q, k = np.sort(prior)[::-1], float(self.p), float(self.q), self.k
+        # If its own bit is 1, the guess is the most frequent value. Otherwise, by the first 1 among the others: the
+        # chance that the bits look so if all of them lie, times how much likelier they are under either guess.
+        first = (1 - q) ** np.arange(1, k) * q
+        guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
+        return float(shares[0] * p + (first * guess).sum() + (1 - q) ** (k - 1) * (1 - p) * shares[0])
+
 
 @lru_cache
 def _turned(k: int) -> NDArray[np.uint8]:
@@ -215,20 +235,6 @@ def _turned(k: int) -> NDArray[np.uint8]:
     codes = list(product(range(k), repeat=8 // k))
     turned = [[np.roll(records[:, place], turn[-1 - place], axis=1) for place in range(8 // k)] for turn in codes]
     return np.concatenate([np.concatenate(turn, axis=1) for turn in turned])
-
-
-def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
-    """Check an array of bits and view it as booleans."""
-    bits = np.asarray(reports)
-    if bits.ndim != 2 or bits.shape[1] != k:
-        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
-    if bits.dtype == np.uint8:
-        fitting = bits.max(initial=0) <= 1
-    else:
-        fitting = bits.dtype.kind in "biuf" and bool(((bits == 0) | (bits == 1)).all())
-    if not fitting:
-        raise ValueError("reports must be zeros and ones")
-    return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
 
 
 def _share(value: Any, name: str) -> Fraction:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import skdp.oracles._base as module
+import skdp.oracles._support as support_module
 from skdp.exact import exp_bounds
 from skdp.oracles import (
     CountMeanSketch,
@@ -24,9 +25,9 @@ from skdp.oracles import (
     SubsetSelection,
     UnaryEncoding,
     choose_oracle,
+    two_rounds,
 )
-from skdp.oracles._base import column_sums
-from skdp.oracles._parameters import MOST_EPSILON, capped_epsilon, lie_threshold
+from skdp.oracles._support import MOST_EPSILON, capped_epsilon, column_sums, lie_threshold
 from skdp.randomness import ONE, SecureSource, SeededSource
 
 ENUMERATED = ["GRR", "OUE", "SUE", "THE", "SS", "HR", "HR4"]
@@ -91,7 +92,7 @@ def test_the_tally_adds_over_chunks(make_oracle, monkeypatch):
     assert whole.dtype == np.int64
     assert sum(oracle.tally(part) for part in np.array_split(reports, 7)).tolist() == whole.tolist()
     assert oracle.tally(reports[:0]).tolist() == [0] * 9
-    monkeypatch.setattr(module, "_CHUNK", 50)
+    monkeypatch.setattr(support_module, "_CHUNK", 50)
     assert oracle.tally(reports).tolist() == whole.tolist()
     assert oracle.estimate(whole, 1_000) == pytest.approx(oracle.unbiased(reports).sum(axis=0), abs=1e-6)
 
@@ -107,6 +108,43 @@ def test_column_sums(k, n, share):
 def test_column_sums_beyond_a_byte():
     for shape in ((600, 5_000), (400_000, 3)):
         assert (column_sums(np.ones(shape, bool)) == shape[0]).all()
+
+
+@pytest.mark.parametrize("name", ENUMERATED)
+@pytest.mark.parametrize("k", [2, 3, 5, 6])
+def test_what_an_oracle_knows_of_its_reports_is_that_of_the_channel(all_oracles, all_reports, name, k):
+    oracle = all_oracles[name](k, 1.0)
+    shares, supports = np.array(oracle.channel(), float), oracle.supports(all_reports(oracle))
+    assert list(oracle.channels()) == [oracle.channel()]
+    assert oracle.n_reports == shares.shape[1]
+    assert oracle.most_supported == supports.sum(axis=1).max()
+    if not oracle.is_signed:
+        assert oracle.pair_supports[0] == pytest.approx(shares[0] @ (supports[:, 0] & supports[:, 1]))
+        if k > 2:
+            assert oracle.pair_supports[1] == pytest.approx(shares[0] @ (supports[:, 1] & supports[:, 2]))
+
+
+@pytest.mark.parametrize("name", ENUMERATED)
+def test_the_best_guess_is_that_of_the_channel(all_oracles, name):
+    prior, groups = np.array([0.1, 0.35, 0.05, 0.2, 0.3]), np.array([1, 0, 0, 2, 1])
+    for epsilon in (0.1, 1.0, 4.0):
+        oracle = all_oracles[name](5, epsilon)
+        joint = np.array(oracle.channel(), float) * prior[:, np.newaxis]
+        assert oracle.guess_accuracy(prior) == pytest.approx(joint.max(axis=0).sum(), rel=1e-12)
+        together = np.array([joint[groups == group].sum(axis=0) for group in range(3)])
+        assert oracle.guess_accuracy(prior, groups) == pytest.approx(together.max(axis=0).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["OLH", "BLH", "sketch"])
+def test_public_hash_functions_have_channels_of_their_own_and_no_best_guess(all_oracles, name):
+    oracle = all_oracles[name](3, 1.0)
+    channels = list(oracle.channels())
+    assert len(channels) == (8 if name == "sketch" else 16)
+    assert any(channel != channels[0] for channel in channels)
+    assert all(len(row) == oracle.n_reports for channel in channels for row in channel)
+    assert oracle.shows_hash
+    assert oracle.guess_accuracy(np.full(3, 1 / 3)) is None
+    assert math.isnan(oracle.most_supported)
 
 
 # Figures.
@@ -298,6 +336,86 @@ def test_parameters_are_plain(make_oracle):
     assert make_oracle(7, 1.0).parameters() != parameters != make_oracle(6, 1.1).parameters()
 
 
+# How reports look.
+
+ALL = {
+    name: (make, fields, state)
+    for name, make, fields, state in (
+        ("GRR", RandomizedResponse, [""], "value"),
+        ("OUE", UnaryEncoding, [*"abcdef"], "value"),
+        ("SS", SubsetSelection, [*"abcdef"], "value"),
+        ("OLH", LocalHashing, ["seed", "bucket"], "bucket"),
+        ("HR", HadamardResponse, [""], "value"),
+        ("sketch", CountMeanSketch, ["function", "index"], "value"),
+        ("L-GRR", lambda k, epsilon: two_rounds(RandomizedResponse(k, 2 * epsilon), epsilon), [""], "value"),
+        ("L-OSUE", lambda k, epsilon: two_rounds(UnaryEncoding(k, 2 * epsilon), epsilon), [*"abcdef"], "value"),
+        ("LOLOHA", lambda k, epsilon: two_rounds(LocalHashing(k, 2 * epsilon), epsilon), ["seed", "bucket"], "bucket"),
+    )
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_oracle_tells_how_its_reports_look(name):
+    make, fields, state = ALL[name]
+    oracle = make(6, 1.0)
+    assert oracle.fields("abcdef") == fields
+    assert oracle.width == len(fields)
+    assert oracle.has_bits == (len(fields) == 6)
+    assert oracle.state == state
+    assert oracle.n_states(7) == (oracle.n_buckets if state == "bucket" else 7)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
+@pytest.mark.parametrize("name", ALL)
+def test_columns_of_whole_numbers_are_read_as_reports(name, dtype):
+    oracle = ALL[name][0](6, 1.0)
+    reports = oracle.report((np.arange(600) % 6).astype(np.uint8), SeededSource(name))
+    if dtype == np.int32 and reports.max() > np.iinfo(np.int32).max:
+        return
+    read = oracle.read(reports.reshape(600, -1).astype(dtype))
+    assert np.array_equal(read, reports)
+    assert oracle.tally(read).tolist() == oracle.tally(reports).tolist()
+    assert len(oracle.read(np.empty((0, oracle.width), dtype))) == 0
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_booleans_are_read_as_zeros_and_ones(name):
+    oracle = ALL[name][0](2, 1.0)
+    block = np.array([[False, True], [True, True]])[:, : oracle.width]
+    assert np.array_equal(oracle.read(block), oracle.read(block.astype(int)))
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 63, 5_000])
+@pytest.mark.parametrize("name", ALL)
+def test_numbers_that_no_report_has_are_refused(name, number):
+    oracle = ALL[name][0](6, 1.0)
+    block = np.zeros((3, oracle.width), np.int64 if number < 0 else np.uint64)
+    block[1, -1] = number
+    with pytest.raises(ValueError, match=r"not ones of this|zeros and ones|between 0 and"):
+        oracle.read(block)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_blocks_of_another_shape_or_type_are_refused(name):
+    oracle = ALL[name][0](6, 1.0)
+    for block in (np.zeros((3, oracle.width + 1), int), np.zeros(3, int), np.zeros((3, oracle.width))):
+        with pytest.raises(ValueError, match="reports must be whole numbers of shape"):
+            oracle.read(block)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_report_without_noise_supports_the_value_alone(name):
+    oracle, codes = ALL[name][0](6, 1.0), np.arange(6, dtype=np.uint8)
+    assert oracle.is_encodable == (name in ("GRR", "OUE", "SS", "L-GRR", "L-OSUE"))
+    if oracle.is_encodable:
+        assert oracle.supports(oracle.encode(codes)).tolist() == np.eye(6, dtype=bool).tolist()
+        with pytest.raises(ValueError, match="codes must be"):
+            oracle.encode(codes + 1)
+    else:
+        with pytest.raises(ValueError, match=f"{type(oracle).__name__} draws coins by nature"):
+            oracle.encode(codes)
+
+
 # Reports.
 
 DTYPES = [np.uint8, np.uint16, np.uint32, np.uint64, np.int16, np.int64]
@@ -456,7 +574,7 @@ def test_the_likelihood_refuses_what_it_cannot_hold(monkeypatch):
     reports = oracle.report(np.zeros(100, np.uint8), SeededSource(0))
     with pytest.raises(ValueError, match="needs the reports"):
         oracle.maximum_likelihood(oracle.tally(reports), 100)
-    monkeypatch.setattr(module, "MAX_REPORT_BYTES", 8_000)
+    monkeypatch.setattr(support_module, "MAX_REPORT_BYTES", 8_000)
     with pytest.raises(ValueError, match=r"needs \d+,\d+ bytes"):
         oracle.maximum_likelihood(oracle.tally(reports), 100, reports)
 

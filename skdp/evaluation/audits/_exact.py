@@ -9,11 +9,8 @@ from typing import Any
 
 from skdp.exact import log_upper
 from skdp.local import NumericPerturber, RapporEncoder
-from skdp.oracles import CountMeanSketch, FrequencyOracle, LocalHashing, SubsetSelection, UnaryEncoding
-from skdp.randomness import SeededSource
 
 _MOST_ENTRIES = 1 << 18
-_HASH_FUNCTIONS = 16
 
 Channel = Sequence[Sequence[Fraction]]
 
@@ -59,28 +56,9 @@ def _attributes(fitted: Any) -> list[Iterator[Channel]] | None:
     oracles = getattr(fitted, "permanent_oracles_", getattr(fitted, "oracles_", None))
     if oracles is None:
         return [iter([channel]) for channel in fitted.channel()] if hasattr(fitted, "channel") else None
-    if any(_entries(oracle) > _MOST_ENTRIES for oracle in oracles):
+    if any(oracle.k * max(oracle.k, oracle.n_reports) > _MOST_ENTRIES for oracle in oracles):
         return None
-    return [_channels(oracle) for oracle in oracles]
-
-
-def _entries(oracle: FrequencyOracle) -> int:
-    """Count the entries of a channel."""
-    k = oracle.k
-    if isinstance(oracle, UnaryEncoding):
-        return k << min(k, 64)
-    if isinstance(oracle, SubsetSelection):
-        return k * math.comb(k, oracle.subset_size)
-    return 4 * k * k
-
-
-def _channels(oracle: FrequencyOracle) -> Iterator[Channel]:
-    if isinstance(oracle, LocalHashing):
-        seeds = oracle.hash_family.draw(SeededSource(0), _HASH_FUNCTIONS)  # public, so they need not be secret
-        return (oracle.channel(int(seed)) for seed in seeds)
-    if isinstance(oracle, CountMeanSketch):
-        return (oracle.channel(function) for function in range(min(_HASH_FUNCTIONS, oracle.n_functions)))
-    return iter([oracle.channel()])
+    return [oracle.channels() for oracle in oracles]
 
 
 def _bloom(fitted: RapporEncoder) -> list[Iterator[Channel]] | None:

@@ -107,12 +107,6 @@ def framed(*parts: bytes) -> bytes:
     return b"".join(_frames(parts))
 
 
-def stretched(digests: Sequence[bytes], size: int) -> NDArray[np.uint8]:
-    """Stretch each digest by SHAKE-256."""
-    drawn = b"".join([hashlib.shake_256(digest).digest(size) for digest in digests])
-    return np.frombuffer(drawn, np.uint8).reshape(len(digests), size)
-
-
 def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequence[bytes]) -> list[bytes]:
     """Return pseudo-random bytes for each record: HMAC-SHA256 of what they are for and of the record's fields."""
     inner, outer = _hmac_states(key)
