@@ -97,6 +97,11 @@ def memory(transformer, table):
 # The reports
 
 
+@pytest.mark.parametrize("make", [encoder, lambda: encoder(UnaryEncodingTransformer), perturber])
+def test_they_are_those_of_transform_on_every_engine(engine, people, make):
+    check_they_are_those_of_transform(engine, people, make())
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -104,11 +109,13 @@ def memory(transformer, table):
         lambda: encoder(strategy="joint"),
         lambda: encoder(strategy="sample"),
         lambda: encoder(LocalHashingEncoder, handle_unknown="uniform"),
-        perturber,
     ],
 )
-def test_they_are_those_of_transform_on_every_engine(engine, people, make):
-    fitted = make()
+def test_they_are_those_of_every_transformer(engines, people, make):
+    check_they_are_those_of_transform(engines["polars_lazy"], people, make())
+
+
+def check_they_are_those_of_transform(engine, people, fitted):
     if engine.name == "reader":
         with pytest.raises(ValueError, match="read once"):
             privatize(engine.frame(people), fitted, record_id="person")
