@@ -7,12 +7,19 @@ HYPOTHESIS_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbits(
 # The Pythons of `make test-versions`.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: report test lint static types layers pytest notebooks notebooks-write test-long test-versions bench clean
+# What `make test-fast` tests: the rooms that the others stand on, by default.
+ROOMS ?= tests/base tests/central tests/coding tests/local tests/metrics tests/oracles tests/privacy tests/randomness tests/test_*.py
+
+.PHONY: report test test-fast lint static types layers pytest notebooks-write test-long test-versions bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
 
-test: lint static pytest notebooks
+test: lint static pytest
+
+# For the edit loop: the first case of each test.
+test-fast: .venv/installed
+	$(BIN)/pytest -q -n 2 --dist worksteal --first -m "not long" $(ROOMS)
 
 # Each check is one process; two run at a time.
 static: .venv/installed
@@ -28,11 +35,9 @@ types: .venv/installed
 layers: .venv/installed
 	$(BIN)/lint-imports
 
+# The notebooks first: they are the longest.
 pytest: .venv/installed
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
-
-notebooks: .venv/installed
-	$(BIN)/pytest -q -n 2 --nbmake notebooks/*.ipynb
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --nbmake notebooks/*.ipynb tests skdp
 
 # The percent scripts are the source; this makes the notebooks from them, with output.
 notebooks-write: .venv/installed
@@ -68,10 +73,12 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/engines_cost.py
 	$(BIN)/python benchmarks/engines_synthesis.py
 
+# Compiled on all cores, and without the tests of others: pip takes one core for everything.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all]'
+	-$(BIN)/python -m compileall -qq -j 0 -x '/tests/' .venv/lib
 	touch $@
 
 # Some of the long tests need Spark and Java 17.
