@@ -71,7 +71,7 @@ class TestPermanence:
         list(
             zip(
                 MECHANISMS,
-                ["817cc0b81cc2", "bf98a0800819", "c6db7963e66c", "93df2f40eb05", "8c3140dbd9b8"],
+                ["2e8a7b18f5c2", "f8b35afabd15", "064105f84908", "19ae67304bf4", "634bf2bf0443"],
                 strict=True,
             )
         ),

@@ -20,7 +20,7 @@ from skdp.coding import ColumnError, is_missing, kind_of, plain
 from skdp.randomness import BLOCK, ONE
 
 _LEAST_KEY = 16
-_HMAC_BLOCK = 64
+_MOST_KEY = hashlib.blake2b.MAX_KEY_SIZE
 _LENGTHS = [length.to_bytes(8, "big") for length in range(256)]
 
 
@@ -108,25 +108,17 @@ def framed(*parts: bytes) -> bytes:
 
 
 def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequence[bytes]) -> list[bytes]:
-    """Return pseudo-random bytes for each record: HMAC-SHA256 of what they are for and of the record's fields."""
-    inner, outer = _hmac_states(key)
-    inner.update(b"skdp permanent coins %d" % len(purpose))
-    inner.update(framed(*(part if isinstance(part, bytes) else part.encode() for part in purpose)))
+    """Return pseudo-random bytes for each record: keyed BLAKE2b of what they are for and of the record's fields."""
+    # RFC 7693. One hash a record; HMAC, which takes two, is half as fast.
+    state = hashlib.blake2b(key=key if len(key) <= _MOST_KEY else hashlib.blake2b(key).digest(), digest_size=32)
+    state.update(b"skdp permanent coins %d" % len(purpose))
+    state.update(framed(*(part if isinstance(part, bytes) else part.encode() for part in purpose)))
     digests = []
     for message in map(b"".join, zip(*map(_frames, fields), strict=True)):
-        # HMAC by its definition: the objects of `hmac` take twice as long to copy.
-        first, second = inner.copy(), outer.copy()
-        first.update(message)
-        second.update(first.digest())
-        digests.append(second.digest())
+        hashed = state.copy()
+        hashed.update(message)
+        digests.append(hashed.digest())
     return digests
-
-
-def _hmac_states(key: bytes) -> tuple[Any, Any]:
-    """Return the two hashes of HMAC-SHA256, which have read the key."""
-    block = hashlib.sha256(key).digest() if len(key) > _HMAC_BLOCK else key
-    padded = np.frombuffer(block.ljust(_HMAC_BLOCK, b"\0"), np.uint8)
-    return hashlib.sha256((padded ^ np.uint8(0x36)).tobytes()), hashlib.sha256((padded ^ np.uint8(0x5C)).tobytes())
 
 
 def _frames(parts: Sequence[bytes]) -> list[bytes]:

@@ -16,14 +16,14 @@ from skdp.local.memo._keys import SecretKey, canonical, framed, keyed_digests
 from skdp.oracles import FrequencyOracle
 from skdp.randomness import DigestSource, uniform_integers
 
-FORMAT = b"skdp permanent report 2"
+FORMAT = b"skdp permanent report 3"
 """To be raised whenever an oracle makes other use of its coins: old and new reports must not share any."""
 
 
 class Memo:
     """What the permanent reports of a fitted transformer are a function of."""
 
-    # **Privacy.** The coins are those of HMAC-SHA256 and SHAKE-256: as good as uniform towards whoever does not know
+    # **Privacy.** The coins are those of keyed BLAKE2b and SHAKE-256: as good as uniform towards whoever does not know
     # the key. Columns, domains and parameters of the oracles enter too, so that reports under other ones share no
     # coins.
 
