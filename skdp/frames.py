@@ -108,6 +108,8 @@ def open_large(data: Any) -> LargeTable | None:
 def is_frame(data: Any) -> bool:
     """Say whether something is a dataframe of a supported library, not an array or a list."""
     _check_names(data)
+    if isinstance(data, pd.DataFrame):
+        return True
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         # Each evaluation of a lazy frame would draw new noise: one more release.
