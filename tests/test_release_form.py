@@ -245,7 +245,15 @@ OF_FILES = {
 }
 
 
-LONG = ["sample", "rows in batches", "transformed to pandas", "resampled target", "hashing", "subsets"]
+LONG = [
+    "sample",
+    "rows in batches",
+    "transformed to pandas",
+    "transformed to polars",
+    "resampled target",
+    "hashing",
+    "subsets",
+]
 
 
 @pytest.mark.parametrize("path", often(PATHS, PATHS.keys() - LONG))

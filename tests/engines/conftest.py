@@ -122,7 +122,7 @@ def _one_process(monkeypatch):
     monkeypatch.setattr(_processes, "FEW", 1 << 30)
 
 
-@pytest.fixture(params=[*ENGINES, *PROCESSES])
+@pytest.fixture(params=[*ENGINES, pytest.param("dask_processes", marks=pytest.mark.long), *LONG])
 def engine(request):
     return _start(request)
 

@@ -61,7 +61,7 @@ def read(path, task):
         read_frame(path)
 
 
-for seed in range(6):
+for seed in range(int(sys.argv[2])):
     for task in ("privatize", "ids", "reader", "estimate", "synthesize", "persons", "draft"):
         path = home / f"{seed}{task}.arrow"
         path.write_bytes(damaged(seed))
@@ -83,8 +83,11 @@ print("none crashed")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
-def test_a_damaged_arrow_file_is_refused(tmp_path):
-    done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("seeds", [3, pytest.param(50, marks=pytest.mark.long)])
+def test_a_damaged_arrow_file_is_refused(tmp_path, seeds):
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, tmp_path, str(seeds)], capture_output=True, text=True, check=False
+    )
     assert done.stdout == "none crashed\n", done.stdout + done.stderr
 
 

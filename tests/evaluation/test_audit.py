@@ -448,7 +448,7 @@ TWO_WORDS = [pd.DataFrame({"value": [word]}) for word in ("a", "b")]
 
 def test_a_seed_makes_the_audit_reproducible():
     encoder = RandomizedResponseEncoder(1.0, categories={"value": ["a", "b"]})
-    results = [audit_epsilon(encoder, TWO_WORDS, n_draws=2_000, random_state=seed) for seed in (0, 0, 1)]
+    results = [audit_epsilon(encoder, TWO_WORDS, n_draws=2_000, random_state=seed) for seed in (2, 2, 3)]
     assert results[0] == results[1] != results[2]
 
 

@@ -272,14 +272,14 @@ def test_a_fork_waits_for_a_charge(path):
 
 @forks
 def test_eight_processes_race_for_room_for_three(folder):
-    for codes in json.loads(run("race", folder, 10)):
+    for codes in json.loads(run("race", folder, 4)):
         assert sorted(codes) == [0, 0, 0, 1, 1, 1, 1, 1]
     for ledger in folder.glob("*.sqlite"):
         assert PrivacyLedger(ledger).report()["what"].tolist() == ["process"] * 3
 
 
 @forks
-@pytest.mark.parametrize("kills", [16, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [8, pytest.param(400, marks=pytest.mark.long)])
 def test_no_release_without_its_charge_whenever_a_process_is_killed(folder, kills):
     codes = run("kill", folder, kills, 1).split()
     assert codes == ["-9"] * kills

@@ -128,7 +128,7 @@ def test_the_center_shifts_the_draw(draw):
 @pytest.mark.parametrize(
     ("draw", "law"), [(rounded_laplace, laplace), (lambda *args: rounded_student_t(*args, 5), t(5))]
 )
-@pytest.mark.parametrize("scale", [Fraction(1, 10**300), 10**300])
+@pytest.mark.parametrize("scale", [Fraction(1, 10**100), 10**100])
 def test_scales_of_any_size(fits, draw, law, scale):
     n, source, center = 40, SeededSource("scales"), Fraction(1, 3)
     drawn = [draw(source, center, scale) for _ in range(n)]

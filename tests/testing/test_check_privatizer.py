@@ -59,7 +59,6 @@ KEEPING = {
 OFTEN = [
     "joint",
     "interval",
-    "missing",
     "unbiased bits",
     "sampled sets",
     "buckets",
