@@ -1,6 +1,6 @@
 """What every estimator here shares: reading tables, bounds and domains, its coins, its ledger, its kind of output."""
 
-from skdp.base._coins import CallCounter, check_random_state, coins
+from skdp.base._coins import CallCounter, CallRandomness, check_random_state, coins
 from skdp.base._domain import (
     DECLARED,
     declares_missing,
@@ -39,6 +39,7 @@ __all__ = [
     "MISSING_TEXTS",
     "ZONED",
     "CallCounter",
+    "CallRandomness",
     "all_or_nothing",
     "as_asked",
     "check_confidence_level",
