@@ -8,6 +8,7 @@ from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._oracle_protocol import SAMPLED as SAMPLED
 from skdp.local._oracle_protocol import OracleProtocol as OracleProtocol
 from skdp.local._posterior_features import PosteriorFeatures
+from skdp.local._protocol import Channel as Channel
 from skdp.local._protocol import Codes as Codes
 from skdp.local._protocol import Randomness as Randomness
 from skdp.local._protocol import ReportProtocol, read_report_table

@@ -8,7 +8,7 @@ from typing import Any
 from skdp.local._oracle_encoder import OracleEncoder
 from skdp.local._oracle_protocol import OracleProtocol
 from skdp.local._unary_encoding import check_output
-from skdp.oracles import ORACLES, WITH_BITS, WITH_SECOND_ROUND, FrequencyOracle, check_size, choose_oracle
+from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
 from skdp.privacy import PrivacyLedger
 
 
@@ -161,9 +161,9 @@ class FrequencyOracleEncoder(OracleEncoder):
         """Name the oracles that can do what is asked for."""
         names = [*ORACLES] if self.oracle == "auto" else [self.oracle]
         if self.output == "unbiased":
-            names = _those_of(names, WITH_BITS, "output='unbiased' needs an oracle with a bit for each value")
+            names = _those_of(names, "has_bits", "output='unbiased' needs an oracle with a bit for each value")
         if self.instantaneous_epsilon is not None:
-            names = _those_of(names, WITH_SECOND_ROUND, "instantaneous_epsilon needs an oracle with a second round")
+            names = _those_of(names, "has_second_round", "instantaneous_epsilon needs an oracle with a second round")
         return names
 
     def _choose(self, k: int, epsilon: Any, again: Fraction | None) -> FrequencyOracle:
@@ -184,7 +184,8 @@ class FrequencyOracleEncoder(OracleEncoder):
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
 
 
-def _those_of(names: list[str], able: tuple[str, ...], need: str) -> list[str]:
+def _those_of(names: list[str], ability: str, need: str) -> list[str]:
+    able = names_with(ability)
     left = [name for name in names if name in able]
     if not left:
         raise ValueError(f"{need}, one of {able}, got {names[0]!r}")

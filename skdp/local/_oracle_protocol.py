@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
 from skdp.local._estimation import estimate_counts
-from skdp.local._protocol import Codes, Randomness, ReportProtocol, Reports, read_report_table
+from skdp.local._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.local._tallies import ReportTally
 from skdp.local.memo import Memo
 from skdp.oracles import FrequencyOracle, TwoRounds
@@ -238,6 +238,12 @@ class OracleProtocol(ReportProtocol):
         """What a server must know to read the reports, besides the domain."""
         oracles = [oracle.parameters() for oracle in self.oracles]
         return {"encoder": self.encoder, "strategy": self.strategy, "oracles": oracles}
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        oracles = self.permanent or self.oracles
+        if any(oracle.k * max(oracle.k, oracle.n_reports) > most_entries for oracle in oracles):
+            return None
+        return [oracle.channels() for oracle in oracles]
 
     def parameters(self) -> dict[str, Any]:
         columns = [[name, _plain_values(self.domain[name])] for name in self.columns]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -21,6 +22,9 @@ Codes = list[NDArray[Any]]
 
 Reports = list[NDArray[Any]]
 """Reports as arrays, a row a record."""
+
+Channel = Sequence[Sequence[Fraction]]
+"""The exact probability of each report (a column) given each true value (a row)."""
 
 Randomness = Callable[..., ByteSource]
 """``randomness(purpose, *columns)`` returns the random bits of one purpose and columns in one call."""
@@ -226,6 +230,22 @@ class ReportProtocol(ABC):
         pandas.DataFrame
             The estimates.
         """
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        """Return the exact channel of each attribute of a record, for audits.
+
+        Parameters
+        ----------
+        most_entries : int
+            How large a channel may be.
+
+        Returns
+        -------
+        list of iterators, or None
+            For each attribute its channel, or several of which the public part of a report chooses one; None if they
+            are too large, or not known.
+        """
+        return None
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:

@@ -14,15 +14,7 @@ from skdp.base import read_domain
 from skdp.domain import Domain
 from skdp.frames import is_frame, read_table
 from skdp.local._shares import attribute_epsilons
-from skdp.oracles import (
-    ORACLES,
-    FrequencyOracle,
-    LocalHashing,
-    RandomizedResponse,
-    SubsetSelection,
-    UnaryEncoding,
-    choose_oracle,
-)
+from skdp.oracles import ORACLES, FrequencyOracle, choose_oracle
 from skdp.privacy import check_epsilon
 
 
@@ -170,29 +162,9 @@ def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
     """Return the mean over equal groups of values of n times the variance of the frequency of a group."""
     size = oracle.k // n_groups
     p, q = float(oracle.p), float(oracle.q)
-    with_true, without = _pair_supports(oracle)
+    with_true, without = oracle.pair_supports
     # The number of supported values of a group, for a record of the group and for another one.
     inside = p * (1 - p) + (size - 1) * q * (1 - q)
     inside += 2 * (size - 1) * (with_true - p * q) + (size - 1) * (size - 2) * (without - q * q)
     outside = size * q * (1 - q) + size * (size - 1) * (without - q * q)
     return (inside + (n_groups - 1) * outside) / n_groups / (p - q) ** 2
-
-
-def _pair_supports(oracle: FrequencyOracle) -> tuple[float, float]:
-    """Return the probabilities that a report supports the true value and another one, and two that are not true."""
-    p, q, k = float(oracle.p), float(oracle.q), oracle.k
-    if isinstance(oracle, RandomizedResponse):
-        return 0.0, 0.0
-    if isinstance(oracle, UnaryEncoding):
-        return p * q, q * q
-    if isinstance(oracle, SubsetSelection):
-        w = oracle.subset_size
-        if k == 2:
-            return 0.0, 0.0
-        both = (p * (w - 1) * (w - 2) + (1 - p) * w * (w - 1)) / ((k - 1) * (k - 2))
-        return p * (w - 1) / (k - 1), both
-    if isinstance(oracle, LocalHashing):
-        # Three values are hashed independently but for the rounding of the buckets.
-        meet, others = float(oracle.hash_family.collision), oracle.n_buckets - 1
-        return p * meet, p * meet**2 + (1 - p) / others * (meet - meet**2)
-    return math.nan, math.nan

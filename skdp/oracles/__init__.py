@@ -5,8 +5,7 @@ from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._bloom import BloomRandomizer as BloomRandomizer
 from skdp.oracles._choice import ORACLES, choose_oracle
-from skdp.oracles._choice import WITH_BITS as WITH_BITS
-from skdp.oracles._choice import WITH_SECOND_ROUND as WITH_SECOND_ROUND
+from skdp.oracles._choice import names_with as names_with
 from skdp.oracles._count_mean_sketch import CountMeanSketch
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import AffineHash, QuadraticHash

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,13 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.exact import log_upper
 from skdp.oracles._likelihood import likeliest_frequencies
 from skdp.oracles._parameters import pure_error
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, DigestSource
 
 MAX_REPORT_BYTES = 1 << 31
 """The largest array of reports that an oracle makes; beyond it the call is refused, with the size in the message."""
 
 _CHUNK = 1 << 22
 _SUM_WIDTH = 1 << 12
+_MOST_ENTRIES = 1 << 16
 
 
 class FrequencyOracle(ABC):
@@ -44,6 +46,12 @@ class FrequencyOracle(ABC):
         Whether there is a report without noise, which `encode` returns.
     state : {"value", "bucket"}
         What a permanent report of a record is one of.
+    shows_hash : bool
+        Whether a report names a public hash function, given which it is one of the columns of `channel`.
+    is_signed : bool
+        Whether `tally` subtracts the reports that speak against a value, instead of not counting them.
+    has_second_round : bool
+        Whether a second round of noise can be added.
 
     References
     ----------
@@ -58,6 +66,9 @@ class FrequencyOracle(ABC):
     field_names: ClassVar[tuple[str, ...]] = ("",)
     is_encodable: ClassVar[bool] = False
     state: ClassVar[str] = "value"
+    shows_hash: ClassVar[bool] = False
+    is_signed: ClassVar[bool] = False
+    has_second_round: ClassVar[bool] = False
 
     @abstractmethod
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[Any]:
@@ -117,6 +128,21 @@ class FrequencyOracle(ABC):
         return self.k if self.has_bits else len(self.field_names)
 
     @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of different reports: of columns of `channel`."""
+        return 1 << self.k if self.has_bits else self.k
+
+    @property
+    def most_supported(self) -> float:  # numpydoc ignore=RT01
+        """The largest number of values that a report supports; nan if it is not known."""
+        return math.nan
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """The probabilities that a report supports the true value and another one, and two other ones; else nan."""
+        return math.nan, math.nan
+
+    @property
     def support_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """How much likelier a report is under a value that it supports than under one that it does not."""
         return self.worst_ratio
@@ -138,6 +164,45 @@ class FrequencyOracle(ABC):
         It is 0 unless records share hash functions: collisions of values do not average out then.
         """
         return 0.0
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        """Yield the exact channel, for some of the public hash functions if there are any.
+
+        Yields
+        ------
+        list of list of Fraction
+            What `channel` returns.
+        """
+        yield self.channel()
+
+    def guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None = None) -> float | None:
+        """Return the exact probability that the best guess from a report is right.
+
+        Parameters
+        ----------
+        prior : ndarray of shape (k,)
+            The probability of each value.
+        groups : ndarray of integers, shape (k,), optional
+            The group of each value, if the group is guessed and not the value; numbered from 0.
+
+        Returns
+        -------
+        float or None
+            ``sum_r max_v P(v) P(r | v)`` over all reports; None if there is no closed form, and more than 2**16 entries
+            in the channel or several channels.
+        """
+        exact = self._guess_accuracy(prior, groups)
+        if exact is not None or self.shows_hash or self.k * self.n_reports > _MOST_ENTRIES:
+            return exact
+        channel = np.array([[float(share) for share in row] for row in self.channel()]) * prior[:, np.newaxis]
+        if groups is not None:
+            joint, channel = channel, np.zeros((groups.max() + 1, channel.shape[1]))
+            np.add.at(channel, groups, joint)
+        return float(channel.max(axis=0).sum())
+
+    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
+        """Return the closed form, if there is one."""
+        return None
 
     def parameters(self) -> dict[str, Any]:
         """Return what client and server must agree on.
@@ -219,6 +284,36 @@ class FrequencyOracle(ABC):
             raise ValueError(f"{type(self).__name__} draws coins by nature: it has no encoding without noise")
         self._check_codes(codes)
         return (codes[:, np.newaxis] == np.arange(self.k)).view(np.uint8) if self.has_bits else codes
+
+    def report_keyed(
+        self, codes: NDArray[np.unsignedinteger], values: Sequence[bytes], digests: Callable[..., list[bytes]]
+    ) -> NDArray[Any]:
+        """Compute permanent reports: the same for a record whenever its `state` is the same.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values.
+        values : sequence of bytes
+            The value of each record, written down.
+        digests : callable
+            ``digests(purpose, *fields)`` returns a keyed digest for each record, which depends on the record, the
+            purpose (str) and the record's entry in each field (a sequence of bytes).
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, width)
+            One report a code.
+        """
+        return self._draw_keyed(codes, digests("report", values))
+
+    def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
+        """Report each code with the randomness of its digest."""
+        empty = self.report(codes[:0], DigestSource(b""))
+        reports = np.empty((codes.size, *empty.shape[1:]), empty.dtype)
+        for row, digest in enumerate(digests):
+            reports[row : row + 1] = self.report(codes[row : row + 1], DigestSource(digest))
+        return reports
 
     def n_states(self, n_values: int) -> int:
         """Return how many different permanent reports a record can have.

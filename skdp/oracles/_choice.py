@@ -27,16 +27,12 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "hadamard_response": HadamardResponse,
     "count_mean_sketch": CountMeanSketch,
 }
-"""The oracles by name; of two with the same error, the first one is chosen."""
+"""The oracles by name, as classes or partial calls of them; of two with the same error, the first one is chosen."""
 
 
-_UNARY = ("optimized_unary_encoding", "symmetric_unary_encoding", "threshold_unary_encoding")
-
-WITH_BITS = ("subset_selection", *_UNARY)
-"""Those that report a bit for each value."""
-
-WITH_SECOND_ROUND = ("randomized_response", *_UNARY, "local_hashing", "binary_local_hashing")
-"""Those that `two_rounds` takes."""
+def names_with(ability: str) -> tuple[str, ...]:
+    """Name the oracles that have an ability, such as "has_bits" or "has_second_round"."""
+    return tuple(name for name, make in ORACLES.items() if getattr(getattr(make, "func", make), ability))
 
 
 def make_first_round(name: str, k: int, epsilon: float | Fraction, again: float | Fraction) -> FrequencyOracle:
@@ -68,7 +64,7 @@ def choose_oracle(
     max_report_bytes : int, optional
         The largest size of a report; None for no limit.
     among : collection of str
-        The names to choose from; with `again`, some of `WITH_SECOND_ROUND`.
+        The names to choose from; with `again`, ones that have a second round.
 
     Returns
     -------
@@ -84,7 +80,7 @@ def choose_oracle(
     --------
     >>> choose_oracle(4, 1.0)[0], choose_oracle(100, 1.0)[0], choose_oracle(100, 1.0, max_report_bytes=8)[0]
     ('randomized_response', 'subset_selection', 'local_hashing')
-    >>> choose_oracle(100, 4.0, again=1.0, among=WITH_SECOND_ROUND)[0]
+    >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
     'optimized_unary_encoding'
     """
     candidates = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -71,6 +72,8 @@ class CountMeanSketch(FrequencyOracle):
     """
 
     field_names = ("function", "index")
+    shows_hash = True
+    is_signed = True
 
     def __init__(
         self, k: int, epsilon: float | Fraction, *, n_functions: int = 256, n_buckets: int = 1024, seed: int = 0
@@ -96,6 +99,11 @@ class CountMeanSketch(FrequencyOracle):
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The exact ratio of Hadamard response over the buckets."""
         return self.inner.worst_ratio
+
+    @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of indices."""
+        return self.inner.n_indices
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
@@ -334,6 +342,15 @@ class CountMeanSketch(FrequencyOracle):
         list of list of Fraction
             A row a true value, a column an index.
         """
-        buckets = self.hash_family(np.array(function), np.arange(self.k))
-        inner = self.inner.channel()
-        return [inner[bucket] for bucket in buckets]
+        return self.inner._channel(self.hash_family(np.array(function), np.arange(self.k)))
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        """Yield the exact channel for 16 of the public functions.
+
+        Yields
+        ------
+        list of list of Fraction
+            What `channel` returns.
+        """
+        for function in range(min(16, self.n_functions)):
+            yield self.channel(function)

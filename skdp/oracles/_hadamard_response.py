@@ -13,6 +13,8 @@ from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._parameters import capped_epsilon, check_size, lie_threshold
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
+_MOST_CELLS = 1 << 22
+
 
 class HadamardResponse(FrequencyOracle):
     """Hadamard response on codes: report one of K indices.
@@ -62,6 +64,8 @@ class HadamardResponse(FrequencyOracle):
     (1, 1024, 2)
     """
 
+    is_signed = True
+
     def __init__(self, k: int, epsilon: float | Fraction, *, n_blocks: int | None = None) -> None:
         self.k = check_size(k, most=1 << 30)
         if n_blocks is None:
@@ -86,10 +90,19 @@ class HadamardResponse(FrequencyOracle):
         """The number K of indices."""
         return self.n_blocks * self.block_size
 
+    n_reports = n_indices
+
     @property
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The exact ratio of the probabilities of an index that supports the true value and of one that does not."""
         return 1 + 2 * self.n_blocks * (1 - self.lie) / self.lie
+
+    @property
+    def most_supported(self) -> float:  # numpydoc ignore=RT01
+        """The largest number of values that an index supports; nan for too many of them."""
+        if self.k * self.n_indices > _MOST_CELLS:
+            return math.nan
+        return int(self.supports(np.arange(self.n_indices)).sum(axis=1).max())
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
@@ -306,9 +319,12 @@ class HadamardResponse(FrequencyOracle):
         list of list of Fraction
             A row a true value, a column an index.
         """
+        return self._channel(np.arange(self.k))
+
+    def _channel(self, codes: NDArray[np.integer]) -> list[list[Fraction]]:
         other = self.lie / self.n_indices
         own = other + (1 - self.lie) * 2 / self.block_size
-        supported = self.supports(np.arange(self.n_indices)).T
+        supported = self.supports(np.arange(self.n_indices)).T[codes]
         return [[own if mark else other for mark in row] for row in supported]
 
 

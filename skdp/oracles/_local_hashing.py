@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,7 @@ from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hashing import AffineHash
 from skdp.oracles._parameters import capped_epsilon, check_size, pure_error
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, DigestSource, SeededSource
 
 _MOST_BUCKETS = 65_521
 
@@ -67,6 +68,8 @@ class LocalHashing(FrequencyOracle):
 
     field_names = ("seed", "bucket")
     state = "bucket"
+    shows_hash = True
+    has_second_round = True
 
     def __init__(self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None) -> None:
         self.k = check_size(k, most=(1 << 31) - 2)
@@ -90,6 +93,17 @@ class LocalHashing(FrequencyOracle):
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The exact ratio of randomised response over the buckets."""
         return self._inner.worst_ratio
+
+    @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of buckets."""
+        return self.n_buckets
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """Those of three values that are hashed independently, but for the rounding of the buckets."""
+        p, meet = float(self.p), float(self.hash_family.collision)
+        return p * meet, p * meet**2 + (1 - p) / (self.n_buckets - 1) * (meet - meet**2)
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
@@ -165,6 +179,32 @@ class LocalHashing(FrequencyOracle):
         self._check_reports(reports)
         return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
 
+    def report_keyed(
+        self, codes: NDArray[np.unsignedinteger], values: Sequence[bytes], digests: Callable[..., list[bytes]]
+    ) -> NDArray[np.uint64]:
+        """Compute permanent reports: values of one bucket share it, and there are few buckets.
+
+        Parameters
+        ----------
+        codes : ndarray of unsigned integers, shape (n,)
+            True values.
+        values : sequence of bytes
+            Ignored: the seed depends on the record, the report on the record and its bucket.
+        digests : callable
+            ``digests(purpose, *fields)`` returns a keyed digest for each record.
+
+        Returns
+        -------
+        ndarray of shape (n, 2), dtype uint64
+            Seeds and randomised buckets.
+        """
+        reports = np.empty((codes.size, 2), np.uint64)
+        for row, digest in enumerate(digests("seed")):
+            reports[row, 0] = self.hash_family.draw(DigestSource(digest), 1)[0]
+        buckets = self.hash_family(reports[:, 0], codes)
+        reports[:, 1] = self._inner._draw_keyed(buckets, digests("report", [b"%d" % b for b in buckets.tolist()]))
+        return reports
+
     def n_states(self, n_values: int) -> int:
         """Return how many different permanent reports a record can have.
 
@@ -207,6 +247,17 @@ class LocalHashing(FrequencyOracle):
         buckets = self.hash_family(np.full(self.k, seed, np.uint64), np.arange(self.k))
         inner = self._inner.channel()
         return [inner[bucket] for bucket in buckets]
+
+    def channels(self) -> Iterator[list[list[Fraction]]]:
+        """Yield the exact channel for 16 public seeds.
+
+        Yields
+        ------
+        list of list of Fraction
+            What `channel` returns.
+        """
+        for seed in self.hash_family.draw(SeededSource(0), 16):  # public, so they need not be secret
+            yield self.channel(int(seed))
 
 
 def _support(inner: RandomizedResponse, family: AffineHash) -> tuple[Fraction, Fraction]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Self
 
@@ -69,6 +71,7 @@ class RandomizedResponse(FrequencyOracle):
     """
 
     is_encodable = True
+    has_second_round = True
 
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
         self.k = check_size(k)
@@ -111,6 +114,16 @@ class RandomizedResponse(FrequencyOracle):
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The exact ratio of the probabilities of the truth and of another value."""
         return self.p / self.q
+
+    @property
+    def most_supported(self) -> int:  # numpydoc ignore=RT01
+        """The reported value alone."""
+        return 1
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """Never two values."""
+        return 0.0, 0.0
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
@@ -183,6 +196,13 @@ class RandomizedResponse(FrequencyOracle):
         change *= quotient < self._bound
         return np.bitwise_xor(codes, change), np.flatnonzero(quotient == self._bound)
 
+    def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
+        """Report many records at a time, with the same reports as one by one."""
+        drawn = b"".join([hashlib.shake_256(digest).digest(self.word.itemsize) for digest in digests])
+        reports, undecided = self.respond(codes, np.frombuffer(drawn, self.word))
+        reports[undecided] = super()._draw_keyed(codes[undecided], [digests[row] for row in undecided])
+        return reports
+
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports: the reported one.
 
@@ -228,6 +248,15 @@ class RandomizedResponse(FrequencyOracle):
             A row a true value, a column a report.
         """
         return [[self.p if value == report else self.q for report in range(self.k)] for value in range(self.k)]
+
+    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float:
+        """Guess the group of the reported value, or the most frequent one."""
+        groups = np.arange(self.k) if groups is None else groups
+        p, q, totals = float(self.p), float(self.q), np.bincount(groups, prior)
+        # A reported value speaks for its own group, and for any other as little as for all.
+        first, second = np.sort(totals)[::-1][:2] if totals.size > 1 else (totals[0], 0.0)
+        other = np.where(groups == totals.argmax(), second, first)
+        return float(np.maximum(q * totals[groups] + (p - q) * prior, q * other).sum())
 
     def maximum_likelihood(
         self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
@@ -13,13 +15,16 @@ from numpy.typing import NDArray
 
 from skdp.oracles._base import FrequencyOracle, check_bits
 from skdp.oracles._parameters import capped_epsilon, check_size, lie_threshold, pure_error
-from skdp.randomness import ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
+from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
 
 _TABLE_BYTES = 1 << 18
 """The largest table of sets: it stays in the cache."""
 
 _CELLS = 1 << 22
 """As many cells are drawn at a time: enough for whole-array steps, few enough for the cache."""
+
+_COIN, _WORD = 8, 4
+"""The bytes of a record's coin, and of each value's first word."""
 
 
 class SubsetSelection(FrequencyOracle):
@@ -100,6 +105,25 @@ class SubsetSelection(FrequencyOracle):
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
 
     @property
+    def n_reports(self) -> int:  # numpydoc ignore=RT01
+        """The number of sets."""
+        return math.comb(self.k, self.subset_size)
+
+    @property
+    def most_supported(self) -> int:  # numpydoc ignore=RT01
+        """The values of the set."""
+        return self.subset_size
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """Those of a uniform rest of the set."""
+        p, k, w = float(self.p), self.k, self.subset_size
+        if k == 2:
+            return 0.0, 0.0
+        both = (p * (w - 1) * (w - 2) + (1 - p) * w * (w - 1)) / ((k - 1) * (k - 2))
+        return p * (w - 1) / (k - 1), both
+
+    @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """A bit for each value."""
         return -(-self.k // 8)
@@ -136,7 +160,7 @@ class SubsetSelection(FrequencyOracle):
         """
         self._check_codes(codes)
         self._check_size(codes.size)
-        n_sets = math.comb(self.k, self.subset_size)
+        n_sets = self.n_reports
         if n_sets * (1 + self.subset_size) * self.k <= _TABLE_BYTES:
             return self._look_up(codes, source)
         return self._build(codes, source)
@@ -145,7 +169,7 @@ class SubsetSelection(FrequencyOracle):
         """Draw the sets from the table of all."""
         # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a uniform integer below w N gives,
         # divided by w, one of all the sets, and divided by k, one of those that hold the true value.
-        n_sets = math.comb(self.k, self.subset_size)
+        n_sets = self.n_reports
         n_own = n_sets * self.subset_size // self.k
         bits = np.empty((codes.size, self.k), np.uint8)
         step = max(1, _CELLS // self.k)
@@ -175,6 +199,30 @@ class SubsetSelection(FrequencyOracle):
             rows[:, (self.k - 1) // 8] |= (drawn & bit != 0).view(np.uint8) << (-self.k) % 8
         return np.unpackbits(packed, axis=1, count=self.k)
 
+    def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[np.uint8]:
+        """Draw the sets of many records at a time."""
+        # A coin decides whether the set is uniform among all, or among those that hold the true value. Each value has a
+        # random real number, known to 32 bits, and the set are the values with the smallest numbers: all orders of
+        # the numbers are equally likely. Where the set has to hold the true value, this comes before all others. Where
+        # the 32 bits do not decide which number is smaller, further ones do.
+        k, size = self.k, self.subset_size
+        last_lie = np.uint64(self._lie - 1)  # a lie is never impossible
+        sets = np.empty((len(digests), k), np.uint8)
+        step = max(1, BLOCK // k)
+        for start in range(0, len(digests), step):
+            part, true = digests[start : start + step], codes[start : start + step]
+            stream = b"".join([hashlib.shake_256(digest).digest(_COIN + _WORD * k) for digest in part])
+            drawn = np.frombuffer(stream, np.uint8).reshape(len(part), -1)
+            lies = np.ascontiguousarray(drawn[:, :_COIN]).view(">u8")[:, 0] <= last_lie
+            words = np.ascontiguousarray(drawn[:, _COIN:]).view(">u4").astype(np.uint32)
+            honest = np.flatnonzero(~lies)
+            words[honest, true[honest]] = 0
+            bits = words <= np.partition(words, size - 1, axis=1)[:, size - 1 : size]
+            for row in np.flatnonzero(np.count_nonzero(bits, axis=1) > size).tolist():
+                bits[row] = _untied(part[row], k, size, None if lies[row] else int(true[row]))
+            sets[start : start + step] = bits
+        return sets
+
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which values each report supports: those in the set.
 
@@ -203,12 +251,24 @@ class SubsetSelection(FrequencyOracle):
         ValueError
             If there are more than 2**16 sets.
         """
-        if math.comb(self.k, self.subset_size) > 1 << 16:
+        if self.n_reports > 1 << 16:
             raise ValueError("the channel has more than 2**16 reports")
         holding = self.p / math.comb(self.k - 1, self.subset_size - 1)
         other = (1 - self.p) / math.comb(self.k - 1, self.subset_size)
         sets = list(combinations(range(self.k), self.subset_size))
         return [[holding if value in members else other for members in sets] for value in range(self.k)]
+
+    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
+        """Guess the most frequent value of the set, or the most frequent one."""
+        if groups is not None:
+            return None
+        shares, p, k, size = np.sort(prior)[::-1], float(self.p), self.k, self.subset_size
+        total = shares[0] * p
+        for place in range(1, k - size + 1):  # the most frequent value of the set
+            sets = math.comb(k - 1 - place, size - 1)
+            guess = shares[place] * p * (sets / math.comb(k - 1, size - 1))
+            total += max(guess, shares[0] * (1 - p) * (sets / math.comb(k - 1, size)))
+        return float(total)
 
 
 @lru_cache(maxsize=8)
@@ -218,3 +278,18 @@ def _table(k: int, size: int) -> NDArray[np.uint8]:
     sets = np.zeros((len(members), k), np.uint8)
     np.put_along_axis(sets, members, 1, axis=1)
     return np.concatenate([sets, *(sets[sets[:, value] == 1] for value in range(k))])
+
+
+def _untied(digest: bytes, k: int, size: int, first: int | None) -> NDArray[np.bool_]:
+    """Draw one set from as many words a value as it takes to tell which numbers are the smallest."""
+    n_words = 1
+    while True:
+        n_words *= 2
+        stream = hashlib.shake_256(digest).digest(_COIN + n_words * _WORD * k)[_COIN:]
+        # The first words of all values come first, then the second ones.
+        words = np.frombuffer(stream, ">u4").reshape(n_words, k).T.tolist()
+        keys = [(value != first, *words[value]) for value in range(k)]
+        bound = sorted(keys)[size - 1]
+        bits = np.array([key <= bound for key in keys])
+        if np.count_nonzero(bits) == size:
+            return bits

@@ -68,6 +68,7 @@ class UnaryEncoding(FrequencyOracle):
 
     has_bits = True
     is_encodable = True
+    has_second_round = True
 
     def __init__(
         self,
@@ -113,6 +114,16 @@ class UnaryEncoding(FrequencyOracle):
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The exact ratio of the probabilities of two one-hot vectors, in the direction of their difference."""
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
+
+    @property
+    def most_supported(self) -> int:  # numpydoc ignore=RT01
+        """All values, by ones alone."""
+        return self.k
+
+    @property
+    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
+        """Those of independent bits."""
+        return float(self.p) * float(self.q), float(self.q) ** 2
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
@@ -204,6 +215,17 @@ class UnaryEncoding(FrequencyOracle):
             return math.prod((coins[place != value][bit] for place, bit in enumerate(bits)), start=Fraction(1))
 
         return [[probability(bits, value) for bits in vectors] for value in range(self.k)]
+
+    def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
+        """Guess the most frequent value whose bit is 1, or the most frequent one."""
+        if groups is not None:
+            return None
+        shares, p, q, k = np.sort(prior)[::-1], float(self.p), float(self.q), self.k
+        # If its own bit is 1, the guess is the most frequent value. Otherwise, by the first 1 among the others: the
+        # chance that the bits look so if all of them lie, times how much likelier they are under either guess.
+        first = (1 - q) ** np.arange(1, k) * q
+        guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
+        return float(shares[0] * p + (first * guess).sum() + (1 - q) ** (k - 1) * (1 - p) * shares[0])
 
 
 @lru_cache

@@ -11,6 +11,7 @@ from skdp.randomness._integers import categorical, uniform_integers
 from skdp.randomness._rounded_noise import rounded_gaussian, rounded_laplace, rounded_student_t
 from skdp.randomness._selection import exponential_mechanism, permute_and_flip
 from skdp.randomness._sources import BLOCK, MOST_ROWS, ONE, ByteSource, RowStreams, SecureSource, SeededSource
+from skdp.randomness._sources import DigestSource as DigestSource
 from skdp.randomness._subsets import subsets
 from skdp.randomness._word_table import WordTable
 

@@ -116,6 +116,21 @@ MOST_ROWS = 1 << 12
 _RATE = 136
 
 
+class DigestSource:
+    """The bytes of SHAKE-256 after a keyed digest: the same for the same one, and as unpredictable as it."""
+
+    def __init__(self, digest: bytes) -> None:
+        self._shake, self._stream, self._used = hashlib.shake_256(digest), b"", 0
+
+    def bytes(self, size: int) -> NDArray[np.uint8]:
+        """Return the next bytes of the stream."""
+        start, self._used = self._used, self._used + size
+        if self._used > len(self._stream) or not self._stream:
+            # A longer digest begins with the shorter one; twice as much as needed keeps the work linear.
+            self._stream = self._shake.digest(_RATE * (1 + 2 * self._used // _RATE))
+        return np.frombuffer(self._stream, np.uint8, size, start)
+
+
 class RowStreams:
     """The bytes of SHAKE-256 after a seed for each row: one draw of n rows reads the next bytes of each of them.
 

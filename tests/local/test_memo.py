@@ -41,8 +41,9 @@ from skdp.coding import ColumnError
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
 from skdp.local.memo._keys import canonical, framed, keyed_digests
-from skdp.local.memo._memo import KeyedSource, Memo, keyed_responses, report_each
-from skdp.oracles import RandomizedResponse
+from skdp.local.memo._memo import Memo
+from skdp.oracles import FrequencyOracle, RandomizedResponse
+from skdp.randomness import DigestSource
 
 FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -233,7 +234,7 @@ class TestKey:
 
     def test_a_source_is_one_stream_however_it_is_cut(self):
         whole = hashlib.shake_256(b"seed").digest(3_000)
-        source = KeyedSource(b"seed")
+        source = DigestSource(b"seed")
         parts = [source.bytes(size).tobytes() for size in (0, 1, 7, 128, 0, 1, 135, 136, 137, 2_000)]
         assert b"".join(parts) == whole[: sum(map(len, parts))]
 
@@ -719,8 +720,8 @@ class TestManyResponsesAtATime:
             keyed_digests(KEY, ("test",), [b"%d" % i for i in range(3_000)]),
         )
         codes = (np.arange(3_000) % k).astype(np.uint16)
-        expected = report_each(oracle, codes, map(KeyedSource, digests))
-        assert np.array_equal(keyed_responses(oracle, codes, digests), expected)
+        expected = FrequencyOracle._draw_keyed(oracle, codes, digests)
+        assert np.array_equal(oracle._draw_keyed(codes, digests), expected)
         assert len(np.unique(expected)) > k / 2
 
     @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, LocalHashingEncoder])

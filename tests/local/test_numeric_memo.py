@@ -22,11 +22,10 @@ from skdp import BudgetExceeded, NumericPerturber, PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
 from skdp.local.memo._keys import keyed_digests
-from skdp.local.memo._memo import KeyedSource, report_each
 from skdp.local.memo._numbers import NumericMemo, keyed_numbers
 from skdp.oracles import Duchi
 from skdp.oracles.numeric._mechanism import SUBSTEPS
-from skdp.randomness._sources import MOST_ROWS
+from skdp.randomness import MOST_ROWS, DigestSource
 
 FALSE_ALARM = 1e-6
 KEY = SecretKey(b"a key that everybody knows, for tests")
@@ -375,5 +374,5 @@ def test_many_records_draw_together_what_each_draws_alone(mechanism, steps):
     oracle = make(mechanism=mechanism, grid_size=steps, epsilon=1.0).fit(table(1)).mechanism_
     positions = np.arange(rows) % (steps + 1)
     digests = keyed_digests(KEY, ("test",), [b"%d" % row for row in range(rows)])
-    expected = report_each(oracle, positions, map(KeyedSource, digests))
-    assert (keyed_numbers(oracle, positions, digests) == expected).all()
+    alone = (oracle.report(positions[row : row + 1], DigestSource(digest)) for row, digest in enumerate(digests))
+    assert (keyed_numbers(oracle, positions, digests) == np.concatenate([*alone])).all()

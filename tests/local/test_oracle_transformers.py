@@ -28,7 +28,7 @@ from skdp import (
 )
 from skdp.exact import exp_bounds
 from skdp.oracles import ORACLES
-from skdp.oracles._choice import WITH_BITS, WITH_SECOND_ROUND, make_first_round
+from skdp.oracles._choice import make_first_round, names_with
 from skdp.oracles._two_rounds import two_rounds
 from skdp.randomness import SeededSource
 
@@ -357,7 +357,7 @@ class TestFrequencyOracle:
             FrequencyOracleEncoder(epsilon, categories=[range(k)], max_report_bytes=None, output=output).fit([[0]])
             for output in ("bits", "unbiased")
         )
-        assert bits.oracle_[0] in WITH_BITS
+        assert bits.oracle_[0] in names_with("has_bits")
         assert bits.expected_error_[0] == pytest.approx(best.expected_error_[0], rel=1e-9)
         features = bits.transform(np.zeros((9, 1), int))
         assert features.shape == (9, k)
@@ -407,7 +407,7 @@ class TestFrequencyOracle:
             secret_key=bytes(32),
             instantaneous_epsilon=again,
         ).fit([[0]])
-        able = [name for name in WITH_SECOND_ROUND if output == "bits" or name in WITH_BITS]
+        able = [name for name in names_with("has_second_round") if output == "bits" or name in names_with("has_bits")]
         errors = {
             name: two_rounds(make_first_round(name, k, epsilon, again), again).mean_squared_error for name in able
         }
@@ -420,8 +420,8 @@ class TestFrequencyOracle:
         for name, make_one in ORACLES.items():
             oracle = make_one(5, 2.0)
             bits = oracle.report(np.array([1], np.uint8), SeededSource(0)).shape == (1, 5)
-            assert (name in WITH_BITS) == bits
-            if name in WITH_SECOND_ROUND:
+            assert (name in names_with("has_bits")) == bits
+            if name in names_with("has_second_round"):
                 two_rounds(oracle, 1.0)
             else:
                 with pytest.raises(TypeError, match="no second round"):

@@ -9,9 +9,8 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 
-from skdp.local.memo import _memo as _permanent_sets
+import skdp.oracles._subset_selection as module
 from skdp.local.memo._keys import keyed_digests
-from skdp.local.memo._memo import keyed_sets
 from skdp.oracles import SubsetSelection
 from skdp.randomness import ONE
 
@@ -34,13 +33,13 @@ def scripted(monkeypatch):
             assert size <= len(whole), "the script is too short"
             return whole[:size]
 
-    monkeypatch.setattr(_permanent_sets.hashlib, "shake_256", Stream)
+    monkeypatch.setattr(module.hashlib, "shake_256", Stream)
 
     def draw(oracle, code, scripts):
         streams.clear()
         streams.update({b"%d" % number: script for number, script in enumerate(scripts)})
         codes = np.full(len(scripts), code, np.uint8)
-        return [tuple(row) for row in keyed_sets(oracle, codes, list(streams)).tolist()]
+        return [tuple(row) for row in oracle._draw_keyed(codes, list(streams)).tolist()]
 
     return draw
 
@@ -107,7 +106,7 @@ class TestLaw:
 
     def test_a_mutant_that_takes_all_tied_values_is_noticed(self, scripted, monkeypatch):
         oracle = SubsetSelection(3, 1.0, subset_size=1)
-        monkeypatch.setattr(_permanent_sets, "_untied", lambda digest, k, size, first: np.ones(k, bool))
+        monkeypatch.setattr(module, "_untied", lambda digest, k, size, first: np.ones(k, bool))
         (bits,) = scripted(oracle, 0, [(0, [[5, 5, 7], [1, 2, 3]])])
         assert sum(bits) > oracle.subset_size
 
@@ -119,16 +118,16 @@ class TestRecords:
         oracle = SubsetSelection(k, 1.0)
         codes = np.random.default_rng(0).integers(0, k, n).astype(np.uint32)
         digests = keyed_digests(KEY, ("test",), [b"%d" % row for row in range(n)])
-        whole = keyed_sets(oracle, codes, digests)
+        whole = oracle._draw_keyed(codes, digests)
         assert (whole.sum(axis=1) == oracle.subset_size).all()
-        assert np.array_equal(keyed_sets(oracle, codes[::-1], digests[::-1])[::-1], whole)
-        assert np.array_equal(keyed_sets(oracle, codes[1:2], digests[1:2]), whole[1:2])
-        assert keyed_sets(oracle, codes[:0], []).shape == (0, k)
+        assert np.array_equal(oracle._draw_keyed(codes[::-1], digests[::-1])[::-1], whole)
+        assert np.array_equal(oracle._draw_keyed(codes[1:2], digests[1:2]), whole[1:2])
+        assert oracle._draw_keyed(codes[:0], []).shape == (0, k)
 
     def test_many_sets_have_the_frequencies_that_they_should_have(self):
         """30,000 records: beyond 5.5 standard errors at most once in 10**6 for 100 values."""
         oracle, n = SubsetSelection(100, 1.0), 30_000
-        sets = keyed_sets(oracle, np.full(n, 7, np.uint8), keyed_digests(KEY, ("test",), [b"%d" % i for i in range(n)]))
+        sets = oracle._draw_keyed(np.full(n, 7, np.uint8), keyed_digests(KEY, ("test",), [b"%d" % i for i in range(n)]))
         expected = np.array([float(oracle.p if value == 7 else oracle.q) for value in range(100)])
         z = (sets.mean(axis=0) - expected) / np.sqrt(expected * (1 - expected) / n)
         assert np.abs(z).max() < 5.5

@@ -110,6 +110,43 @@ def test_column_sums_beyond_a_byte():
         assert (column_sums(np.ones(shape, bool)) == shape[0]).all()
 
 
+@pytest.mark.parametrize("name", ENUMERATED)
+@pytest.mark.parametrize("k", [2, 3, 5, 6])
+def test_what_an_oracle_knows_of_its_reports_is_that_of_the_channel(all_oracles, all_reports, name, k):
+    oracle = all_oracles[name](k, 1.0)
+    shares, supports = np.array(oracle.channel(), float), oracle.supports(all_reports(oracle))
+    assert list(oracle.channels()) == [oracle.channel()]
+    assert oracle.n_reports == shares.shape[1]
+    assert oracle.most_supported == supports.sum(axis=1).max()
+    if not oracle.is_signed:
+        assert oracle.pair_supports[0] == pytest.approx(shares[0] @ (supports[:, 0] & supports[:, 1]))
+        if k > 2:
+            assert oracle.pair_supports[1] == pytest.approx(shares[0] @ (supports[:, 1] & supports[:, 2]))
+
+
+@pytest.mark.parametrize("name", ENUMERATED)
+def test_the_best_guess_is_that_of_the_channel(all_oracles, name):
+    prior, groups = np.array([0.1, 0.35, 0.05, 0.2, 0.3]), np.array([1, 0, 0, 2, 1])
+    for epsilon in (0.1, 1.0, 4.0):
+        oracle = all_oracles[name](5, epsilon)
+        joint = np.array(oracle.channel(), float) * prior[:, np.newaxis]
+        assert oracle.guess_accuracy(prior) == pytest.approx(joint.max(axis=0).sum(), rel=1e-12)
+        together = np.array([joint[groups == group].sum(axis=0) for group in range(3)])
+        assert oracle.guess_accuracy(prior, groups) == pytest.approx(together.max(axis=0).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["OLH", "BLH", "sketch"])
+def test_public_hash_functions_have_channels_of_their_own_and_no_best_guess(all_oracles, name):
+    oracle = all_oracles[name](3, 1.0)
+    channels = list(oracle.channels())
+    assert len(channels) == (8 if name == "sketch" else 16)
+    assert any(channel != channels[0] for channel in channels)
+    assert all(len(row) == oracle.n_reports for channel in channels for row in channel)
+    assert oracle.shows_hash
+    assert oracle.guess_accuracy(np.full(3, 1 / 3)) is None
+    assert math.isnan(oracle.most_supported)
+
+
 # Figures.
 
 FIGURES = [

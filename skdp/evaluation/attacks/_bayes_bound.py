@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from math import comb
 from numbers import Real
 from typing import Any
 
@@ -12,9 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.local import SAMPLED, OracleProtocol
-from skdp.oracles import FrequencyOracle, HadamardResponse, RandomizedResponse, SubsetSelection, UnaryEncoding
-
-_MOST_CELLS = 1 << 16
+from skdp.oracles import FrequencyOracle
 
 
 def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
@@ -98,78 +95,19 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike, *, groups: ArrayLi
 
     Examples
     --------
+    >>> from skdp.oracles import RandomizedResponse
     >>> round(bayes_accuracy(RandomizedResponse(2, np.log(3)), [0.5, 0.5]), 6)
     0.75
     """
-    shares = np.sort(_check_prior(prior))[::-1]
+    shares = _check_prior(prior)
     if shares.size != oracle.k:
         raise ValueError(f"prior must have {oracle.k} entries, got {shares.size}")
-    if groups is not None:
-        return _of_groups(oracle, _check_prior(prior), groups)
-    match oracle:
-        case RandomizedResponse():
-            return _of_responses(shares, float(oracle.p), float(oracle.q))
-        case UnaryEncoding():
-            return _of_bits(shares, float(oracle.p), float(oracle.q))
-        case SubsetSelection():
-            return _of_sets(shares, float(oracle.p), oracle.subset_size)
-        case HadamardResponse() if oracle.k * oracle.n_indices <= _MOST_CELLS:
-            # Not symmetric in the values: the prior in its own order.
-            channel = np.array([[float(share) for share in row] for row in oracle.channel()])
-            return float((channel * _check_prior(prior)[:, np.newaxis]).max(axis=0).sum())
-    return None
-
-
-def _of_groups(oracle: FrequencyOracle, prior: NDArray[np.float64], groups: Any) -> float | None:
-    """Guess the group whose values and the report are the likeliest together."""
-    names, codes = np.unique(np.asarray(groups), return_inverse=True)
-    if codes.shape != prior.shape:
-        raise ValueError(f"groups must have {prior.size} entries, got {codes.size}")
-    totals = np.bincount(codes, prior)
-    if isinstance(oracle, RandomizedResponse):
-        p, q = float(oracle.p), float(oracle.q)
-        # A reported value speaks for its own group, and for any other as little as for all.
-        first, second = np.sort(totals)[::-1][:2] if names.size > 1 else (totals[0], 0.0)
-        other = np.where(codes == totals.argmax(), second, first)
-        return float(np.maximum(q * totals[codes] + (p - q) * prior, q * other).sum())
-    if isinstance(oracle, SubsetSelection):
-        reports = comb(oracle.k, oracle.subset_size)
-    elif isinstance(oracle, HadamardResponse):
-        reports = oracle.n_indices
-    else:
-        return None
-    if oracle.k * reports > _MOST_CELLS:
-        return None
-    channel = np.array([[float(share) for share in row] for row in oracle.channel()]) * prior[:, np.newaxis]
-    together = np.zeros((names.size, channel.shape[1]))
-    np.add.at(together, codes, channel)
-    return float(together.max(axis=0).sum())
-
-
-def _of_responses(shares: NDArray[np.float64], p: float, q: float) -> float:
-    """Guess the reported value, or the most frequent one."""
-    return float(shares[0] * p + np.maximum(shares[1:] * p, shares[0] * q).sum())
-
-
-def _of_bits(shares: NDArray[np.float64], p: float, q: float) -> float:
-    """Guess the most frequent value whose bit is 1, or the most frequent one."""
-    k = shares.size
-    # If its own bit is 1, the guess is the most frequent value. Otherwise, by the first 1 among the others: the chance
-    # that the bits look so if all of them lie, times how much likelier they are under either guess.
-    first = (1 - q) ** np.arange(1, k) * q
-    guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
-    return float(shares[0] * p + (first * guess).sum() + (1 - q) ** (k - 1) * (1 - p) * shares[0])
-
-
-def _of_sets(shares: NDArray[np.float64], p: float, size: int) -> float:
-    """Guess the most frequent value of the set, or the most frequent one."""
-    k = shares.size
-    total = shares[0] * p
-    for place in range(1, k - size + 1):  # the most frequent value of the set
-        sets = comb(k - 1 - place, size - 1)
-        guess = shares[place] * p * (sets / comb(k - 1, size - 1))
-        total += max(guess, shares[0] * (1 - p) * (sets / comb(k - 1, size)))
-    return float(total)
+    if groups is None:
+        return oracle.guess_accuracy(shares)
+    codes = np.unique(np.asarray(groups), return_inverse=True)[1]
+    if codes.shape != shares.shape:
+        raise ValueError(f"groups must have {shares.size} entries, got {codes.size}")
+    return oracle.guess_accuracy(shares, codes)
 
 
 def _check_prior(prior: Any) -> NDArray[np.float64]:

@@ -11,16 +11,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.local import OracleProtocol, ReportTransformer
-from skdp.oracles import (
-    CountMeanSketch,
-    FrequencyOracle,
-    HadamardResponse,
-    RandomizedResponse,
-    SubsetSelection,
-    UnaryEncoding,
-)
-
-_MOST_CELLS = 1 << 22
+from skdp.oracles import FrequencyOracle
 
 
 def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
@@ -106,7 +97,7 @@ def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
     for oracle in protocol.oracles:
         raised, lowered = _contributions(oracle)
         shift, std_error = n_fake * raised, float(np.sqrt(oracle.variance(np.zeros(oracle.k), n_genuine)[0]))
-        rows.append((raised, lowered, _values_at_once(oracle), shift, std_error, shift / std_error))
+        rows.append((raised, lowered, oracle.most_supported, shift, std_error, shift / std_error))
     names = ["raised_by_one", "lowered_by_one", "values_at_once", "shift", "std_error", "shift_in_std_errors"]
     columns = [columns[0] if len(columns) == 1 else columns for columns in protocol.attributes]
     return pd.DataFrame(rows, columns=names, index=pd.Index(columns, name="column", tupleize_cols=False))
@@ -114,28 +105,8 @@ def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
 
 def _contributions(oracle: FrequencyOracle) -> tuple[float, float]:
     """Return what one report adds to the count of a value that it supports, and takes from that of another one."""
-    match oracle:
-        case HadamardResponse():
-            # Of several blocks, there are also values whose counts a report leaves as they are.
-            gain = float(1 - oracle.lie)
-            return (math.inf, math.inf) if gain == 0 else (1 / gain, 1 / gain)
-        case CountMeanSketch():
-            meet, gain = float(oracle.hash_family.collision), float(1 - oracle.inner.lie)
-            return (
-                (math.inf, math.inf) if gain == 0 else ((1 / gain - meet) / (1 - meet), (1 / gain + meet) / (1 - meet))
-            )
-    gain = float(oracle.p - oracle.q)
-    return (math.inf, math.inf) if gain == 0 else (float(1 - oracle.q) / gain, float(oracle.q) / gain)
-
-
-def _values_at_once(oracle: FrequencyOracle) -> float:
-    match oracle:
-        case RandomizedResponse():
-            return 1
-        case UnaryEncoding():
-            return oracle.k
-        case SubsetSelection():
-            return oracle.subset_size
-        case HadamardResponse() if oracle.k * oracle.n_indices <= _MOST_CELLS:
-            return int(oracle.supports(np.arange(oracle.n_indices)).sum(axis=1).max())
-    return math.nan
+    # Of Hadamard response with several blocks, there are also values whose counts a report leaves as they are.
+    supports = np.zeros((2, oracle.k))
+    supports[0], supports[1] = 1, -int(oracle.is_signed)
+    raised, lowered = (oracle.estimate(support, 1)[0] for support in supports)
+    return (math.inf, math.inf) if math.isnan(raised) else (float(raised), float(-lowered))

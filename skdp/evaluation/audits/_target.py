@@ -20,7 +20,6 @@ from skdp.evaluation.audits._neighbours import check_replaced, count_rows, make_
 from skdp.evaluation.audits._outputs import Outputs, hash_cells, read_call, read_rows, stack_calls
 from skdp.frames import is_frame
 from skdp.local import OnFitOnly
-from skdp.oracles import CountMeanSketch, LocalHashing
 
 _COMPOSED = ("steps", "transformers", "transformer_list")
 _READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
@@ -310,12 +309,12 @@ def _supports(fitted: Any, columns: Outputs) -> Outputs:
     """Add which values each hashed report supports: the seed is public, and new in each report."""
     added: Outputs = {}
     oracles = getattr(fitted, "oracles_", ())
-    if not any(isinstance(oracle, LocalHashing | CountMeanSketch) for oracle in oracles):
+    if not any(oracle.shows_hash for oracle in oracles):
         return added
     arrays, place = list(columns.values()), 0
     for number, oracle in enumerate(oracles):
         width = oracle.width
-        if isinstance(oracle, LocalHashing | CountMeanSketch):
+        if oracle.shows_hash:
             reports = np.column_stack([array.astype(np.uint64) for array in arrays[place : place + width]])
             for value, supported in enumerate(oracle.supports(reports)[:, :_MOST_SUPPORTED].T):
                 added[f"support of value {value} by attribute {number}"] = supported

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from statistics import NormalDist
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skdp.base import check_confidence_level, read_numbers
 from skdp.domain import Interval
 from skdp.frames import Table, read_table
-from skdp.local._protocol import Codes, Randomness, ReportProtocol, Reports, read_report_table
+from skdp.local._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.local._tallies import NumericTally
 from skdp.local.memo import NumericMemo
 from skdp.oracles import NumericMechanism, check_size
@@ -77,7 +77,11 @@ class NumericProtocol(ReportProtocol):
             sources = [randomness("report", name) for name in self.columns]
             pairs = zip(codes, sources, strict=True)
             reports = [self.mechanism.report(round_at_random(code, source), source) for code, source in pairs]
-        return [places[report] for places, report in zip(self.places_of, reports, strict=True)]
+        # Mostly, the reports of the mechanism ascend and are all different: they are their own places.
+        return [
+            places[report] if (np.diff(places) != 1).any() else report
+            for places, report in zip(self.places_of, reports, strict=True)
+        ]
 
     def write(self, reports: Reports, table: Table) -> Any:
         columns = [values[report] for values, report in zip(self.values_of, reports, strict=True)]
@@ -199,6 +203,10 @@ class NumericProtocol(ReportProtocol):
             }
             parts.append(pd.DataFrame(table, index=pd.Index(interval.labels, name=name)))
         return parts[0] if len(parts) == 1 else pd.concat(parts, keys=self.columns, names=["column", "bin"])
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        small = (self.mechanism.steps + 1) ** 2 <= most_entries
+        return [iter([channel]) for channel in self.channel()] if small else None
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports of each column, given the position on the grid."""

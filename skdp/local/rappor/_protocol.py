@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.coding import ColumnError
 from skdp.frames import Table
-from skdp.local._protocol import Codes, Randomness, ReportProtocol, Reports, read_report_table
+from skdp.local._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.local._tallies import RapporTally
 from skdp.local.memo import SecretKey, canonical, keyed_coins, keyed_digests, keyed_integers, to_bytes
 from skdp.local.rappor._decoding import METHODS, decode_counts
@@ -153,6 +153,15 @@ class RapporProtocol(ReportProtocol):
             "flip": rappor.flip,
             "heads": list(rappor.heads),
         }
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        # Of two filters that differ in as many bits as any two can.
+        bits, hashes = self.randomizer.n_bits, self.randomizer.n_hashes
+        if bits > 12 or 2 << bits > most_entries:
+            return None
+        filters = [[int(bit < hashes) for bit in range(bits)], [int(bit >= bits - hashes) for bit in range(bits)]]
+        channel = self.randomizer.channel(filters, permanent=self.key is not None)
+        return [iter([channel]) for _ in self.columns]
 
     def parameters(self) -> dict[str, Any]:
         return {**self.meaning, "missing": self.missing}
