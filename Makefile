@@ -1,20 +1,27 @@
-# `make report` and `make test` are all that a newcomer needs; both make .venv on first use.
+# Newcomers need `make report` and `make test` only; both make .venv on first use.
 PYTHON ?= python3
 BIN := .venv/bin
 
-# Of the random search; HYPOTHESIS_SEED=... repeats one.
+# The seed of the random search; HYPOTHESIS_SEED=... repeats a run.
 HYPOTHESIS_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbits(32))')
-# What `make test-versions` tests with.
+# The Pythons of `make test-versions`.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: report test lint static types layers pytest notebooks notebooks-write test-long test-versions bench clean
+# What `make test-fast` tests: the rooms that the others stand on, by default.
+ROOMS ?= tests/base tests/central tests/coding tests/local tests/metrics tests/oracles tests/privacy tests/randomness tests/test_*.py
+
+.PHONY: report test test-fast lint static types layers pytest notebooks-write test-long test-versions bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
 
-test: lint static pytest notebooks
+test: lint static pytest
 
-# Each is one process: two at a time.
+# For the edit loop: the first case of each test.
+test-fast: .venv/installed
+	$(BIN)/pytest -q -n 2 --dist worksteal --first -m "not long" $(ROOMS)
+
+# Each check is one process; two run at a time.
 static: .venv/installed
 	$(MAKE) --no-print-directory -j 2 --output-sync=target types layers
 
@@ -28,26 +35,24 @@ types: .venv/installed
 layers: .venv/installed
 	$(BIN)/lint-imports
 
+# The notebooks first: they are the longest.
 pytest: .venv/installed
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --nbmake notebooks/*.ipynb tests skdp
 
-notebooks: .venv/installed
-	$(BIN)/pytest -q -n 2 --nbmake notebooks/*.ipynb
-
-# The percent scripts are the source; this makes the notebooks that readers see, with their output.
+# The percent scripts are the source; this makes the notebooks from them, with output.
 notebooks-write: .venv/installed
 	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
 
-# The studies that take minutes, and the property tests on random examples: the seed is in the command that is shown.
+# The studies that take minutes, and the property tests on random examples. The printed command shows the seed.
 test-long: .venv/installed .venv/spark
 	$(BIN)/pytest -n 2 -m long
 	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) tests
 
-# The newest and the oldest dependencies, on each Python of the list that is installed.
+# The newest dependencies on each installed Python of the list, and the oldest ones on the first.
 test-versions:
 	$(PYTHON) .ci/versions.py $(PYTHONS)
 
-# The peers pin old packages, so they live in an environment of their own.
+# The peers pin old packages, so they have environments of their own.
 bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
 	.venv-bench/bin/python benchmarks/transform.py
@@ -68,13 +73,15 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/engines_cost.py
 	$(BIN)/python benchmarks/engines_synthesis.py
 
+# Compiled on all cores, and without the tests of others: pip takes one core for everything.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all]'
+	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all]'
+	-$(BIN)/python -m compileall -qq -j 0 -x '/tests/' .venv/lib
 	touch $@
 
-# Some of the long tests need Spark, and Java 17.
+# Some of the long tests need Spark and Java 17.
 .venv/spark: .venv/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark]'
 	touch $@
@@ -89,7 +96,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench-central/bin/pip install --quiet --editable . --requirement benchmarks/requirements-central.txt
 	touch $@
 
-# Synthesizers alone, without skdp: they exchange codes with it.
+# Other synthesizers, without skdp: the benchmark exchanges codes with them.
 .venv-bench-mbi/installed .venv-bench-dpmm/installed: .venv-bench-%/installed: benchmarks/requirements-%.txt
 	$(PYTHON) -m venv .venv-bench-$*
 	.venv-bench-$*/bin/pip install --quiet --requirement $<

@@ -2,11 +2,13 @@
 
 Run ``make test-versions``, or ``python .ci/versions.py PYTHON ...`` with the commands of several Pythons. Each gets the
 newest dependencies that it can have; the first that is installed also gets the oldest ones that ``pyproject.toml``
-allows. One that is not installed is skipped, and named at the end. The environments are made in ``.venv-versions``.
+allows; ``--only newest`` or ``--only oldest`` leaves out the other. One that is not installed is skipped, and named at
+the end. The environments are made in ``.venv-versions``.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -47,10 +49,18 @@ def run(python: str, constraints: str | None) -> bool:
     return all(subprocess.run(command, cwd=ROOT, check=False).returncode == 0 for command in commands)
 
 
-def main(pythons: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Test each Python that is installed; return the status of the process."""
-    found = [python for python in pythons if _works(python)]
-    runs = [(python, None) for python in found] + [(python, oldest()) for python in found[:1]]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pythons", nargs="+", help="commands, such as python3.11")
+    parser.add_argument("--only", choices=["newest", "oldest"], help="the dependencies to test with")
+    asked = parser.parse_args(arguments)
+    pythons, found = asked.pythons, [python for python in asked.pythons if _works(python)]
+    runs: list[tuple[str, str | None]] = []
+    if asked.only != "oldest":
+        runs += [(python, None) for python in found]
+    if asked.only != "newest":
+        runs += [(python, oldest()) for python in found[:1]]
     results = [(python, constraints, run(python, constraints)) for python, constraints in runs]
     for python in pythons:
         if python not in found:
@@ -66,4 +76,4 @@ def _works(python: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

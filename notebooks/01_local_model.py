@@ -14,12 +14,13 @@
 # %% [markdown]
 # # The local model on Adult
 #
-# In the local model every person randomises their own answer before it leaves their hands. Nobody has to be trusted: not
-# the server that collects the answers, nor whoever gets them later. The price is accuracy, and this notebook measures it
-# on the questions of a well-known textbook chapter: who works in sales, and how many people there are in each occupation.
+# In the local model every person randomises their own answer before it leaves their hands. No one needs to be trusted,
+# neither the server that collects the answers nor those who receive them later. The price is accuracy, and this
+# notebook measures it on the questions of a well-known textbook chapter: who works in sales, and how many people there
+# are in each occupation.
 #
-# Every number below comes from exact, secure coins; rerun the notebook and the estimates change, the errors that are
-# stated for them do not.
+# Every number below comes from exact, secure randomness. If you rerun the notebook, the estimates change and the stated
+# errors do not.
 
 # %%
 import math
@@ -41,11 +42,11 @@ adult = load_adult().frame
 len(adult)
 
 # %% [markdown]
-# ## "Do you work in sales?" By two coins
+# ## "Do you work in sales?" with two coins
 #
-# Heads: tell the truth. Tails: toss again, and say "yes" on heads and "no" on tails, whatever the truth is. A true "yes" is
-# reported with probability 3/4, a true "no" as "yes" with probability 1/4. No answer is more than three times likelier under
-# one truth than under the other: that is ε = ln 3.
+# Heads: tell the truth. Tails: toss again, and say "yes" on heads and "no" on tails, independently of the truth. A true
+# "yes" is reported with probability 3/4, a true "no" as "yes" with probability 1/4. No answer is more than three times
+# likelier under one truth than under the other: that is ε = ln 3.
 
 # %%
 sales = pd.DataFrame({"sales": (adult["occupation"] == "Sales").map({True: "yes", False: "no"})})
@@ -61,7 +62,7 @@ print(coins.guarantee_)
 answers["sales"].value_counts()
 
 # %% [markdown]
-# Many more people say "yes" than work in sales. The estimate inverts the randomness, and says how far off it may be.
+# Many more people say "yes" than work in sales. The estimate inverts the randomisation, and states its error.
 
 # %%
 two_coins = coins.estimate_counts(answers)
@@ -90,11 +91,11 @@ comparison = pd.DataFrame(
 comparison.round(3)
 
 # %% [markdown]
-# At the same ε the local model is about a hundred times less accurate: its error grows with the root of the number of people,
-# that of the central model does not grow at all. That is what it costs to trust nobody.
+# At the same ε the local model is about a hundred times less accurate: its error grows with the square root of the
+# number of people, while that of the central model does not grow at all. That is the cost of trusting no one.
 
 # %% [markdown]
-# ## All occupations at once: a bit for each
+# ## All occupations at once: one bit each
 #
 # Unary encoding turns the occupation into 14 bits and randomises each: the bit of the true occupation is 1 with probability
 # p = 3/4, any other with q = 1/4. Two people differ in two bits, so ε = ln(p (1 − q) / ((1 − p) q)) = ln 9.
@@ -108,7 +109,7 @@ print(bits.guarantee_)
 reports.iloc[:3, :6]
 
 # %% [markdown]
-# The chapter's own run of the same protocol, each of its figures against a 99 % interval of ours around the truth:
+# The chapter's own run of the same protocol: each of its figures against our 99 % interval around the truth:
 
 # %%
 chapter = pd.Series(
@@ -145,7 +146,7 @@ print(f"standard errors: local {std_error.mean():.1f}, central {histogram.std_er
 curator
 
 # %% [markdown]
-# ## What the better protocols give
+# ## Better protocols
 #
 # Textbook bits are not the best use of ε = ln 9. The mean squared error of every protocol is known in closed form, and
 # depends on ε and on the number of values only.
@@ -174,8 +175,8 @@ pd.concat([truth, better.round(1)], axis=1)
 # The best protocol cuts the error of the textbook's bits by a quarter at the same ε, as 1.7 times as many people would. A small
 # group such as the nine people in the armed forces stays out of reach of the local model: the standard error is several times its size.
 #
-# ## What is promised, and what is not
+# ## What is guaranteed, and what is not
 #
-# - Each release is ε-differentially private for one person's occupation, towards everybody who sees the reports.
-# - This notebook made several releases of the same people: their ε add up. `PrivacyLedger` keeps count of that.
+# - Each release is ε-differentially private for one person's occupation, against everyone who sees the reports.
+# - This notebook made several releases of the same people: their ε add up. `PrivacyLedger` keeps account of them.
 # - Other columns of the same person are not protected, and may reveal the occupation.

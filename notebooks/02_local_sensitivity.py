@@ -14,10 +14,11 @@
 # %% [markdown]
 # # Local sensitivity on Adult's ages
 #
-# How far can one person move a mean? In the worst of all tables a lot, in this table very little. Three frameworks of the
-# textbooks use the second number, the *local* sensitivity, without revealing it: propose-test-release, smooth sensitivity, and
-# sample-and-aggregate. Their usual code does not keep what it claims. Here each claim is checked exactly, the failures are shown
-# with numbers, and at the end all mechanisms are compared on the mean of the ages in Adult.
+# How far can one person move a mean? In the worst of all tables a lot, in this table very little. Three frameworks of
+# the textbooks use the second number, the *local* sensitivity, without revealing it: propose-test-release, smooth
+# sensitivity, and sample-and-aggregate. The usual code for them does not satisfy what it claims. Here each claim is
+# checked exactly, the failures are shown with numbers, and at the end all mechanisms are compared on the mean of the
+# ages in Adult.
 #
 # Throughout, neighbours are tables that differ by one person added or removed, ages are clipped to [0, 100], and δ = 10⁻⁶.
 
@@ -72,9 +73,9 @@ pd.DataFrame(
 ).round(2)
 
 # %% [markdown]
-# With w for the distance between the bounds, w / max(n, 1) holds always. Adding a person moves the mean by at most w / (n + 1); removing one by
-# at most w / n, as all do who are alone at one end. After k more changes there may be n − k people left, so at distance k the
-# sensitivity is w / max(n − k, 1).
+# With w for the distance between the bounds, w / max(n, 1) holds always. Adding a person moves the mean by at most w /
+# (n + 1); removing one by at most w / n, which a single person at one end attains. After k more changes there may be n
+# − k people left, so at distance k the sensitivity is w / max(n − k, 1).
 #
 # Both ends must be clipped. With `clip(upper=100)` alone, a single age of −10⁹ moves the mean of 20,000 people from 30 to −49,967.
 
@@ -90,8 +91,8 @@ print("clipped on both sides:", round(np.clip(one_outlier, 0, 100).mean(), 4))
 # is, release with noise for b. The textbook proposes b = 0.005, tests whether D + Laplace(1/ε) exceeds ln(2/δ) / (2ε), and releases with Laplace
 # noise of scale b/ε.
 #
-# What this promises can be computed exactly: the output is a refusal, or the mean plus noise, and both have a closed form. `exact_delta` is the
-# smallest δ at which (ε, δ) holds for two neighbours.
+# What this guarantees can be computed exactly: the output is a refusal, or the mean plus noise, and both have a closed
+# form. `exact_delta` is the smallest δ at which (ε, δ) holds for two neighbours.
 
 # %%
 
@@ -138,8 +139,9 @@ for epsilon, claimed in [(1, 1 / n**2), (1, 1e-6), (1, 1e-5), (0.1, 1e-6)]:
 pd.DataFrame(rows)
 
 # %% [markdown]
-# Two faults. The test spends ε and the release another ε, so at ε itself two neighbours are told apart with probability 0.2. And the threshold
-# is half of what it should be: a table right at the edge passes with probability √(δ/8), not δ.
+# Two faults. The test spends ε and the release another ε, so at ε itself two neighbours are distinguished with
+# probability 0.2. And the threshold is half of what it should be: a table right at the edge passes with probability
+# √(δ/8), not δ.
 #
 # `DPMean` gives the test a tenth of ε, the release the rest, and takes the smallest threshold at which a table at the edge passes with probability δ.
 # What is proposed is a number of people, `min_n`; the bound is then w / `min_n`. Without `min_n` it uses a private lower bound of n, and never refuses.
@@ -265,8 +267,8 @@ for epsilon in (0.1, 1, 5, 10, 16, 20):
 pd.DataFrame(rows, columns=["ε", "exact δ as a multiple of the stated one", "keeps its promise"])
 
 # %% [markdown]
-# `DPMean` finds the least scale whose exact δ is the stated one. With `delta=0` the noise is Student's t, and there is no δ at all. `min_n` is a public guess
-# of the number of people: it tunes β, and the guarantee does not depend on it.
+# `DPMean` finds the least scale whose exact δ is the stated one. With `delta=0` the noise is Student's t, and there is
+# no δ at all. `min_n` is a public guess of the number of people: it sets β, and the guarantee does not depend on it.
 
 # %%
 laplace = DPMean(epsilon=1.0, delta=delta, mechanism="smooth_sensitivity", bounds=(0, 100), min_n=20_000).fit(ages)
@@ -297,8 +299,9 @@ assert np.abs(losses).max() <= 1
 # %% [markdown]
 # ## Sample and aggregate
 #
-# Compute the statistic on chunks of the table, clip the results, and add noise to their mean: one person is in one chunk. The textbook cuts the table by
-# position into chunks of ⌈n/k⌉ people. That makes ⌈n / ⌈n/k⌉⌉ chunks, not k, and one person more may shift everybody behind them into another chunk, or change the size of all chunks.
+# Compute the statistic on chunks of the table, clip the results, and add noise to their mean: one person is in one
+# chunk. The textbook cuts the table by position into chunks of ⌈n/k⌉ people. That makes ⌈n / ⌈n/k⌉⌉ chunks, not k, and
+# one person more may shift all people after them into other chunks, or change the size of all chunks.
 
 # %%
 
@@ -319,8 +322,9 @@ for values in (alternating, [*alternating, 160]):
 print("Adult, k = 600 and 20,000:", [positional_centre(ages["age"].to_numpy(), k)[1] for k in (600, 20_000)], "chunks")
 
 # %% [markdown]
-# The two centres are 300 scales apart: one person is seen for certain at "ε = 1". In `sample_and_aggregate` each person draws a chunk of their own, whatever the
-# others do, the number of chunks is fixed, and an empty chunk counts as a public default. It takes any statistic:
+# The two centres are 300 scales apart: one person is detected with certainty at "ε = 1". In `sample_and_aggregate` each
+# person draws a chunk independently of the others, the number of chunks is fixed, and an empty chunk counts as a public
+# default. It takes any statistic:
 
 # %%
 median = sample_and_aggregate(np.median, ages, bounds=(0, 100), n_chunks=600, epsilon=1.0)
@@ -328,7 +332,8 @@ print(f"median {median.value:.2f}, noise of standard deviation {median.std_error
 print(median.guarantee)
 
 # %% [markdown]
-# By brute force: for every way to put 4 people into 3 chunks, and whoever of them is left out, the sum over the chunks moves by the width at most.
+# By brute force: for every way to put 4 people into 3 chunks, and for each person that is left out, the sum over the
+# chunks moves by at most the width.
 
 # %%
 people = [0, 160, 30, 90]
@@ -390,11 +395,15 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# Local sensitivity pays for what has no better algorithm. The mean has one: the sums of the distances to both bounds move by w together, however large the table is, and
-# their ratio is the mean. At the same ε its error is about two thirds of that of the best framework, and it is pure.
+# Local sensitivity is worth its cost for statistics that have no better algorithm. The mean has one: the sums of the
+# distances to both bounds move by w together, however large the table is, and their ratio is the mean. At the same ε
+# its error is about two thirds of that of the best framework, and it is pure.
 #
-# ## What is promised, and what is not
+# ## What is guaranteed, and what is not
 #
-# - Each fit is (ε, δ)-differentially private for adding or removing one person, with the ε and δ of its `guarantee_`; the table's curator is trusted.
-# - This notebook made thousands of releases of the same people, and their ε add up: it shows errors, and is no example of a budget. `PrivacyLedger` keeps one.
-# - The bounds, `min_n` and the number of chunks were chosen without looking at the data. Whoever tunes them on the data releases something about them.
+# - Each fit is (ε, δ)-differentially private for adding or removing one person, with the ε and δ of its `guarantee_`;
+#   the table's curator is trusted.
+# - This notebook made thousands of releases of the same people, and their ε add up: it shows errors, and is not an
+#   example of a budget. `PrivacyLedger` keeps one.
+# - The bounds, `min_n` and the number of chunks were chosen without looking at the data. Tuning them on the data would
+#   release something about the data.

@@ -15,12 +15,12 @@
 # # Synthetic data on Adult
 #
 # A synthetic table has the columns of a real one and none of its people. This notebook follows a textbook chapter: a
-# private histogram answers questions, rows can be drawn from it, and a histogram of two columns keeps what they have to
-# do with each other. Then it shows where the chapter's usual code breaks its promise, and ends with all 14 columns at
-# once, by a graphical model.
+# private histogram answers questions, rows can be drawn from it, and a histogram of two columns keeps their dependence.
+# Then it shows where the chapter's usual code violates its guarantee, and ends with all 14 columns at once, by a
+# graphical model.
 #
 # Two tables are neighbours if one has a person more. All noise here comes from seeds, so that the text and the output
-# agree: **a seed voids the promise**, and every guarantee below says so. For a release, leave `random_state` out.
+# agree: **a seed voids the guarantee**, and every guarantee below says so. For a release, leave `random_state` out.
 
 # %%
 import math
@@ -55,11 +55,11 @@ n = len(adult)
 print(f"{n:,} people, {adult.shape[1]} columns")
 
 # %% [markdown]
-# ## A histogram stands in for a column
+# ## A histogram in place of a column
 #
-# Count the people of each age from 0 to 99, and add discrete Laplace noise to every count, also where there is nobody.
-# One person is in one count, so the whole histogram costs ε once. The ages from 0 to 99 are declared: they are no fact
-# about these people.
+# Count the people of each age from 0 to 99, and add discrete Laplace noise to every count, including the counts of 0.
+# One person is in one count, so the whole histogram costs ε once. The ages from 0 to 99 are declared: they are not a
+# fact about these people.
 
 # %%
 years = {"age": range(100)}
@@ -104,9 +104,9 @@ assert distance < 0.001
 # %% [markdown]
 # ### Range queries
 #
-# How many people are from 21 to 32? Add up the counts. Any number of such questions costs nothing more. A question
-# asked by itself, with all of ε, would have noise on one number only; the sum over a range has the noise of every age
-# in it.
+# How many people are from 21 to 32? Add up the counts. Any number of such questions costs nothing more. A question that
+# is asked by itself, with all of ε, would have noise on one number only; the sum over a range has the noise of each of
+# its ages.
 
 # %%
 asked_alone = histogram.std_error_[0]
@@ -126,8 +126,8 @@ pd.DataFrame.from_dict(rows, orient="index").round(3)
 
 # %% [markdown]
 # The chapter says that the relative error stays the same however long the range. It falls: the noise of w ages grows
-# with √w, the count with w. It falls slower than that of a question asked alone. A hierarchy, which `DPHistogram` takes
-# by itself when it pays, gives up some accuracy for one age and gains it for long ranges:
+# with √w, the count with w. It falls slower than that of a question asked alone. A hierarchy, which `DPHistogram` uses
+# where it has the smaller expected error, gives up some accuracy for one age and gains it for long ranges:
 
 # %%
 hierarchy = DPHistogram(1.0, domain=years, random_state=0).fit(ages)
@@ -166,8 +166,8 @@ plt.show()
 # %% [markdown]
 # ## Rows drawn from it
 #
-# A distribution is something to draw from. How many rows? 10,000 will do for a mean, but counts must then be scaled. By
-# default it is the sum of the noisy counts, which is known anyway.
+# Rows can be drawn from a distribution. How many? 10,000 are enough for a mean, but counts must then be scaled. The
+# default is the sum of the noisy counts, which is already released.
 
 # %%
 some, all_rows = one_column.sample(10_000), one_column.sample()
@@ -181,9 +181,9 @@ def describe(table):
 pd.DataFrame({"true": describe(adult), "10,000 rows": describe(some), "by default": describe(all_rows)}).round(3)
 
 # %% [markdown]
-# The chapter draws each row for itself, which adds an error of its own: with so many rows and ε = 1, a larger one than
-# the noise. `sample` draws as evenly as the distribution allows: each row has the same law, but the number of rows of
-# an age hardly differs from what it should be.
+# The chapter draws each row independently, which adds a sampling error: for this number of rows and ε = 1, it is larger
+# than the noise. `sample` draws as evenly as the distribution allows: each row has the same law, but the number of rows
+# of an age hardly differs from what it should be.
 
 # %%
 rng = np.random.default_rng(0)
@@ -207,10 +207,10 @@ print(f"people from 20 to 64, by the model, without drawing: {one_column.range_c
 pd.DataFrame(drawing).T.round(4)
 
 # %% [markdown]
-# ## Several columns, each for itself
+# ## Several columns, each by itself
 #
 # `marginals="independent"` measures every column by itself. Half of ε goes to each of two columns. Ages are right,
-# occupations are right, and the two have nothing to do with each other:
+# occupations are right, and the two are independent:
 
 # %%
 pair = adult[["age", "occupation"]]
@@ -234,11 +234,11 @@ pd.DataFrame(
 ).round(1)
 
 # %% [markdown]
-# A histogram costs ε once because a person is in one of its cells. A second histogram is of the same people: it costs ε
-# again. "ε = 1 each" for the 14 columns is ε = 14, as the ledger says; the synthesizer divides the ε that it is given.
-# The domain of all columns, which the last part of this notebook needs too, is what the documentation of the census
-# data says: text by the values that are listed there, `None` where an answer may be missing, and numbers by bins, which
-# must be chosen without looking at the data.
+# A histogram costs ε once because a person is in one of its cells. A second histogram counts the same people: it costs
+# ε again. "ε = 1 each" for the 14 columns is ε = 14, as the ledger says; the synthesizer divides the ε that it is
+# given. The domain of all columns, which the last part of this notebook needs too, follows the documentation of the
+# census data: text by the values that are listed there, `None` where an answer may be missing, and numbers by bins,
+# which must be chosen without looking at the data.
 
 # %%
 gains = [
@@ -269,7 +269,7 @@ assert ledger.spent.epsilon == 14
 # %% [markdown]
 # ## Age and occupation together
 #
-# The 2-way marginal counts every combination: 100 ages × 15 occupations (one of them "missing"), again one cell a
+# The 2-way marginal counts every combination: 100 ages × 15 occupations (one of them "missing"), again one cell per
 # person, again ε once.
 
 # %%
@@ -279,10 +279,10 @@ print(f"managers from 17 to 24: {two_way.count(young_managers):.1f}, true {(is_y
 two_way.sample(4)
 
 # %% [markdown]
-# What it keeps is the connection. What it loses is accuracy of each column: the number of people of an age is now a sum
-# of 15 noisy counts, and so is that of a manager of 100. At ε = 1 that is a good bargain; at ε = 0.02 the connection
-# drowns in the noise, too. The errors below are total-variation distances of drawn rows, 0 to 1, the mean of 5 fits.
-# For scale: real rows, drawn anew with replacement, differ by as much as another survey of as many people would.
+# It keeps the dependence and loses accuracy in each column: the number of people of an age is now a sum of 15 noisy
+# counts, and the number of managers is a sum of 100. At ε = 1 this is worth it; at ε = 0.02 the noise hides the
+# dependence, too. The errors below are total-variation distances of drawn rows, 0 to 1, the mean of 5 fits. For scale:
+# real rows, resampled with replacement, differ by as much as another survey of the same size would.
 
 # %%
 print(f"cells of age × occupation: {100 * 15:,}; with sex and education: {100 * 15 * 2 * 16:,}")
@@ -334,16 +334,16 @@ plt.show()
 
 # %% [markdown]
 # More columns in one table make it worse quickly: with sex and education there are 48,000 cells, more than people. Nor
-# does this marginal know anything of a third column. The way out is not one large table but many small ones, which must
-# then be made to agree. Before that:
+# does this marginal contain anything about a third column. The remedy is not one large table but many small ones, which
+# must then be made consistent. Before that:
 #
-# ## Where the chapter's code breaks its promise
+# ## Where the chapter's code violates its guarantee
 #
 # ### The cells are those that occur
 #
-# `pd.crosstab` counts what is there. In Adult one person is 86 years old. With him, the table has a row for 86, whose
-# 14 noisy counts all but surely leave something to draw from; without him it has no such row, and nobody drawn is 86.
-# No noise hides that: whoever sees one 86-year-old knows that he is in the data, at any ε.
+# `pd.crosstab` counts the values that occur. In Adult one person is 86 years old. With him, the table has a row for 86,
+# whose 14 noisy counts almost certainly leave a positive share; without him it has no such row, and no drawn row has
+# this age. No noise hides that: a reader who sees one 86-year-old knows that he is in the data, at any ε.
 
 # %%
 without_him = pair[pair["age"] != 86]
@@ -390,8 +390,8 @@ pd.DataFrame(
 # ### Clipping at zero adds people
 #
 # Negative counts are set to 0, positive ones stay: an empty cell gets 1/(2ε) people on average, one with c people
-# e^(−εc)/(2ε) more than it has. Over many small cells that adds up, and all real cells are diluted by it. The
-# synthesizer fits a distribution to all counts at once; its total is their sum, the negative ones included.
+# e^(−εc)/(2ε) more than it has. Over many small cells that adds up, and dilutes all real cells. The synthesizer fits a
+# distribution to all counts at once; its total is their sum, the negative ones included.
 
 # %%
 declared = Domain(pair_domain)
@@ -419,8 +419,8 @@ clipped.round().astype(int)
 # ### The number of rows, paid twice or not at all
 #
 # The chapter asks for the number of people with another ε, and calls everything post-processing: what it releases costs
-# 2ε. Others take `len(data)`, which is exact: with one person more the output has one row more, for certain. The sum of
-# the noisy counts is private already.
+# 2ε. Others take `len(data)`, which is exact: with one person more the output always has one row more. The sum of the
+# noisy counts is private already.
 
 # %%
 ledger = PrivacyLedger(epsilon=1.0)
@@ -433,12 +433,12 @@ for name, fitted in [("1-way", one_way), ("2-way", two_way)]:
     print(f"free of charge, {name}: {fitted.n_rows_:.0f} ± {fitted.n_rows_std_error_:.0f}; true {n}")
 
 # %% [markdown]
-# A sum has the noise of all its cells, so the shortest column that is measured says the most.
+# A sum has the noise of all its cells, so the measured column with the fewest values gives the most precise total.
 #
 # ### Several marginals, each at ε
 #
-# Age × occupation at ε and age × sex at ε are 2ε together. And the two say different things about ages. The synthesizer
-# shares one ε among them, and finds one distribution for both.
+# Age × occupation at ε and age × sex at ε are 2ε together. And the two disagree about ages. The synthesizer divides one
+# ε among them, and finds one distribution for both.
 
 # %%
 triple = adult[["age", "occupation", "sex"]]
@@ -467,8 +467,8 @@ assert np.allclose(*answers)
 # ### Noise in floating point
 #
 # `np.random.laplace` returns some doubles and not others. Added to a count of 1, they land on other doubles than added
-# to a count of 0: many a noisy count shows which of the two it was, whatever ε. The code below asks of each release of
-# a count of 0 whether any of the generator's 2⁵³ values could have made it from a count of 1.
+# to a count of 0: many noisy counts reveal which of the two it was, at any ε. The code below asks of each release of a
+# count of 0 whether any of the generator's 2⁵³ values could have made it from a count of 1.
 
 
 # %%
@@ -496,12 +496,12 @@ for epsilon in (1, 0.1):
 pd.Series(rows, name="releases of a count of 0 that no count of 1 could give")
 
 # %% [markdown]
-# In skdp all counts and all noise are integers, drawn exactly; there is nothing to see between them.
+# In skdp all counts and all noise are integers, drawn exactly: there are no low bits to compare.
 #
 # ### Bins from the data
 #
-# The ends of the bins are the smallest and the largest value, each of them somebody's. Adult's census weight, the
-# column left out here, has a largest value that one person has:
+# The ends of the bins are the smallest and the largest value, each of them the value of one person. Adult's census
+# weight, the column left out here, has a largest value that one person has:
 
 # %%
 weights = load_adult().frame["fnlwgt"]
@@ -518,10 +518,10 @@ except ValueError as refusal:
 #
 # The 14 columns have nearly 10¹⁵ combinations, but a pair of them has few. `marginals="auto"` spends a little of ε on
 # finding which pairs matter, measures those, and fits one distribution to all noisy counts: a graphical model, in which
-# whatever was not measured follows from what was.
+# everything that was not measured follows from what was.
 #
 # With a small δ the noise is Gaussian, which is better for many marginals. δ must be far below one in the number of
-# people. The ledger has the budget for one fit and nothing else.
+# people. The ledger has the budget for exactly one fit.
 
 # %%
 ledger = PrivacyLedger(epsilon=1, delta=1e-9)
@@ -550,12 +550,12 @@ print(f"{len(synthetic):,} rows")
 synthetic.head()
 
 # %% [markdown]
-# ### How near is it?
+# ### How close is it?
 #
 # The mean total-variation distance to the real rows, over all single columns, all pairs, and 30 triples; and the AUC of
 # a classifier of income that is trained on the synthetic rows and tested on real ones that no synthesizer saw. For
-# comparison: independent columns, private and not (the real columns, each shuffled), which get pairs wrong; and again
-# the real rows, drawn anew.
+# comparison: independent columns, private and not (the real columns, each shuffled), which get pairs wrong; and the
+# real rows, resampled with replacement ("drawn anew").
 
 # %%
 test = load_adult(subset="test").frame.drop(columns="fnlwgt")
@@ -604,8 +604,8 @@ MarginalDisplay.from_tables(
 plt.show()
 
 # %% [markdown]
-# A row knows no more of a number than its bin. Nearly half of the people work 40 hours a week; the bin has 38 to 40,
-# and so have the drawn rows. Where one number stands out, and this is public, it deserves a bin of its own.
+# A row contains no more about a number than its bin. Nearly half of the people work 40 hours a week; the bin has 38 to
+# 40, and so have the drawn rows. Where one number stands out, and this is public, give it a bin of its own.
 
 # %%
 pd.DataFrame(
@@ -650,7 +650,7 @@ pd.DataFrame.from_dict(
 # %% [markdown]
 # Large groups are right within a few percent; the last two are not. Three columns were not measured together, so the
 # model infers them from pairs, and a group of a few people is below the noise of any count. Where columns were measured
-# together, `marginal` states that noise. And what drawn rows make of 100 random questions:
+# together, `marginal` states that noise. The error of drawn rows on 100 random questions:
 
 # %%
 print(
@@ -664,7 +664,7 @@ print(
 synthesizer.marginal(["sex", "income"]).round(1)
 
 # %% [markdown]
-# ### What ε buys
+# ### The effect of ε
 
 # %%
 sweep = []
@@ -706,14 +706,13 @@ assert (alone.loc[[1, 10], "1-way"] < model.loc[[1, 10], "1-way"]).all()
 assert (model[["2-way", "3-way"]] < alone[["2-way", "3-way"]]).all(axis=None)
 
 # %% [markdown]
-# From ε = 1 on, single columns are most accurate when all of it is spent on them; whatever has to do with two columns
-# is better with the model, at every ε. At ε = 10 its pairs are nearly as close to the real ones as another survey's.
+# From ε = 1 on, single columns are most accurate when all of it is spent on them; everything about two columns is
+# better with the model, at every ε. At ε = 10 its pairs are nearly as close to the real ones as another survey's.
 #
 # ## In a pipeline
 #
-# As a step of a pipeline the synthesizer draws columns of every row anew, given the others of the row, in training and
-# in prediction: here who somebody lives with and of which sex they are, which the classifier then never sees as they
-# were.
+# As a step of a pipeline the synthesizer redraws columns of each row, given the other columns of the row, in training
+# and in prediction: here relationship and sex, whose true values the classifier then never sees.
 
 # %%
 redrawn = DPMarginalSynthesizer(1, delta=1e-9, domain=domain, redraw=["sex", "relationship"], random_state=0)
@@ -725,17 +724,16 @@ scores["as they were"] = boosting.fit(X, adult["income"]).score(X_test, test["in
 print("accuracy on real test rows:", {name: round(score, 3) for name, score in scores.items()})
 
 # %% [markdown]
-# ## What is promised, and what is not
+# ## What is guaranteed, and what is not
 #
 # - A fit is (ε, δ)-differentially private for adding or removing one person who has one row, with the ε and δ of its
 #   `guarantee_`. For replacing one, `guarantee_.to("replace")` says what follows; where people have more rows,
 #   `max_rows_per_person` is needed.
-# - The domain is taken from what is public. A value that nobody declared is an error, and the error shows that there is
-#   one.
-# - With `redraw`, the columns that are not named are released as they are. Only whole synthetic rows protect whole
-#   people.
+# - The domain is public. An undeclared value is an error, and the error shows that there is one.
+# - With `redraw`, the columns that are not named are unprotected. Only whole synthetic rows protect whole people.
 # - What the model did not measure is not in the rows: they are for exploring, for teaching and for building models, and
 #   a finding that matters should be asked of the real data, with an ε of its own.
-# - The comparisons with the real rows above are not private. Whoever tunes ε or the bins by them releases something
-#   about the people.
-# - This notebook made hundreds of fits of the same people, with seeds: it shows errors, and is no example of a budget.
+# - The comparisons with the real rows above are not private. Tuning ε or the bins by them would release something about
+#   the people.
+# - This notebook made hundreds of fits of the same people, with seeds: it shows errors, and is not an example of a
+#   budget.

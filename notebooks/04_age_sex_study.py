@@ -16,11 +16,11 @@
 #
 # An earlier notebook cut the ages of Adult in two, crossed them with sex, sent the four groups through randomised
 # response, estimated their counts at six values of ε, and put the reports into a table for a classifier. It stopped
-# before the classifier was trained. Here is the whole study again, to the end. On the way, each place where the earlier
-# one gave away more than its ε said, or claimed more than it measured, is named and shown.
+# before the classifier was trained. Here is the whole study again, to the end. On the way, each place is shown where
+# the earlier one revealed more than its ε allowed, or claimed more than it measured.
 #
-# The coins whose outcome is shown come from seeds, so that the text and the output agree: **a seed voids the promise**,
-# and every guarantee printed for such coins says so. For a release, leave `random_state` out.
+# The randomness whose outcome is shown comes from seeds, so that the text and the output agree: **a seed voids the
+# guarantee**, and every guarantee printed for it says so. For a release, leave `random_state` out.
 
 # %%
 import math
@@ -80,8 +80,8 @@ def legend_below(figure, axes):
 # %% [markdown]
 # ## Four groups
 #
-# Is somebody over 37 or not, a woman or a man? The threshold and the values are declared; neither is read from the
-# table. So everybody can find their own group without asking anybody else.
+# Is a person over 37 or not, a woman or a man? The threshold and the values are declared; neither is read from the
+# table. So each person can find their own group without asking anyone else.
 
 # %%
 YOUNGER, OLDER = "37 or younger", "over 37"
@@ -98,10 +98,10 @@ pd.crosstab(cells["age_group"], cells["sex"])
 # %% [markdown]
 # ### First leak: a median is made of people
 #
-# The earlier notebook took the median of the ages as its threshold. It happens to be 37 too, and yet it is another
-# thing. Randomised response protects what one person says about themselves. A threshold that is computed from all ages
-# makes the group of each person depend on all others, and no coin is tossed for that. In the local model it is not even
-# possible: nobody has all ages. How far the median moves when people change depends on how many there are:
+# The earlier notebook took the median of the ages as its threshold. It happens to be 37 too, but it is not the same.
+# Randomised response protects what one person reports about themselves. A threshold that is computed from all ages
+# makes the group of each person depend on all others, and no noise is added for that. In the local model it is not even
+# possible: no one has all ages. How far the median moves when people change depends on how many there are:
 
 # %%
 ages = adult["age"]
@@ -122,7 +122,7 @@ assert to_move > 1
 assert max(relabelled) > 0
 
 # %% [markdown]
-# In the whole table one person moves nothing. But that is a fact about these ages, which nobody can rely on without
+# In the whole table one person moves nothing. But that is a fact about these ages, which cannot be relied on without
 # having looked at them; among few people, one who is absent changes the groups of others. Two ways are safe: a
 # threshold that was known before, as here, or a median with noise of its own. The second needs a trusted curator, and
 # costs an ε:
@@ -150,8 +150,7 @@ print(encoder.guarantee_)
 pd.DataFrame(encoder.channel()[0], index=names, columns=names).map(float).round(4)
 
 # %% [markdown]
-# The reports themselves are no counts: they are pulled toward a quarter each. `estimate_counts` inverts the channel and
-# says how far off it may be.
+# Counts of the reports are biased toward a quarter each. `estimate_counts` inverts the channel and states its error.
 
 # %%
 reports = encoder.transform(cells)
@@ -181,12 +180,12 @@ legend_below(fig, panels[0, 0])
 plt.show()
 
 # %% [markdown]
-# ### One run is no error
+# ### One run is not an error
 #
 # The earlier notebook released once at each ε and printed the error of that run as the error of that ε. In it, ε = 2
 # was worse than ε = 1. The L1 error adds up the errors of the four counts, the L2 error is the root of the sum of their
-# squares. What is to be expected follows from the channel and the counts, without a run (`l1_mean_expected` takes the
-# errors for normal; `l2_rms_expected` is exact):
+# squares. The expected errors follow from the channel and the counts, without a run (`l1_mean_expected` assumes normal
+# errors; `l2_rms_expected` is exact):
 
 # %%
 earlier = pd.DataFrame(
@@ -224,11 +223,11 @@ plt.show()
 
 # %% [markdown]
 # The run at ε = 1 was among the luckiest of its kind, the one at ε = 2 among the unluckiest. Two such figures side by
-# side say more about coins than about ε, and ε = 1 was what the earlier notebook went on with.
+# side show more about the draws than about ε, and the earlier notebook continued with ε = 1.
 #
 # ### Clipping has a price
 #
-# Unbiased counts may be negative. The earlier notebook cut each share off at 0 and 1 and went on. What is cut off at 0
+# Unbiased counts may be negative. The earlier notebook clipped each share to [0, 1] and continued. What is clipped at 0
 # is added to the total, so the counts no longer add up, and small groups come out too large on average. With four large
 # groups it takes a tiny ε to see this. With race as a third column there are 20 groups, most of them small:
 
@@ -267,22 +266,22 @@ repaired.round(0).astype(int)
 
 # %% [markdown]
 # `"simplex"` takes the nearest counts that are not negative *and* add up. It has the smallest error of the three, but
-# it is not unbiased either: no estimate is that is never negative. Intervals and tests belong to `"none"`.
+# it is not unbiased either: no estimate that is never negative can be. Intervals and tests belong to `"none"`.
 #
-# ### The coins
+# ### The randomness
 #
-# A float between 0 and 1 that is compared with p hides two assumptions. The first is that p is what it says. In
-# floating point p becomes 1 when ε is large, and then nobody ever lies. The library computes with integers, and its
-# channel is exact:
+# A float between 0 and 1 that is compared with p hides two assumptions. The first is that p is exact. In floating point
+# p becomes 1 when ε is large, and then no report ever lies. The library computes with integers, and its channel is
+# exact:
 
 # %%
 print("p in floating point at ε = 40:", math.exp(40) / (math.exp(40) + 3))
 print("1 − p of the library:         ", f"{float(1 - randomizer(40.0).fit(cells).channel()[0][0][0]):.3g}")
 
 # %% [markdown]
-# At the ε of this study the difference is far too small to matter. The second assumption matters: that nobody can toss
-# the same coins again. NumPy's generators are made for simulations. Here somebody knows the groups of 20 people,
-# guesses that the seed is a small number, and tries:
+# At the ε of this study the difference is far too small to matter. The second assumption matters: that no one can
+# repeat the draws. NumPy's generators are made for simulations. Here an attacker knows the groups of 20 people, guesses
+# that the seed is a small number, and tries:
 
 # %%
 truth = domain.join(domain.encode([cells[name] for name in domain.columns]))
@@ -304,15 +303,15 @@ print(f"seeds that fit: {fits}; groups that are then known: {(recovered == truth
 assert (recovered == truth).all()
 
 # %% [markdown]
-# Without `random_state` the library's coins come from the operating system's secure source. With it they do not, which
-# is why this notebook protects nobody.
+# Without `random_state` the library's random bits come from the operating system's secure source. With it they do not,
+# which is why this notebook protects no one.
 #
 # ## Choosing ε
 #
-# The errors above are made of true counts, so a choice that is based on them says something about the people. It is not
-# needed: the error hardly depends on the counts. Suppose that all four groups are equally large, and require in advance
-# that the standard error of a count be at most 1 % of all people. This uses the number of people, which whoever
-# collects reports knows:
+# The errors above are computed from true counts, so a choice that is based on them reveals something about the people.
+# It is not needed: the error hardly depends on the counts. Suppose that all four groups are equally large, and require
+# in advance that the standard error of a count be at most 1 % of all people. This uses the number of people, which the
+# collector of the reports knows:
 
 # %%
 supposed = [n / 4] * 4
@@ -326,8 +325,8 @@ print(f"smallest ε that satisfies this: {EPSILON:g}")
 # %% [markdown]
 # ## The privatised table
 #
-# The reports take the place of the two columns; the others stay as they are. The ledger has the budget for this one
-# release.
+# The reports take the place of the two columns; the others stay as they are. The ledger has the budget for this release
+# only.
 
 # %%
 ledger = PrivacyLedger(epsilon=EPSILON)
@@ -344,9 +343,9 @@ released.head()
 # ### Second leak: the same people, again and again
 #
 # The earlier notebook made reports at six ε, printed the counts that each gave, and then made those of the table. The
-# same people answered seven times with fresh coins, and the ε add up. If the reports themselves are seen, `accuracy` is
-# how often the group that is most likely, given all of them, is the true one; `bound` is what no protocol of that ε
-# exceeds:
+# same people answered seven times with fresh randomness, and the ε add up. If the reports themselves are seen,
+# `accuracy` is how often the group that is most likely, given all of them, is the true one; `bound` is a limit for
+# every protocol of that ε:
 
 # %%
 print(f"six values of ε, and once more ε = 1: {sum(EPSILONS) + 1:g} in all")
@@ -356,16 +355,16 @@ assert again["accuracy"].iloc[-1] > 0.75
 again[["n_releases", "epsilon", "accuracy", "baseline", "bound"]].round(3)
 
 # %% [markdown]
-# One report at ε = 1 gives the group of fewer than half of the people, ten give that of more than three quarters. Where
-# people must be asked again, `memoize=True` lets them repeat their answer.
+# One report at ε = 1 reveals the group of fewer than half of the people, ten reveal that of more than three quarters.
+# Where people must be asked again, `memoize=True` lets them repeat their answer.
 #
 # ### Third leak: the truth is still in the table
 #
 # The earlier notebook dropped age and sex, and left in `age_sex_cat`: the number of the true group, from which the
 # reports had been made. `attribute_inference` plays an attacker who knows the group of some people, learns from them to
-# tell it from all that is released, and guesses that of others. Here it is given every eighth row, to be quick, and
-# each third of these is guessed by a model of the other two. `alone` is how often one column by itself gives the group,
-# `drop` what the attack loses when the column is shuffled.
+# predict it from all that is released, and guesses that of others. Here it is given every eighth row, to be quick, and
+# each third of these is guessed by a model of the other two. `alone` is how often one column by itself predicts the
+# group, `drop` is what the attack loses when the column is shuffled.
 
 # %%
 LDP = {"age_group": "age_binary_ldp", "sex": "sex_binary_ldp"}
@@ -396,7 +395,7 @@ assert leak.carriers.index[0] == "age_sex_cat"
 leak.carriers.head(4).round(3)
 
 # %% [markdown]
-# That is certainty, whatever ε. Without the column:
+# That is certainty at any ε. Without the column:
 
 # %%
 honest = attack(ours)
@@ -412,9 +411,10 @@ LeakageDisplay.from_results({"earlier frame": leak, "our frame": honest})
 plt.show()
 
 # %% [markdown]
-# The reports keep their promise: alone they cannot give more than the dashed line. The attack is above it even without
-# them, because the other columns tell much of age and sex: first of all `relationship`, in which husbands are men, and
-# `marital-status`. No ε of the reports can change that. For sex alone, with these two columns and without them:
+# The reports keep their guarantee: alone they cannot reveal more than the dashed line. The attack is above it even
+# without them, because the other columns reveal much about age and sex: first of all `relationship`, in which husbands
+# are men, and `marital-status`. No ε of the reports can change that. For sex alone, with these two columns and without
+# them:
 
 # %%
 by_sex = {
@@ -483,14 +483,14 @@ means.round(4)
 
 # %% [markdown]
 # The axes are stretched: from ε = 0.1 to no noise at all, accuracy changes by less than half a point. The gap between
-# women and men hardly closes, either, as what stands in for sex is still there. The bands show how far coins and splits
-# move a score; they are no intervals for other people.
+# women and men hardly closes, either, as what stands in for sex is still there. The bands show how far the draws and
+# the splits move a score; they are not intervals for other people.
 #
 # ### One release, one split, and intervals
 #
-# Now as somebody would who has only the table released above: two thirds of its rows to train, one third to test.
-# Beside it the full table, and the table without the two columns, with the same rows. Two models are tested on the same
-# people, so what counts is the interval of their *difference*, from resampled test rows:
+# Now take the view of an analyst who has only the table released above: two thirds of its rows to train, one third to
+# test. Beside it the full table, and the table without the two columns, with the same rows. Two models are tested on
+# the same people, so what counts is the interval of their *difference*, from resampled test rows:
 
 # %%
 tables = {"full": X, "privatised": ours, "without both columns": X.drop(columns=list(domain.columns))}
@@ -533,16 +533,16 @@ print(point.round(4).to_string())
 compared.loc[["accuracy", "AUC"]].round(4)
 
 # %% [markdown]
-# The full table is better in AUC, by half a point. In accuracy this split does not tell the privatised one from it.
-# More telling is the last line of each score: at ε = 1 the reports are worth no more to this model than leaving both
-# columns out, as far as this run can tell. Reports of the same ε gave the counts within about five percent. The
-# intervals are about other test rows, with the models and the coins as they are; what other splits and coins do is in
-# the figure above.
+# The full table is better in AUC, by half a point. In accuracy this split does not distinguish the privatised one from
+# it. More telling is the last line of each score: at ε = 1 the reports are worth no more to this model than leaving
+# both columns out, as far as this run can tell. Reports of the same ε gave the counts within about five percent. The
+# intervals are about other test rows, for fixed models and reports; the effect of other splits and draws is in the
+# figure above.
 #
 # ### Fairness
 #
 # The same three models, scored with the true sex of the test rows. The intervals are for each model by itself, over the
-# draw of the test rows; the models share these rows, so overlapping intervals do not mean that two are alike.
+# draw of the test rows; the models share these rows, so overlapping intervals do not mean that two models are equal.
 
 # %%
 sex = cells["sex"].iloc[test]
@@ -566,10 +566,10 @@ plt.show()
 # %% [markdown]
 # All three select women less than half as often as men, with and without the protected columns.
 #
-# Whoever has only the reports cannot compute this. To take the reported sex for the true one makes the groups look more
+# With the reports alone this cannot be computed. Taking the reported sex for the true one makes the groups look more
 # alike than they are: the difference of selection rates shrinks by a factor that follows from the channel and the share
-# of men. `debiased_fairness` inverts the channel; with `rows="fixed"` its intervals are about the coins, so they should
-# hold the values of these very rows.
+# of men. `debiased_fairness` inverts the channel; with `rows="fixed"` its intervals are about the randomness of the
+# reports, so they should cover the values of these rows.
 
 # %%
 options = {"privileged": "Male", "positive_label": ">50K"}
@@ -600,10 +600,10 @@ print(f"statistical parity difference by reported sex, expected: {factor:.3f} ×
 values.round(3)
 
 # %% [markdown]
-# The three debiased intervals hold the true values. They are wide where few rows count: at this ε the true positive
-# rates of women and men cannot be told apart from reports, however far from 0 the estimate is.
+# The three debiased intervals cover the true values. They are wide where few rows count: at this ε the true positive
+# rates of women and men cannot be distinguished by reports, even if the estimate is far from 0.
 #
-# ## What is promised, and what is not
+# ## What is guaranteed, and what is not
 #
 # The pipeline states it, column by column:
 
@@ -617,14 +617,14 @@ assert set(statement.rows.loc[~as_is, "column"]) == set(domain.columns)
 statement
 
 # %% [markdown]
-# - With secure coins, the age group and the sex of each person are protected, together, with ε = 1: whatever a person
-#   reports is at most e times likelier for their own group than for any other. This holds towards everybody who gets
-#   the table, the server that collects it included.
-# - All other columns, income among them, are released as they are, and tell much of the protected two. Leave out
-#   `relationship` and `marital-status`, or protect them too, if that matters: every column more has its share of ε.
+# - With secure randomness, the age group and the sex of each person are protected, together, with ε = 1: each report is
+#   at most e times likelier for the person's own group than for any other. This holds against everyone who gets the
+#   table, including the server that collects it.
+# - All other columns, including income, are unprotected, and reveal much about the protected two. If that matters,
+#   leave out `relationship` and `marital-status`, or protect them too: each further column needs a share of ε.
 # - The threshold and the categories are declared. The true group is in no column, and each person is asked once.
 # - The ε follows from the channel and the number of people; no true count and no report is needed to choose it.
-# - Everything here that is compared with the truth is not private: errors, attacks, accuracies by folds, fairness by
-#   the true sex. Whoever has only reports has the estimates with their intervals, and the debiased fairness.
-# - This notebook made hundreds of releases of the same people, with seeds: it shows errors, and is no example of a
+# - Nothing here that is compared with the truth is private: errors, attacks, accuracies by folds, fairness by the true
+#   sex. An analyst with the reports alone has the estimates with their intervals, and the debiased fairness.
+# - This notebook made hundreds of releases of the same people, with seeds: it shows errors, and is not an example of a
 #   budget.

@@ -14,15 +14,15 @@
 # %% [markdown]
 # # Fairness when groups are only reported with noise
 #
-# Does a classifier of income treat women and men, and people of different races, alike? To tell, one needs to know
-# everybody's group, which is what people like least to tell. With a local privacy guarantee they report it by coins.
-# This notebook measures fairness with true groups, with reports taken for the truth, and with reports whose noise is
-# inverted; it trains on privatised columns, and puts the result beside published numbers; and it learns under a
-# fairness constraint where nobody's group is known.
+# Does a classifier of income treat women and men, and people of different races, alike? To answer, one needs to know
+# each person's group, which many people do not want to disclose. With a local privacy guarantee they report a
+# randomised value. This notebook measures fairness with true groups, with reports taken for the truth, and with reports
+# whose noise is inverted; it trains on privatised columns, and puts the result beside published numbers; and it learns
+# under a fairness constraint where no true group is known.
 #
-# What is computed here is small, so that the notebook runs in half a minute. Tables that come from the full studies, in
-# `benchmarks/results`, say so. All coins here come from seeds, so that the text and the output agree: **a seed voids
-# the promise**. For a release, leave `random_state` out.
+# What is computed here is small, so that the notebook runs in half a minute. Tables from the full studies in
+# `benchmarks/results` are marked. All randomness here comes from seeds, so that the text and the output agree: **a seed
+# voids the guarantee**. For a release, leave `random_state` out.
 
 # %%
 import logging
@@ -68,7 +68,7 @@ print(f"{len(X):,} rows to train on, {len(X_test):,} to test, {len(PRIVATE + PUB
 # %% [markdown]
 # ## With true groups
 #
-# A logistic regression on ten columns, each value a column of its own. Nothing is private yet. `fairness_report` gives
+# A logistic regression on ten columns, with one column for each value. Nothing is private yet. `fairness_report` gives
 # the usual metrics of its predictions. All differences are *unprivileged − privileged*: below 0, women get less.
 
 # %%
@@ -83,7 +83,7 @@ report.round(4)
 
 # %% [markdown]
 # With `by_group`, each value is a group of its own, and several columns make groups together. The smallest ones have
-# few rows, and the intervals say so.
+# few rows and wide intervals.
 
 # %%
 by_group = fairness_report(
@@ -101,8 +101,8 @@ FairnessDisplay.from_estimator(
 plt.show()
 
 # %% [markdown]
-# These are the numbers of aif360 and of fairlearn. What both call the equal opportunity difference has two rules for
-# the sign: aif360's is signed, fairlearn's is the largest rate minus the smallest.
+# These are the numbers of aif360 and of fairlearn. The equal opportunity difference has two conventions for the sign:
+# aif360's is signed, fairlearn's is the largest rate minus the smallest.
 
 # %%
 logging.getLogger().addFilter(lambda record: "unavailable" not in record.getMessage())  # of learners that nobody needs
@@ -145,13 +145,13 @@ peers.round(4)
 # randomised response: true with probability a = e^ε / (1 + e^ε), else the other sex. At ε = 1 that is .731, and a woman
 # is reported as a man with probability b = 1 − a = .269.
 #
-# Who takes reports for the truth compares two mixtures, which are more alike than the groups. Let π be the true share
-# of men, and ρ = a π + b (1 − π) that of reported men. Every difference of two rates shrinks by the factor
+# An auditor who takes reports for the truth compares two mixtures, which are more alike than the groups. Let π be the
+# true share of men, and ρ = a π + b (1 − π) that of reported men. Every difference of two rates shrinks by the factor
 #
 # > (a − b) π (1 − π) / (ρ (1 − ρ)), where a − b = tanh(ε / 2),
 #
 # with π and ρ among the rows that the rate is about: all for the selection rate, those with more than 50K for the true
-# positive rate. Here 200 repeats of the coins on the same rows confirm it; the full study has 5,000.
+# positive rate. Here 200 repeated draws on the same rows confirm it; the full study has 5,000.
 
 # %%
 SEXES = {"sex": ["Female", "Male"]}
@@ -198,8 +198,8 @@ debiased = debiased_fairness(y_test, predicted, reports, one, **fixed)
 debiased.drop(columns="definition").round(4)
 
 # %% [markdown]
-# With `rows="fixed"` the intervals are about the coins only: they shall cover the metric of these very rows with their true groups. 100
-# repeats of the coins, and the full study beside them:
+# With `rows="fixed"` the intervals are about the randomness of the reports only: they should cover the metric of these
+# rows with their true groups. 100 repeated draws, and the full study beside them:
 
 # %%
 found = [
@@ -251,14 +251,14 @@ FairnessDisplay.from_reports(displayed, confidence_level=0.95)
 plt.show()
 
 # %% [markdown]
-# The naive intervals are short and wrong: more people make them shorter, and no less wrong. The debiased ones are as
-# long as they must be. At ε = 4 the three nearly agree.
+# The naive intervals are short and wrong: more people make them shorter, but no less wrong. The debiased ones are as
+# long as the noise requires. At ε = 4 the three nearly agree.
 #
 # ### Race and sex together
 #
-# Groups by two columns, here white men against everybody else: the pair is reported as one value of ten, by randomised
-# response, by unary encoding or by subset selection. The reports of the latter two are bits, so there is nothing that
-# could be taken for the truth; inverted, they serve like any other.
+# Groups by two columns, here white men against all others: the pair is reported as one value of ten, by randomised
+# response, by unary encoding or by subset selection. The reports of the latter two are bits, so none of them could be
+# taken for the truth; debiased, they serve like any other.
 
 # %%
 both = X_test[["race", "sex"]]
@@ -284,7 +284,7 @@ pd.DataFrame(lines).T[["parity", "± parity", "opportunity", "± opportunity"]].
 # %% [markdown]
 # With ten values, bits have less noise than randomised response at ε = 1. The difference in true positive rates rests
 # on the few who are not white men and have more than 50K: at ε = 1 its standard error is from .08 to .16, and the
-# difference is .14. The same reports also tell about sex alone, at no further cost (`columns="sex"`):
+# difference is .14. The same reports also give estimates for sex alone, at no further cost (`columns="sex"`):
 
 # %%
 debiased_fairness(y_test, predicted, seen, encoder, privileged="Male", positive_label=">50K", columns="sex").drop(
@@ -295,8 +295,8 @@ debiased_fairness(y_test, predicted, seen, encoder, privileged="Male", positive_
 # ## Training on privatised columns
 #
 # Now privacy is in the training data. Sex, race, native country and age are reported by randomised response, a quarter
-# of ε each, and the classifier learns from reports and public columns. It is tested on true rows: someone who applies
-# says who they are. `privacy_curve` with `privatize="fit"` does this for each ε, on the same splits.
+# of ε each, and the classifier learns from reports and public columns. It is tested on true rows: an applicant states
+# their own values. `privacy_curve` with `privatize="fit"` does this for each ε, on the same splits.
 
 # %%
 census = load_adult(subset="all", dropna=True)
@@ -334,8 +334,8 @@ change.groupby("epsilon").agg(["mean", "sem"]).round(4)
 
 # %% [markdown]
 # Three splits are few, and the band is their range. The full study (`benchmarks/results/adult_fairness.md`: 45,222
-# rows, 40 seeds, each an 80/20 split and new coins, ± a standard error; here differences are **male − female**, as in
-# the literature) against a reference that was computed without skdp (8 seeds):
+# rows, 40 seeds, each with an 80/20 split and new draws, ± a standard error; here differences are **male − female**, as
+# in the literature) against a reference that was computed without skdp (8 seeds):
 #
 # | ε | accuracy | reference | parity difference | reference | equal opportunity difference | reference |
 # | --- | --- | --- | --- | --- | --- | --- |
@@ -348,7 +348,7 @@ change.groupby("epsilon").agg(["mean", "sem"]).round(4)
 #
 # Every number is within two standard errors of the difference of the two means (those of the reference follow from its
 # standard deviations without privacy). What privacy changes, on the same splits, beside Arcolezi, Makhlouf and
-# Palamidessi (2023), who found that it costs little and rather helps:
+# Palamidessi (2023), who found that it costs little and tends to help:
 #
 # | ε | accuracy, here | published | parity, here | published | equal opportunity, here | published |
 # | --- | --- | --- | --- | --- | --- | --- |
@@ -390,8 +390,8 @@ for name, weights in weighted.items():
 pd.DataFrame(lines).T.iloc[:, :5].round(4)
 
 # %% [markdown]
-# At ε = 1 the difference in selection rates falls to less than half, for seven tenths of a point of accuracy. It is
-# what these weights are for; the difference in true positive rates changes its sign. Parity and equal opportunity are
+# At ε = 1 the difference in selection rates falls to less than half, for seven tenths of a point of accuracy. That is
+# the purpose of these weights; the difference in true positive rates changes its sign. Parity and equal opportunity are
 # different goals.
 #
 # Equalised odds asks for equal true and false positive rates. Mozannar, Ohannessian and Srebro (2020) learn under this
@@ -399,7 +399,7 @@ pd.DataFrame(lines).T.iloc[:, :5].round(4)
 # on top, made from the distribution of label, prediction and group, which the reports give when inverted. In skdp that
 # is `joint_distribution`, the second step is `private_threshold_optimizer`, and `private_parity` puts the inversion
 # into the first step, so that no second one is needed. A small version of their figure: 10,000 rows to train on, three
-# draws of rows and coins, and the true groups of 15,060 test rows to score.
+# draws of rows and reports, and the true groups of 15,060 test rows to score.
 
 
 # %%
@@ -509,15 +509,15 @@ plt.show()
 # ![Error and violation of equalised odds against epsilon](../benchmarks/results/fair_learning.png)
 #
 # Without a constraint the error is .177 and the violation .191. As in their figure, two steps with the report in the
-# decision are fair at small ε, at the price of error: .241 is the error of refusing everybody, which is fair in this
-# sense and of no use. A constraint on the reports alone does less there, and so does a second step that needs the true
-# group at decision, at ε = 0.1 no better than no constraint; from ε = 1 on, the first step does most of the work.
+# decision are fair at small ε, at the price of error: .241 is the error of refusing every applicant, which is fair in
+# this sense and useless. A constraint on the reports alone does less there, and so does a second step that needs the
+# true group at decision, at ε = 0.1 no better than no constraint; from ε = 1 on, the first step does most of the work.
 #
 # ## What remains
 #
 # ### Proxies
 #
-# Only named columns are randomised. Relationship says husband or wife, and other columns say more.
+# Only named columns are randomised. Relationship contains husband and wife, and other columns reveal more.
 
 # %%
 print(pd.crosstab(X["relationship"], X["sex"]).loc[["Husband", "Wife"]].to_dict("index"))
@@ -541,14 +541,14 @@ pd.DataFrame(lines).T.round(4)
 
 # %% [markdown]
 # A classifier that sees none of the four private columns still selects women less often, by .17 instead of .19: that is
-# what remains as ε goes to 0 and reports say nothing. Without relationship and marital status the difference is less
-# than half, and five points of accuracy are gone.
+# what remains as ε goes to 0 and reports contain nothing. Without relationship and marital status the difference is
+# less than half, and five points of accuracy are gone.
 #
 # ### Small groups
 #
 # The noise of the reports is the same for all groups, so the smaller the group, the less is known about it. Each group
-# here against everybody else, by subset selection on race and sex together; nothing is shown where the number of its
-# rows cannot be told from 0.
+# is compared with all others here, by subset selection on race and sex together; nothing is shown where the number of
+# its rows cannot be distinguished from 0.
 
 # %%
 encoders = {
@@ -572,11 +572,11 @@ assert width.idxmin() == white_men
 small.astype({"rows": int}).round(3)
 
 # %% [markdown]
-# Every group has an interval, and at ε = 1 those of the small groups are most of what is possible: so few people cannot
-# be told apart from the noise. Not to show these would be worse, as what is shown would then be chosen by the noise.
+# Every group has an interval, and at ε = 1 those of the small groups are most of what is possible: groups of this size
+# cannot be distinguished from the noise. Hiding them would be worse, as the noise would then choose what is shown.
 
 #
-# ### What is promised, and what is not
+# ### What is guaranteed, and what is not
 #
 # - The guarantee covers the columns that it names, here those of one person, and nothing else:
 
@@ -584,13 +584,13 @@ small.astype({"rows": int}).round(3)
 print(RandomizedResponseEncoder(1.0, strategy="split", categories=domain).fit(adult[PRIVATE]).guarantee_)
 
 # %% [markdown]
-# - Labels, predictions and public columns are used as they are, in every section. A report protects somebody's sex only
-#   as far as these do not tell it.
-# - Undoing the noise is free for privacy: it says how groups fare, and no more about a person than the report does.
-#   It is not free for accuracy, and the standard errors say how much it costs.
+# - Labels, predictions and public columns are unprotected in every section. A report protects a person's sex only as
+#   far as these do not reveal it.
+# - Undoing the noise is free for privacy: it estimates how groups are treated, and reveals no more about a person than
+#   the report does. It is not free for accuracy, and the standard errors show the cost.
 # - Privatised training columns made this classifier a little less accurate and its groups a little more alike. That is
-#   what happened on this table; it is no law, and no substitute for measuring.
-# - Comparisons with true groups are for studies such as this one. An auditor who has only reports has only the
+#   a result for this table, not a general law, and no substitute for measuring.
+# - Comparisons with true groups are for studies such as this one. An auditor with the reports alone has only the
 #   debiased columns of these tables.
-# - Here the same people report again and again, at many ε and with seeds: it shows errors, and is no example of a
+# - Here the same people report again and again, at many ε and with seeds: it shows errors, and is not an example of a
 #   budget.

@@ -1,4 +1,7 @@
-"""Proven bounds of exp and log as exact fractions, for probabilities that may not be a little wrong."""
+"""Proven bounds of exp and log as exact fractions, for probabilities that must not be a little wrong.
+
+Internal: import nothing from here outside of skdp.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Any dataframe in, the same kind out."""
+"""Any dataframe in, the same kind out.
+
+Internal: import nothing from here outside of skdp.
+"""
 
 from __future__ import annotations
 
@@ -128,6 +131,8 @@ def read_table(data: Any) -> Table:
     if isinstance(data, pd.DataFrame):
         names = tuple(data.columns)
         columns = tuple(data.iloc[:, index] for index in range(len(names)))
+    elif type(data).__module__.startswith("pyarrow") and type(data).__name__ == "Table":  # a batch often: be quick
+        names, columns = tuple(data.column_names), tuple(data.columns)
     else:
         frame = nw.from_native(data, eager_only=True)
         names = tuple(frame.columns)

@@ -17,15 +17,34 @@ from hypothesis import settings
 
 # `make test` runs the same examples each time; `make test-long` searches at random, with `--hypothesis-profile=search`.
 # No deadlines: a busy machine is no fault of the code.
-settings.register_profile("skdp", deadline=None, derandomize=True, database=None)
+settings.register_profile("skdp", deadline=None, derandomize=True, database=None, max_examples=30)
 settings.register_profile("search", deadline=None, derandomize=False, print_blob=True, max_examples=300)
 settings.load_profile("skdp")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--first", action="store_true", help="run the first case of each test only, as `make test-fast`")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("first"):
+        cases = {}
+        for item in items:
+            cases.setdefault(item.nodeid.partition("[")[0], item)
+        first = set(cases.values())
+        config.hook.pytest_deselected(items=[item for item in items if item not in first])
+        items[:] = [item for item in items if item in first]
 
 
 def pytest_collection_finish(session):
     """Leave what was collected alone: the collector of garbage would look through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+def often(values, chosen):
+    """List the values of a parameter, with those that are not chosen left to `make test-long`."""
+    return [value if value in chosen else pytest.param(value, marks=pytest.mark.long) for value in values]
 
 
 class ScriptedSource:

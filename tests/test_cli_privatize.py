@@ -95,7 +95,7 @@ def test_some_columns_only(files, capsys):
 def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
     monkeypatch.setattr("skdp.cli._privatize.bar_of_rows", lambda options: lambda total: Stop())
     assert run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5) == 130
-    assert "--resume" in capsys.readouterr().err
+    assert "out.csv.unfinished: --resume goes on" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setattr(_files_privatize, "batch_rows", lambda width: 4096)
     monkeypatch.chdir(files)
@@ -113,9 +113,27 @@ def test_a_failure_names_resume(files, capsys, monkeypatch):
         broken.setattr("skdp.engines.files._checkpoint.WorkingFolder.write", _full)
         text = refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 1.5)
     assert "No space left on device" in text
-    assert "out.csv.unfinished: resume=True (--resume, without --budget) goes on" in text
+    assert "out.csv.unfinished: --resume goes on" in text
     run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--resume")
     assert len(PrivacyLedger("ledger").report()) == 1
+
+
+def test_errors_name_the_options_of_the_command(files, capsys):
+    rows = pd.DataFrame({"sex": ["F"] * 9 + ["SECRET"], "age": 1})
+    rows.to_csv("in.csv", index=False)
+    text = refuse(capsys, "privatize", "in.csv", "out.csv")
+    assert "column 'sex' holds a value" in text
+    assert "--handle-unknown uniform" in text
+    assert "handle_unknown" not in text
+    assert "SECRET" not in text
+
+
+def test_the_check_before_the_charge_may_be_left_out(files, capsys):
+    pd.DataFrame({"sex": ["F"] * 9 + ["SECRET"], "age": 1}).to_csv("in.csv", index=False)
+    refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9)
+    assert not (files / "ledger").exists()  # nothing is charged
+    refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9, "--no-check")
+    assert PrivacyLedger("ledger").spent.epsilon > 0
 
 
 def _full(*args):

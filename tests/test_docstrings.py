@@ -56,6 +56,11 @@ def test_public_docstrings(path):
     assert not [f"{code}: {text}" for code, text in validate(path)["errors"] if code in checks]
 
 
+@pytest.mark.parametrize("name", sorted(INTERNAL))
+def test_internal_rooms_say_so(name):
+    assert "\n\nInternal: import nothing from here outside of skdp." in importlib.import_module(name).__doc__
+
+
 def _long_private_docstrings(source, module):
     """Yield the names of private functions and classes whose docstring has more than a line."""
 

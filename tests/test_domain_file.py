@@ -171,7 +171,10 @@ WRONG = {
         TypeError,
         "column 'x': high must be a number or a date, got a boolean",
     ),
-    "[columns.x]\nlow = 1\nhigh = 2\nbins = 3.0": (TypeError, "column 'x': bins must be a whole number, got a number"),
+    "[columns.x]\nlow = 1\nhigh = 2\nbins = 3.0": (
+        TypeError,
+        "column 'x': bins must be a whole number, got a number with a point",
+    ),
     "[columns.x]\nlow = 1\nhigh = 2\nbins = true": (TypeError, "column 'x': bins must be a whole .* got a boolean"),
     "[columns.x]\nlow = 1\nhigh = 2\nbins = 0": (ValueError, "column 'x': .* at least 1"),
     "[columns.x]\nlow = 2\nhigh = 1\nbins = 3": (ValueError, "column 'x': .* must increase"),

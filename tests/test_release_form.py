@@ -28,6 +28,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
 )
 from skdp.testing import check_form
+from tests.conftest import often
 
 VALUES = {
     "text": ["red", "green", "blue"],
@@ -244,7 +245,10 @@ OF_FILES = {
 }
 
 
-@pytest.mark.parametrize("path", PATHS)
+LONG = ["sample", "rows in batches", "transformed to pandas", "resampled target", "hashing", "subsets"]
+
+
+@pytest.mark.parametrize("path", often(PATHS, PATHS.keys() - LONG))
 def test_of_values(path):
     tried = check_form(PATHS[path], ROWS)
     assert len(tried) >= (2 if path in ("DuckDB",) else 4)

@@ -1,4 +1,7 @@
-"""What every estimator here shares: reading tables, bounds and domains, its coins, its ledger, its kind of output."""
+"""What all estimators share: reading tables, bounds and domains, randomness, ledger and kind of output.
+
+Internal: import nothing from here outside of skdp.
+"""
 
 from skdp.base._coins import CallCounter, CallRandomness, check_random_state, coins
 from skdp.base._domain import (

@@ -82,8 +82,8 @@ def read_numbers(table: Table, *, missing: bool = False) -> list[NDArray[np.floa
             numbers = to_numbers(column).astype(float, copy=False)
         except ColumnError as error:
             raise TypeError(f"column {name!r}: {error}") from None
-        if not np.isfinite(numbers).all():
-            objects = getattr(getattr(column, "dtype", None), "kind", "") == "O"
+        objects = getattr(getattr(column, "dtype", None), "kind", "") == "O"
+        if (objects or not missing) and not np.isfinite(numbers).all():
             if objects and not all(map(_is_number_or_missing, column)):
                 # "argument must be ... string ... number": what scikit-learn's own check looks for.
                 raise TypeError(

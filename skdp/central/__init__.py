@@ -1,4 +1,4 @@
-"""Statistics and preprocessing by a curator who holds the table: the central model."""
+"""Statistics and preprocessing by a trusted curator who holds the table: the central model."""
 
 from skdp.central._base import CentralEstimator as CentralEstimator
 from skdp.central._histogram import DPHistogram

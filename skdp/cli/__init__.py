@@ -1,4 +1,4 @@
-"""The command ``skdp``; thin: everything that it does is a function of the library."""
+"""The command ``skdp``: a thin layer over functions of the library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from skdp import __version__
+from skdp.cli._arguments import in_flags
 from skdp.cli._audit import add_audit
 from skdp.cli._privatize import add_estimate, add_privatize
 from skdp.cli._report import add_report
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
         # One line: how to use the command is no answer to what is wrong with a file.
         text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
-        options.parser.exit(2, f"{options.parser.prog}: error: {text}\n")
+        options.parser.exit(2, f"{options.parser.prog}: error: {in_flags(text, options.parser)}\n")
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130

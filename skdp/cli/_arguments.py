@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,22 @@ def read_domain_file(path: Path) -> Domain:
         raise ValueError(f"the domain file {path} is no UTF-8 text") from None
     except (TypeError, ValueError) as error:
         raise ValueError(f"domain file {path}: {error}") from None
+
+
+_PARAMETER = re.compile(r"\b([a-z_]+)=(True|False|'[^']*'|[\w.]+)")
+
+
+def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
+    """Write the parameters of Python that an error names as the options of a command."""
+
+    def flag(found: re.Match[str]) -> str:
+        name, value = found[1].replace("_", "-"), found[2].strip("'")
+        option = f"--no-{name}" if value == "False" else f"--{name}"
+        if option not in parser._option_string_actions:
+            return found[0]
+        return option if value in ("True", "False") else f"{option} {value}"
+
+    return _PARAMETER.sub(flag, text)
 
 
 def add_ledger(command: Any) -> None:

@@ -11,6 +11,7 @@ from skdp.cli._arguments import (
     add_ledger,
     add_quiet,
     bar_of_rows,
+    in_flags,
     opened_ledger,
     read_domain_file,
     read_epsilon,
@@ -68,6 +69,13 @@ def add_privatize(commands: Any) -> None:
         action="store_true",
         help="take up a run that was stopped: no row is reported twice, and nothing is charged again",
     )
+    privatize.add_argument(
+        "--no-check",
+        dest="check",
+        action="store_false",
+        help="read the rows once only: an undeclared value is then found while reports are drawn, after the charge "
+        "(default: all rows are checked before the charge, so that a table that is refused costs nothing)",
+    )
     add_quiet(privatize)
     privatize.set_defaults(parser=privatize, run=_run_privatize)
 
@@ -121,9 +129,18 @@ def _run_privatize(options: argparse.Namespace) -> Path | int:
         with opened_ledger(options) as ledger:
             encoder.set_params(ledger=ledger)
             progress = bar_of_rows(options)
-            privatize_file(options.data, options.out, encoder, keep=keep, resume=options.resume, progress=progress)
+            privatize_file(
+                options.data,
+                options.out,
+                encoder,
+                keep=keep,
+                resume=options.resume,
+                progress=progress,
+                check=options.check,
+            )
     except KeyboardInterrupt as stopped:
-        print("Stopped.", *getattr(stopped, "__notes__", ()), file=sys.stderr)
+        notes = " ".join(getattr(stopped, "__notes__", ()))
+        print("Stopped.", in_flags(notes, options.parser), file=sys.stderr)
         return 130
     print(encoder.guarantee_)
     return options.out

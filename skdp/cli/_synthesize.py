@@ -22,7 +22,7 @@ from skdp.cli._arguments import (
 from skdp.engines import synthesize_file
 from skdp.engines.files import TableFile, draft_file
 from skdp.synthesis import DPMarginalSynthesizer
-from skdp.synthesis.selection import METHODS
+from skdp.synthesis.selection import STRATEGIES
 
 
 def add_draft_domain(commands: Any) -> None:
@@ -65,7 +65,7 @@ def add_synthesize(commands: Any) -> None:
         default=0.0,
         help="failure probability: 0 (the default) or far below 1 / number of rows",
     )
-    synthesize.add_argument("--marginals", choices=sorted(METHODS), default="auto", help="what to measure")
+    synthesize.add_argument("--marginals", choices=sorted(STRATEGIES), default="auto", help="what to measure")
     synthesize.add_argument("--rows", type=read_count, help="rows to write (default: the estimated number of records)")
     add_ledger(synthesize)
     synthesize.add_argument(

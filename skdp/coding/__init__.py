@@ -1,7 +1,9 @@
-"""One column of any library <-> integer codes of a list of values.
+"""From one column of any library to integer codes of a list of values, and back.
 
 The dictionary encoding of the column's own library does the work: Arrow's for Arrow strings, polars' Enum, pandas'
-categories and hash index. Codes are unsigned; the code ``len(values)`` marks what is not among the values.
+categories and hash index. Codes are unsigned; the code ``len(values)`` marks a value that is not in the list.
+
+Internal: import nothing from here outside of skdp.
 """
 
 from skdp.coding._dates import dates_like, held_dates, time_type, to_dates

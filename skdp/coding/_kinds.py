@@ -31,6 +31,9 @@ def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def library_of(column: Any) -> str:
     """Name the library of a series."""
+    library, name = type(column).__module__.partition(".")[0], type(column).__name__
+    if (library, name) in (("pandas", "Series"), ("polars", "Series"), ("pyarrow", "ChunkedArray")):
+        return library  # narwhals takes 0.1 ms to say so, for each batch
     series = nw.from_native(column, series_only=True, pass_through=True)
     name = series.implementation.name.lower() if isinstance(series, nw.Series) else type(column).__name__
     if name not in ("pandas", "polars", "pyarrow"):

@@ -50,7 +50,8 @@ def _number(value: Any) -> float:
 def _from_pandas(column: pd.Series) -> NDArray[np.floating]:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        if not pd.api.types.is_numeric_dtype(dtype.categories.dtype):
+        # `astype("category")` makes an empty index of objects where all is missing.
+        if len(dtype.categories) and not pd.api.types.is_numeric_dtype(dtype.categories.dtype):
             raise _refuse("category")
         levels = _from_array(np.asarray(dtype.categories))
         return take(np.append(levels, np.nan), column.cat.codes.to_numpy())
@@ -88,11 +89,13 @@ def _from_arrow(column: Any) -> NDArray[np.floating]:
         return np.full(len(column), np.nan)
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
         raise _refuse(kind)
-    if kind != pyarrow.float32():
+    # Both copy, even where there is nothing to do.
+    if kind not in (pyarrow.float32(), pyarrow.float64()):
         # A safe cast would refuse a large integer, and show it.
         column = column.cast(pyarrow.float64(), safe=False)
-    nan = pyarrow.scalar(float("nan"), column.type)
-    return column.fill_null(nan).to_numpy(zero_copy_only=False)
+    if column.null_count:
+        column = column.fill_null(pyarrow.scalar(float("nan"), column.type))
+    return column.to_numpy(zero_copy_only=False)
 
 
 def distinct_values(column: Any) -> tuple[list[Any], bool]:

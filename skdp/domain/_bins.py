@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,3 +56,27 @@ class _Guess:
         codes += block >= edges[codes + 1]
         codes -= below
         return codes
+
+
+class Grid(NamedTuple):
+    """Bins of equal width as arithmetic, so that a database finds them: no comparison with each edge."""
+
+    # With ``k = floor((x - low) * scale)``, each value from the first to the last edge is in bin ``k - (x < k * width +
+    # low)``, or in the last one if that says the number of bins. What lies below the first edge gets a negative number,
+    # what lies above the last at least that of the last bin.
+
+    low: float
+    scale: float
+    width: float
+
+    @classmethod
+    def of(cls, edges: NDArray[np.float64]) -> Grid | None:
+        """Return the grid of edges."""
+        bins, places = edges.size - 1, np.arange(edges.size)
+        with np.errstate(all="ignore"):
+            width = (edges[-1] - edges[0]) / bins
+            scale = (1 + 2.0**-50) / width  # rather too large: k is at most one too high, never too low
+            found = np.floor((edges - edges[0]) * scale)
+            # Rounding is monotone: what is so at both edges of a bin holds between them.
+            exact = (places * width + edges[0] == edges)[:-1].all() and (found == places)[:-1].all()
+        return cls(float(edges[0]), float(scale), float(width)) if exact and found[-1] <= bins else None

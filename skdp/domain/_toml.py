@@ -207,5 +207,12 @@ def _read_list(value: Any, key: str) -> list[Any]:
 
 def _type(value: Any) -> str:
     """Name the type of something in the file as TOML does."""
-    names = {bool: "a boolean", str: "text", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
+    names = {
+        bool: "a boolean",
+        str: "text",
+        int: "a whole number",
+        float: "a number with a point",
+        list: "a list",
+        dict: "a table",
+    }
     return names.get(type(value), f"a {type(value).__name__}")

@@ -1,13 +1,13 @@
 """The same fitted transformers on tables that do not fit into memory: Dask, Spark, Polars, DuckDB and Arrow.
 
-A table is privatised batch by batch, wherever its batches are, and what is released is what `transform` would release.
+A table is privatised batch by batch where its batches are, and the release is the one that `transform` would make.
 
 Notes
 -----
-**When the table is large**, what to use depends on where it is:
+**Which function to use** depends on where the table is:
 
 ====================================  ==================================================================================
-The table                             What to use
+The table                             Use
 ====================================  ==================================================================================
 fits into memory (ten million rows    `fit` and `transform` of the transformer; nothing here is needed.
 of a few columns do)
@@ -21,16 +21,16 @@ LazyFrame, or a pyarrow Dataset
 is on several machines                `privatize` and `tally` on a Dask or Spark DataFrame. A worker that dies, or a
                                       task that is tried again, draws the same reports. On one machine they are slower
                                       than the others.
-is to be learnt from (synthetic       `fit` of `DPMarginalSynthesizer`, `DPHistogram`, the scalers and so on takes the
+is the input of a fit (synthetic      `fit` of `DPMarginalSynthesizer`, `DPHistogram`, the scalers and so on takes the
 rows, statistics)                     same tables: only sums over the declared domain leave the engine.
 arrives day by day                    `transform` each day's rows; `tally_batches`, or the sum of the days' tallies.
                                       If a person comes again: ``memoize=True`` of the transformer, and ``record_id=``.
 ====================================  ==================================================================================
 
-Reports are as large as the transformer makes them: one value a column for randomised response, a bit for each declared
-value for unary encoding. Estimating needs sums only, so it is cheap everywhere.
+The size of a report depends on the transformer: one value per column for randomised response, one bit per declared
+value for unary encoding. Estimating needs sums only, so it is cheap on every engine.
 
-**What it takes**, on two cores (``benchmarks/results/engines_local.md``; the peak is that of the whole process, some
+**Time and memory**, on two cores (``benchmarks/results/engines_local.md``; the peak is that of the whole process, some
 250 MB of imports included; more rows take more time, not more memory):
 
 ==========================================================  =======  =========  =======
@@ -48,18 +48,19 @@ cores and Dask or 10 of them and Spark; nothing is shuffled, so the time is in p
 synthesizer's tables of all pairs of 14 columns it is 16 and 2 minutes. How these were found:
 ``benchmarks/results/engines_cost.md``.
 
-`privatize_file` also stores what it has drawn, to be resumed, which takes time and space; text files take more of both.
-On one machine, all of them use at most four cores.
+`privatize_file` also stores the reports that it has drawn, so that it can be resumed, which takes time and space; text
+files take more of both. On one machine, all of them use at most four cores.
 
-**To fit some of the columns**, select them, as `fit` asks for a declared value of each: of a pyarrow Dataset by
+**To fit some of the columns**, select them first, since `fit` needs declared values for each
+column: of a pyarrow Dataset by
 ``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``, of all other tables by their
 own methods.
 
-**On Spark**, the workers need skdp and what it needs; set ``PYSPARK_PYTHON`` if they run another Python.
+**On Spark**, the workers need skdp and its dependencies; set ``PYSPARK_PYTHON`` if they run another Python.
 
-**What is held to be one release.** Coins are a function of a secret key, drawn for each call, of the place of a batch,
-and of what it holds. So a batch that is computed again has the same reports, and no two batches share coins;
-`privatize` says how each engine is held to it.
+**One call is one release.** Random bits are a function of a secret key that is drawn for each call, of the place of a
+batch, and of its rows. So a batch that is computed again has the same reports, and no two batches share random bits;
+the docstring of `privatize` says how this is ensured on each engine.
 """
 
 from skdp.engines._atomic import NoBar as NoBar

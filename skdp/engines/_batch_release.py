@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import itertools
 import multiprocessing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import joblib
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins, digest
 from skdp.engines._errors import RefusedBatch, quietly, refusing
 from skdp.engines._kept import kept_columns
-from skdp.engines._record_ids import check_record_id
+from skdp.engines._record_ids import DistinctIds, check_record_id
 from skdp.engines._schema import fit_on_schema
 from skdp.frames import Table, read_table
 from skdp.local import Codes, OnFitOnly, ReportProtocol, ReportTransformer, SecretKey
@@ -66,8 +66,25 @@ class BatchCheck:
     def digest(self, batch: Any) -> bytes:
         """Check a batch, and digest all that its release depends on."""
         codes, _, ids = self.read(batch)
-        records = [] if ids is None else refusing(lambda: read_record_ids(ids, len(batch)))
-        return self.digest_of(codes, records, batch)
+        return self.digest_of(codes, self._records(ids, len(batch)), batch)
+
+    def _records(self, ids: Any, rows: int) -> list[bytes]:
+        return [] if ids is None else refusing(lambda: read_record_ids(ids, rows))
+
+    def digest_ids(self, batch: Any) -> list[bytes]:
+        """Digest the record ids of a batch, to compare them with those of other batches."""
+        if self._record_id is None:
+            return []
+        table = read_table(batch)
+        records = self._records(table.columns[table.names.index(self._record_id)], len(batch))
+        return [hashlib.blake2b(record, digest_size=16, key=self._digest_key).digest() for record in records]
+
+    def distinct(self, batches: Iterable[Found]) -> Iterator[Found]:
+        """Pass on the batches of one evaluation of the table, and refuse a record id that comes a second time."""
+        seen = DistinctIds()
+        for batch in batches:
+            seen.add(self.digest_ids(batch))
+            yield batch
 
     def digest_of(self, codes: list[Any], records: list[bytes], batch: Any) -> bytes:
         """Digest a batch that is coded already."""
@@ -99,6 +116,11 @@ class Release:
     def columns(self) -> list[str]:
         """The columns that are read."""
         return self._check.columns
+
+    @property
+    def check(self) -> BatchCheck:
+        """What checks the batches."""
+        return self._check
 
     @property
     def permanent(self) -> bool:

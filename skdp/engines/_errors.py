@@ -7,7 +7,7 @@ cause and its context. So another error is raised in its place, outside of the h
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
 from skdp.engines._registry import UnreadableError
@@ -34,12 +34,25 @@ class UnreadableTable(UnreadableError):
         return f"the table cannot be read ({self.kind}); the text of this error is not shown, as it may hold values"
 
 
+class ShortenedTable(UnreadableError):
+    """A table that had more rows when it was checked than when its reports were drawn."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the table cannot be read a second time: it ended before all rows that were checked. The charge stands, "
+            "and no incomplete release is stored. Store the table and give what was stored, or leave out the check "
+            "(check=False)"
+        )
+
+
 def without_values(error: BaseException) -> BaseException:
     """Make the error that may be shown in place of one that was raised where rows are read."""
     if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
         return error
     if isinstance(error, RefusedBatch):
         return TypeError(str(error)) if isinstance(error, RefusedType) else ValueError(str(error))
+    if isinstance(error, ShortenedTable):
+        return ShortenedTable()
     if isinstance(error, UnreadableTable):
         return UnreadableTable(error.kind, error.is_csv)
     if isinstance(error, ImportError) and error.name is not None:
@@ -58,10 +71,13 @@ def quietly(work: Callable[[], T]) -> T:
         return work()
     except BaseException as error:
         failed = without_values(error)
-    raise failed
+    try:
+        raise failed
+    finally:
+        del failed  # or the frame would keep its own error, and with it the readers that are open
 
 
-def read_quietly(batches: Iterable[T]) -> Iterator[T]:
+def read_quietly(batches: Iterable[T]) -> Generator[T, None, None]:
     """Read a stream of an engine."""
     iterator, end = iter(batches), object()
     while (batch := quietly(lambda: next(iterator, end))) is not end:

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from skdp.engines._batch_release import Release
-from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
+from skdp.engines.backends.record_ids import check_distinct
 
 
 def privatize(
@@ -70,7 +70,7 @@ def privatize(
         If a column is missing or its values are not declared, if a row holds an undeclared value, if a record id is
         missing or repeated, or if a parameter does not fit the engine. Nothing is returned or left in `path` then. If
         the table cannot be read: the error names the engine's, whose text may hold values, and does not show it.
-        What fails after the check (the table has changed, a disk is full) leaves the charge.
+        What fails after the check (the table has changed or has fewer rows, a disk is full) leaves the charge.
     BudgetExceeded
         If the ledger does not cover the release; no row was privatised.
     FileExistsError, FileNotFoundError
@@ -114,7 +114,10 @@ def privatize(
     Rows of one record with different values would cost more than the one charge, and show whether their values are
     equal. So before anything is charged, the engine counts the distinct ids of the whole table, in memory as large as
     these (what does not fit is written by DuckDB to a folder for its owner only, or where the engine keeps such), and a
-    missing or repeated one is refused; a RecordBatchReader, which is read once, is refused too. Ids of another type are
+    missing or repeated one is refused; a RecordBatchReader, which is read once, is refused too. A lazy table may have
+    other ids when it is evaluated again, so those of the check, and of the rows that are drawn, are compared across all
+    batches as well (16 bytes an id, in memory), and no incomplete release is stored; in the tasks of Spark that draw,
+    within each partition. Ids of another type are
     other ids, here and in the next release: 7 and "7" are two records, each with permanent reports of its own; 7 and
     7.0, or a day and its midnight, are one. A second round of noise, and the instantaneous round of RAPPOR, have the
     random bits of other reports: those of a batch, under a fresh key, and of its ids too, so that a batch that is

@@ -1,4 +1,4 @@
-"""What privacy costs and what it leaves open: curves, studies, attacks, audits, displays, and the report of them."""
+"""The cost of privacy and the remaining leakage: curves, studies, attacks, audits, displays and the report."""
 
 from skdp.evaluation.attacks import (
     AttackResult,

@@ -1,19 +1,11 @@
-"""Transformers that privatise each record by itself: the local model, in which nobody needs to be trusted."""
+"""Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
 from skdp.local._frequency_oracle import FrequencyOracleEncoder
 from skdp.local._hadamard_response import HadamardResponseEncoder
 from skdp.local._local_hashing import LocalHashingEncoder
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
-from skdp.local._oracle_protocol import SAMPLED as SAMPLED
-from skdp.local._oracle_protocol import OracleProtocol as OracleProtocol
 from skdp.local._posterior_features import PosteriorFeatures
-from skdp.local._protocol import Channel as Channel
-from skdp.local._protocol import Codes as Codes
-from skdp.local._protocol import Randomness as Randomness
-from skdp.local._protocol import ReportProtocol, read_report_table
-from skdp.local._protocol import Reports as Reports
-from skdp.local._protocol import Tally as Tally
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._recommend import recommend_strategy
 from skdp.local._subset_selection import SubsetSelectionEncoder
@@ -23,6 +15,14 @@ from skdp.local._unary_encoding import UnaryEncodingTransformer
 from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
 from skdp.local.numeric import NumericPerturber
+from skdp.local.protocol import SAMPLED as SAMPLED
+from skdp.local.protocol import Channel as Channel
+from skdp.local.protocol import Codes as Codes
+from skdp.local.protocol import OracleProtocol as OracleProtocol
+from skdp.local.protocol import Randomness as Randomness
+from skdp.local.protocol import ReportProtocol, read_report_table
+from skdp.local.protocol import Reports as Reports
+from skdp.local.protocol import Tally as Tally
 from skdp.local.rappor import RapporEncoder
 
 __all__ = [

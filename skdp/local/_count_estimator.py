@@ -11,10 +11,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.local._estimation import count_variances, estimate_joint_counts
-from skdp.local._oracle_protocol import OracleProtocol
 from skdp.local._tallies import ReportTally
 from skdp.local._transformer import ReportTransformer
+from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts
 
 
 class CountEstimator(ReportTransformer):

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from skdp.local._oracle_encoder import OracleEncoder
-from skdp.local._oracle_protocol import OracleProtocol
 from skdp.local._unary_encoding import check_output
+from skdp.local.protocol import OracleProtocol
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
 from skdp.privacy import PrivacyLedger
 

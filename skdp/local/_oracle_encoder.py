@@ -19,10 +19,10 @@ from skdp.domain import Domain
 from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
-from skdp.local._oracle_protocol import OracleProtocol, attributes_of
 from skdp.local._shares import attribute_epsilons
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import Memo, MemoisedReports
+from skdp.local.protocol import OracleProtocol, attributes_of
 from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 

@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import CallCounter, all_or_nothing, as_asked, read_input
 from skdp.frames import read_table
-from skdp.local._estimation import split_counts
-from skdp.local._oracle_protocol import OracleProtocol, value_labels
 from skdp.local._transformer import ReportTransformer
+from skdp.local.protocol import OracleProtocol, split_counts, value_labels
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
 

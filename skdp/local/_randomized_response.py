@@ -12,9 +12,8 @@ from sklearn.base import OneToOneFeatureMixin
 from skdp.domain import Codes, Domain
 from skdp.frames import Table, read_table
 from skdp.local._oracle_encoder import OracleEncoder
-from skdp.local._oracle_protocol import SAMPLED, OracleProtocol, read_sampled, spread
-from skdp.local._protocol import Reports, read_report_table
 from skdp.local._tallies import ReportTally
+from skdp.local.protocol import SAMPLED, OracleProtocol, Reports, read_report_table, read_sampled, spread
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger
 

@@ -24,7 +24,7 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.frames import Table
-from skdp.local._protocol import ReportProtocol
+from skdp.local.protocol import ReportProtocol
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 
 

@@ -1,6 +1,6 @@
-"""What privacy costs: the error of counts and of synthetic tables, and fairness. Plain functions that use the truth.
+"""Errors of counts and of synthetic tables, and fairness, as plain functions that use the true values.
 
-Fairness from privatised groups too: rates without the bias of the reports, and learning with them.
+Fairness is also estimated from privatised groups, without the bias of the reports, and models are trained with them.
 """
 
 from skdp.metrics._counts import expected_l2_error, l1_count_error, l2_count_error, percent_error, total_variation

@@ -1,8 +1,6 @@
 """Frequency oracles: local protocols for one attribute, on integer codes and arrays only."""
 
-from skdp.oracles._base import MAX_REPORT_BYTES as MAX_REPORT_BYTES
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._bloom import BloomRandomizer as BloomRandomizer
 from skdp.oracles._choice import ORACLES, choose_oracle
 from skdp.oracles._choice import names_with as names_with
@@ -10,13 +8,15 @@ from skdp.oracles._count_mean_sketch import CountMeanSketch
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import AffineHash, QuadraticHash
 from skdp.oracles._local_hashing import LocalHashing
-from skdp.oracles._parameters import check_size
 from skdp.oracles._postprocess import POSTPROCESSORS, project_to_simplex
 from skdp.oracles._prefix_hashing import LIMB_BITS as LIMB_BITS
 from skdp.oracles._prefix_hashing import PrefixHashing as PrefixHashing
 from skdp.oracles._prefix_hashing import vectors_of as vectors_of
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._subset_selection import SubsetSelection
+from skdp.oracles._support import MAX_REPORT_BYTES as MAX_REPORT_BYTES
+from skdp.oracles._support import check_bits as check_bits
+from skdp.oracles._support import check_size
 from skdp.oracles._two_rounds import TwoRounds as TwoRounds
 from skdp.oracles._two_rounds import hashing_for_two_rounds as hashing_for_two_rounds
 from skdp.oracles._two_rounds import two_rounds as two_rounds

@@ -1,31 +1,25 @@
-"""What every frequency oracle shares: the algebra of the two support probabilities."""
+"""What a frequency oracle is: it draws reports, and says how they look, what they cost and what they tell."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from skdp.exact import log_upper
-from skdp.oracles._likelihood import likeliest_frequencies
-from skdp.oracles._parameters import pure_error
+from skdp.oracles._support import MAX_REPORT_BYTES, SupportAlgebra, check_bits, pure_error
 from skdp.randomness import ByteSource, DigestSource
 
-MAX_REPORT_BYTES = 1 << 31
-"""The largest array of reports that an oracle makes; beyond it the call is refused, with the size in the message."""
-
-_CHUNK = 1 << 22
-_SUM_WIDTH = 1 << 12
 _MOST_ENTRIES = 1 << 16
 
 
-class FrequencyOracle(ABC):
+class FrequencyOracle(SupportAlgebra):
     """A local protocol for one attribute with k values, on integer codes ``0 .. k - 1``.
 
     A subclass says how a code becomes a report and which values a report supports. Everything that is estimated follows
@@ -59,9 +53,6 @@ class FrequencyOracle(ABC):
     Security.
     """
 
-    k: int
-    p: Fraction
-    q: Fraction
     has_bits: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ("",)
     is_encodable: ClassVar[bool] = False
@@ -85,21 +76,6 @@ class FrequencyOracle(ABC):
         -------
         ndarray of shape (n,) or (n, width)
             One report a code.
-        """
-
-    @abstractmethod
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            What `report` gave.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype bool
-            True where the report speaks for the value.
         """
 
     @abstractmethod
@@ -330,177 +306,6 @@ class FrequencyOracle(ABC):
         """
         return n_values
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Count how many reports support each value.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            What `report` gave.
-
-        Returns
-        -------
-        ndarray of shape (k,), dtype int64
-            Sums over the reports; the sums of two sets of reports add.
-        """
-        support = np.zeros(self.k, np.int64)
-        for chunk in self.chunks(reports):
-            support += column_sums(self.supports(chunk))
-        return support
-
-    def chunks(self, reports: NDArray[Any]) -> list[NDArray[Any]]:
-        """Cut reports into parts whose supports fit into the cache or nearly so.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            What `report` gave.
-
-        Returns
-        -------
-        list of ndarray
-            Views of consecutive reports.
-        """
-        step = max(1, _CHUNK // self.k)
-        return [reports[start : start + step] for start in range(0, len(reports), step)]
-
-    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        """Turn each report into an unbiased estimate of the one-hot vector of its true value.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            What `report` gave.
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-            ``(support - q) / (p - q)``; the column means are the estimated frequencies; nan if p = q.
-        """
-        supports, gain = self.supports(reports), float(self.p - self.q)
-        if gain == 0:
-            return np.full(supports.shape, np.nan)
-        values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
-        return values[supports.view(np.uint8)]
-
-    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Estimate the counts of the true values without bias.
-
-        Parameters
-        ----------
-        support : array-like of shape (k,)
-            What `tally` gave.
-        n : int
-            The number of reports.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            ``(support - n q) / (p - q)``, which may be negative; nan if p = q, as the reports then say nothing.
-        """
-        gain = self.p - self.q
-        if gain == 0:
-            return np.full(self.k, np.nan)
-        # One rounding only: n q is subtracted before anything is divided.
-        return (np.asarray(support, float) - float(n * self.q)) / float(gain)
-
-    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Return the variance of the estimated counts when the true counts are given.
-
-        Parameters
-        ----------
-        counts : array-like of shape (k,)
-            True counts, or estimates of them; they are clipped to ``[0, n]``.
-        n : int
-            The number of reports.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
-        """
-        gain = self.p - self.q
-        if gain == 0:
-            return np.full(self.k, np.inf)
-        inside = np.clip(np.asarray(counts, float), 0, n)
-        own, other = (float(share * (1 - share) / gain**2) for share in (self.p, self.q))
-        return inside * own + (n - inside) * other
-
-    def second_moments(self) -> NDArray[np.float64]:
-        """Return the mean square of each entry of `unbiased`, given the true value.
-
-        Returns
-        -------
-        ndarray of shape (k, k)
-            Row v, column x: the mean of the square of entry v if the true value is x; infinite if p = q.
-        """
-        gain = self.p - self.q
-        if gain == 0:
-            return np.full((self.k, self.k), np.inf)
-        own, other = (
-            float((share * (1 - self.q) ** 2 + (1 - share) * self.q**2) / gain**2) for share in (self.p, self.q)
-        )
-        return np.where(np.eye(self.k, dtype=bool), own, other)
-
-    def maximum_likelihood(
-        self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
-        """Estimate the counts by maximum likelihood.
-
-        A report is `support_ratio` times likelier under the values that it supports than under the others, so its
-        likelihood is known up to a factor from its supports ([1]_). No frequencies have a log-likelihood that is more
-        than 0.001 larger than that of these: it is concave, so its slopes bound what is missing.
-
-        Parameters
-        ----------
-        support : array-like of shape (k,)
-            What `tally` gave.
-        n : int
-            The number of reports.
-        reports : ndarray of shape (n, …), optional
-            The reports themselves: their sums do not determine the likelihood.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            Counts that are not negative and add up to n.
-
-        Raises
-        ------
-        ValueError
-            If the reports are not given, or what they support takes more than 2 GiB.
-
-        Warns
-        -----
-        RuntimeWarning
-            If the bound is not reached, for very many values.
-
-        References
-        ----------
-        .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
-           algorithms. PODS.
-        """
-        if reports is None:
-            raise ValueError("postprocess='mle' needs the reports themselves, not their tally")
-        if n == 0 or self.p == self.q:
-            return np.full(self.k, np.nan)
-        likelihoods, repeats = self._distinct(reports)
-        likelihoods *= float(self.support_ratio - 1)
-        likelihoods += 1
-        return n * likeliest_frequencies(likelihoods, repeats)
-
-    def _distinct(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the distinct sets of supported values, and how many reports support each."""
-        rows = np.concatenate([np.packbits(self.supports(chunk), axis=1) for chunk in self.chunks(reports)])
-        keys, repeats = np.unique(rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_counts=True)
-        if 8 * keys.size * self.k > MAX_REPORT_BYTES:
-            raise ValueError(
-                f"the likelihood of these reports needs {8 * keys.size * self.k:,} bytes (the limit is "
-                f"{MAX_REPORT_BYTES:,}); take fewer reports, or another postprocess"
-            )
-        rows = keys.view(np.uint8).reshape(keys.size, -1)
-        return np.unpackbits(rows, axis=1, count=self.k).astype(float), repeats
-
     def _check_codes(self, codes: NDArray[Any]) -> None:
         """Refuse codes that the oracle cannot hide, before a coin is drawn."""
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
@@ -517,30 +322,3 @@ class FrequencyOracle(ABC):
                 f"{n:,} reports of {self.width:,} cells would need {size:,} bytes (the limit is "
                 f"{MAX_REPORT_BYTES:,}); report in batches{narrower}"
             )
-
-
-def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Count the ones of each column."""
-    n, k = bits.shape
-    sums = np.zeros(k, np.int64)
-    # Rows side by side make long rows, and 255 of these are summed in bytes: both let the processor add many at once.
-    together = max(1, _SUM_WIDTH // k)
-    long = bits[: n - n % together].view(np.uint8).reshape(-1, together * k)
-    for start in range(0, len(long), 255):
-        block = long[start : start + 255].sum(axis=0, dtype=np.uint8)
-        sums += block.reshape(together, k).sum(axis=0, dtype=np.int64)
-    return sums + bits[n - n % together :].sum(axis=0, dtype=np.int64)
-
-
-def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
-    """Check an array of bits and view it as booleans."""
-    bits = np.asarray(reports)
-    if bits.ndim != 2 or bits.shape[1] != k:
-        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
-    if bits.dtype == np.uint8:
-        fitting = bits.max(initial=0) <= 1
-    else:
-        fitting = bits.dtype.kind in "biuf" and bool(((bits == 0) | (bits == 1)).all())
-    if not fitting:
-        raise ValueError("reports must be zeros and ones")
-    return np.ascontiguousarray(bits, np.uint8).view(np.bool_)

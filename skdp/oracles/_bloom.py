@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import MAX_REPORT_BYTES
-from skdp.oracles._parameters import capped_epsilon, check_size
+from skdp.oracles._support import MAX_REPORT_BYTES, capped_epsilon, check_size
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
 
 

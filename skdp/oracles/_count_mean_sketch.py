@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.oracles._base import MAX_REPORT_BYTES, FrequencyOracle
+from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import QuadraticHash
-from skdp.oracles._parameters import check_size
+from skdp.oracles._support import MAX_REPORT_BYTES, check_size
 from skdp.randomness import BLOCK, ByteSource, SeededSource, uniform_integers
 
 

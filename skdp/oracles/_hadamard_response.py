@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._parameters import capped_epsilon, check_size, lie_threshold
+from skdp.oracles._support import capped_epsilon, check_size, lie_threshold
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
 _MOST_CELLS = 1 << 22

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hashing import AffineHash
-from skdp.oracles._parameters import capped_epsilon, check_size, pure_error
 from skdp.oracles._randomized_response import RandomizedResponse
+from skdp.oracles._support import capped_epsilon, check_size, pure_error
 from skdp.randomness import ByteSource, DigestSource, SeededSource
 
 _MOST_BUCKETS = 65_521

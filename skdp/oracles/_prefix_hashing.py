@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import log_upper
-from skdp.oracles._base import MAX_REPORT_BYTES
-from skdp.oracles._parameters import capped_epsilon, pure_error
 from skdp.oracles._randomized_response import RandomizedResponse
+from skdp.oracles._support import MAX_REPORT_BYTES, capped_epsilon, pure_error
 from skdp.randomness import ByteSource, uniform_integers
 
 LIMB_BITS = 30

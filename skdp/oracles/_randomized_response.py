@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._parameters import capped_epsilon, check_size
+from skdp.oracles._support import capped_epsilon, check_size
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
 

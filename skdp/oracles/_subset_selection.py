@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._base import FrequencyOracle, check_bits
-from skdp.oracles._parameters import capped_epsilon, check_size, lie_threshold, pure_error
+from skdp.oracles._base import FrequencyOracle
+from skdp.oracles._support import capped_epsilon, check_bits, check_size, lie_threshold, pure_error
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
 
 _TABLE_BYTES = 1 << 18

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle, check_bits
+from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._local_hashing import LocalHashing, _support
-from skdp.oracles._parameters import capped_epsilon
 from skdp.oracles._randomized_response import RandomizedResponse
+from skdp.oracles._support import capped_epsilon, check_bits
 from skdp.oracles._unary_encoding import UnaryEncoding
 from skdp.randomness import ONE, ByteSource, bernoulli
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._base import FrequencyOracle, check_bits
-from skdp.oracles._parameters import capped_epsilon, check_size
+from skdp.oracles._base import FrequencyOracle
+from skdp.oracles._support import capped_epsilon, check_bits, check_size
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 
 _WORDS, _MANY = (2, 4, 8), 1 << 12

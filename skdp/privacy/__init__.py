@@ -1,4 +1,4 @@
-"""Stating and accounting for privacy guarantees."""
+"""Guarantees, their composition, ledgers and statements."""
 
 from skdp.privacy._composition import compose, zcdp_epsilon
 from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from skdp.base import CallCounter, as_asked, check_names, read_input
 from skdp.domain import Domain
 from skdp.frames import Table
 from skdp.oracles import check_size
+from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
 from skdp.synthesis._queries import ModelAnswers, of_columns
 from skdp.synthesis.model import GraphicalModel, redraw, sample
 from skdp.synthesis.tables import assemble, decode, public_template, read_codes
@@ -238,6 +239,54 @@ class ModelRows(TransformerMixin, ModelAnswers):
         if len(given) != len(names):
             raise ValueError(f"input_features should have length equal to number of features ({len(names)})")
         return given
+
+    def save(self, path: Any) -> None:
+        """Write the fitted synthesizer to a file that may be shared as its samples may.
+
+        The file is a ZIP archive of JSON, the domain (as a domain file, where it can be one) and arrays. It holds the
+        model, the noisy counts, the guarantee and the parameters, but no ledger and no `random_state`: whoever knows a
+        seed can undo the noise.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Where to; a file that is there is replaced.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError
+            If a name, a value or a dtype is of a type that cannot be saved.
+        """
+        check_is_fitted(self)
+        write_synthesizer(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read what `save` wrote; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+
+        Returns
+        -------
+        DPMarginalSynthesizer
+            Fitted, with ``random_state=None``, no ledger, and the fitted domain for its `domain`. It gives tables of
+            the library and the dtypes of `fit`.
+
+        Raises
+        ------
+        OSError
+            If there is no such file.
+        ImportError
+            If it is about tables of a library that is not installed.
+        ValueError
+            If it is no such file, of another version, or damaged; the error names the part.
+        """
+        return read_synthesizer(cls, path)
 
 
 def _batches(

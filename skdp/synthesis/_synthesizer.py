@@ -8,32 +8,26 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import CallCounter, all_or_nothing, declares_missing
-from skdp.central.statistics import is_ordered
 from skdp.domain import Domain
-from skdp.frames import LargeTable, Table, open_large
+from skdp.frames import Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
-from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
 from skdp.synthesis._rows import ModelRows
-from skdp.synthesis.model import MOST_CELLS
 from skdp.synthesis.selection import (
     Plan,
     PrivateTable,
+    Strategy,
     check_marginals,
-    check_size_of_model,
     first_cliques,
     largest_sizes,
-    measure,
     open_budget,
-    read_workload,
-    read_zeros,
+    read_plan,
+    uses_choices,
     warn_not_chosen,
     warn_out_of_reach,
 )
@@ -41,7 +35,6 @@ from skdp.synthesis.tables import (
     CodedRecords,
     LargeRecords,
     Records,
-    bound_contribution,
     check_decodable,
     check_not_named,
     check_policy,
@@ -49,10 +42,11 @@ from skdp.synthesis.tables import (
     count_open_columns,
     count_others,
     find_values,
-    limit_persons,
+    open_rows,
     public_template,
     read_codes,
     read_declared,
+    rows_within,
     undeclared,
     warn_undiscovered,
     with_target,
@@ -262,9 +256,8 @@ class DPMarginalSynthesizer(ModelRows):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = True
         declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
-        tags.input_tags.allow_nan = (
-            declared or not isinstance(self.handle_unknown, str) or self.handle_unknown == "ignore"
-        )
+        handled = not isinstance(self.handle_unknown, str) or self.handle_unknown == "ignore"
+        tags.input_tags.allow_nan = declared or handled
         tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -310,7 +303,8 @@ class DPMarginalSynthesizer(ModelRows):
         check_marginals(self.marginals)
         large = open_large(X)
         if large is not None:
-            large, X = self._open(large, y, groups, reach)
+            rng = self._generator("contribution")
+            large, X = open_rows(large, y=y, discover=self.discover, groups=groups, most=reach, rng=rng)
         table = self._read_table(X)
         n_features = len(table.names)
         if y is not None:
@@ -323,34 +317,38 @@ class DPMarginalSynthesizer(ModelRows):
         share = check_share(self.discover, delta)
         names = table.names
         self._redrawn(names[:n_features])
-        keep = self._kept(table, groups if large is None else None, reach)
+        keep = np.ones(len(table.columns[0]), bool)
+        if large is None and groups is not None:
+            keep = rows_within(groups, reach, keep.size, self._generator("contribution"))
         counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
-        choices = isinstance(self.marginals, str) and self.marginals == "adaptive"
         share = share if counts else Fraction(0)
-        budget, rho = open_budget(epsilon * (1 - share), delta * (1 - share), reach, choices=choices)
+        budget, rho = open_budget(
+            epsilon * (1 - share), delta * (1 - share), reach, choices=uses_choices(self.marginals)
+        )
         mechanism = f"{budget.name} noise on marginals{f', up to {reach} rows a person' if reach > 1 else ''}"
         if counts:
             # All that can be checked before the values are known, is: as if none were found, and the most that fit.
             check_not_named(counts, self.handle_unknown, self.structural_zeros)
-            domain, plan, _ = self._code(table, keep, {name: [None] for name in counts})
-            left_out = warn_out_of_reach(plan, self.marginals, domain)
-            most = largest_sizes(plan, self.marginals, domain, {names.index(name) for name in counts})
+            domain, plan, strategy, _ = self._code(table, keep, {name: [None] for name in counts})
+            left_out = warn_out_of_reach(plan, strategy, domain.columns)
+            most = largest_sizes(plan, strategy, {names.index(name) for name in counts})
             source = self._spend(names, f"{mechanism}, thresholds on values", delta=delta)
             found, mixed = find_values(source, counts, epsilon * share, delta * share, reach, most)
-            domain, plan, codes = self._code(table, keep, found)
+            domain, plan, strategy, codes = self._code(table, keep, found)
         else:
             mixed = set()
-            domain, plan, codes = self._code(table, keep, {})
-            left_out = warn_out_of_reach(plan, self.marginals, domain)
+            domain, plan, strategy, codes = self._code(table, keep, {})
+            left_out = warn_out_of_reach(plan, strategy, domain.columns)
         records: Records = CodedRecords(codes, domain.sizes)
         if large is not None:
             records = LargeRecords(large, domain, self.handle_unknown)
             # What is not declared shows in the first pass: before the charge, as in memory.
-            records.prepare(first_cliques(plan, self.marginals, domain))
+            records.prepare(first_cliques(plan, strategy))
         if not counts:
             source = self._spend(names, mechanism, delta=delta, rho=rho)
-        private = PrivateTable(records, domain.sizes, budget, source, self._say if self.verbose else None)
-        fitted = measure(private, plan, self.marginals, domain)
+        say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
+        private = PrivateTable(records, domain.sizes, budget, source, say)
+        fitted = strategy.measure(private, plan)
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_ = domain
         self.marginals_ = private.marginals
@@ -361,25 +359,10 @@ class DPMarginalSynthesizer(ModelRows):
         self._template = public_template(table, domain)
         self._calls = CallCounter()
         self._redraw_at_fit = None if self.redraw is None else list(self.redraw)
-        measured = [marginal.clique for marginal in self.marginals_]
         return [
-            partial(warn_not_chosen, plan, self.marginals, domain, measured, left_out),
+            partial(warn_not_chosen, plan, strategy, domain.columns, [m.clique for m in self.marginals_], left_out),
             partial(warn_undiscovered, domain, self.undiscovered_, self.n_rows_, mixed),
         ]
-
-    def _open(self, large: LargeTable, y: Any, groups: Any, reach: int) -> tuple[LargeTable, Any]:
-        """Check what is to be done with a large table; return its rows within limits, and a table without rows."""
-        if y is not None:
-            raise TypeError("y must be None, as X is a large table: keep the target among its columns")
-        if self.discover is not None:
-            raise TypeError(
-                "discover needs the values of a column, and skdp.engines only counts declared ones: declare them, or "
-                "collect the frame first"
-            )
-        if groups is None:
-            return large, large.sample
-        large, names = limit_persons(large, groups, reach, int(self._generator("contribution").integers(1 << 31)))
-        return large, nw.from_native(large.sample, eager_only=True).select(*names).to_native()
 
     def _forget(self) -> None:
         """Leave nothing of an earlier fit beside what a failed one has set."""
@@ -389,87 +372,22 @@ class DPMarginalSynthesizer(ModelRows):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _plan(self, domain: Domain) -> Plan:
-        """Gather what is public."""
-        return Plan(
-            domain.sizes,
-            tuple(is_ordered(domain[name]) for name in domain.columns),
-            min(check_size(self.max_cells, name="max_cells"), MOST_CELLS),
-            read_workload(self.workload, domain),
-            check_size(self.max_iter, name="max_iter", least=1),
-            read_zeros(self.structural_zeros, domain),
-        )
-
-    def _kept(self, table: Table, groups: Any, reach: int) -> NDArray[np.bool_]:
-        """Say which rows are within what a person may have."""
-        n_rows = len(table.columns[0])
-        if groups is None:
-            return np.ones(n_rows, bool)
-        kept = np.zeros(n_rows, bool)
-        kept[bound_contribution(groups, reach, n_rows, self._generator("contribution"))] = True
-        return kept
-
     def _code(
         self, table: Table, keep: NDArray[np.bool_], found: dict[Any, list[Any]]
-    ) -> tuple[Domain, Plan, list[NDArray[np.unsignedinteger]]]:
+    ) -> tuple[Domain, Plan, Strategy, list[NDArray[np.unsignedinteger]]]:
         """Complete the domain, and code the rows that are kept and declared."""
         domain = read_declared(table, self.domain, found)
-        plan = self._plan(domain)
-        check_size_of_model(plan, self.marginals, domain)
+        plan, strategy = read_plan(
+            domain,
+            marginals=self.marginals,
+            workload=self.workload,
+            structural_zeros=self.structural_zeros,
+            max_cells=self.max_cells,
+            max_iter=self.max_iter,
+        )
         check_decodable(public_template(table, domain), domain)
         self._others = {name: values[-1] for name, values in found.items()}
         codes = read_codes(table, domain, self.handle_unknown, self._others)
         declared = np.logical_and.reduce([code < size for code, size in zip(codes, domain.sizes, strict=True)])
         declared &= keep
-        return domain, plan, codes if declared.all() else [code[declared] for code in codes]
-
-    def _say(self, message: str) -> None:
-        print(f"[{type(self).__name__}] {message}", file=sys.stderr)
-
-    def save(self, path: Any) -> None:
-        """Write the fitted synthesizer to a file that may be shared as its samples may.
-
-        The file is a ZIP archive of JSON, the domain (as a domain file, where it can be one) and arrays. It holds the
-        model, the noisy counts, the guarantee and the parameters, but no ledger and no `random_state`: whoever knows a
-        seed can undo the noise.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            Where to; a file that is there is replaced.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError
-            If a name, a value or a dtype is of a type that cannot be saved.
-        """
-        check_is_fitted(self)
-        write_synthesizer(self, path)
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Read what `save` wrote; nothing in the file is executed.
-
-        Parameters
-        ----------
-        path : str, path or binary file
-            The file.
-
-        Returns
-        -------
-        DPMarginalSynthesizer
-            Fitted, with ``random_state=None``, no ledger, and the fitted domain for its `domain`. It gives tables of
-            the library and the dtypes of `fit`.
-
-        Raises
-        ------
-        OSError
-            If there is no such file.
-        ImportError
-            If it is about tables of a library that is not installed.
-        ValueError
-            If it is no such file, of another version, or damaged; the error names the part.
-        """
-        return read_synthesizer(cls, path)
+        return domain, plan, strategy, codes if declared.all() else [code[declared] for code in codes]

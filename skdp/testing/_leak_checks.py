@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import logging
 import pickle
 import re
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from unittest import SkipTest
 
@@ -103,6 +105,46 @@ def _check_displays_hide_values(subject: Subject) -> None:
         require(html[0] == html[1], "the HTML display depends on the rows")
 
 
+def _check_warnings_hide_values(subject: Subject) -> None:
+    """Check that what is warned and logged about declared values is the same whatever the rows were."""
+    one, two = (subject.frame(subject.equal_rows(100, code)) for code in range(2))
+    for method in ("fit", "transform", "fit_transform"):
+        said = []
+        for frame in (one, two):
+            estimator = subject.fit() if method == "transform" else subject.unfitted()
+            with _heard() as texts:
+                getattr(estimator, method)(frame)
+            said.append(texts)
+        require(said[0] == said[1], f"a warning or a log record of {method} depends on the rows")
+
+
+class _Listener(logging.Handler):
+    def __init__(self, texts: list[str]) -> None:
+        super().__init__()
+        self._texts = texts
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._texts.append(f"{record.name}: {record.getMessage()}")
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """Collect the texts of all warnings and log records."""
+    texts: list[str] = []
+    root, listener = logging.getLogger(), _Listener(texts)
+    level = root.level
+    root.addHandler(listener)
+    root.setLevel(logging.DEBUG)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield texts
+        texts += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+    finally:
+        root.removeHandler(listener)
+        root.setLevel(level)
+
+
 class _RecordingLedger(PrivacyLedger):
     """A ledger that notes how much had been drawn when it was charged."""
 
@@ -179,6 +221,7 @@ def _check_use_before_fit(subject: Subject) -> None:
 CHECKS = (
     _check_nothing_private_is_stored,
     _check_displays_hide_values,
+    _check_warnings_hide_values,
     _check_ledger_is_charged_once_and_first,
     _check_budget_is_kept,
     _check_use_before_fit,

@@ -56,8 +56,11 @@ SUBJECTS = [
     (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="tree", delta=1e-6), NUMBERS),
     (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
 ]
+LONG = [20, 22]  # fitted in several rounds, with noise of the same source as the others
 CASES = [
-    pytest.param(check, id=f"{type(estimator).__name__}-{place}-{name}")
+    pytest.param(
+        check, id=f"{type(estimator).__name__}-{place}-{name}", marks=pytest.mark.long if place in LONG else []
+    )
     for place, (estimator, X) in enumerate(SUBJECTS)
     for name, check in curator_checks(estimator, X)
 ]

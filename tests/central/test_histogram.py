@@ -20,6 +20,7 @@ from skdp import BudgetExceeded, Domain, DPHistogram, Interval, PrivacyLeakWarni
 from skdp.central import CountEstimate
 from skdp.central._histogram import _round_all_ranges
 from skdp.central.statistics._ranges import Hierarchy, count_std, interval_reach, plan_hierarchy
+from tests.conftest import often
 
 FALSE_ALARM = 1e-6
 SHAPES = [(1, 2), (2, 2), (3, 2), (5, 2), (7, 3), (8, 2), (9, 3), (13, 4), (16, 4), (27, 3), (31, 5), (10, 40)]
@@ -198,9 +199,14 @@ class TestAccuracy:
         assert DPHistogram(1.0, domain=domain).fit(X).branching_ == branching
 
     @pytest.mark.parametrize(
-        "parameters", [{"method": "flat"}, {"method": "hierarchical"}, {"method": "hierarchical", "branching": 2}]
+        "parameters",
+        [
+            {"method": "flat"},
+            {"method": "hierarchical"},
+            pytest.param({"method": "hierarchical", "branching": 2}, marks=pytest.mark.long),
+        ],
     )
-    @pytest.mark.parametrize("epsilon", [0.1, 1.0])
+    @pytest.mark.parametrize("epsilon", often([0.1, 1.0], [0.1]))
     def test_intervals_cover(self, parameters, epsilon):
         """400 intervals of 95 % for each of five ranges, from a cell to all."""
         values = np.random.default_rng(0).integers(0, 50, 2000)

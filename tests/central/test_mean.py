@@ -5,7 +5,6 @@ import math
 import pickle
 import warnings
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -51,23 +50,31 @@ def fits(X, repeats, **parameters):
 class TestAccuracy:
     @every_mechanism
     def test_the_standard_error_is_right_and_the_intervals_cover(self, kind):
-        X = np.full((4000, 1), 31.25)  # all chunks then have the same mean, so the noise is all that there is
-        runs = fits(X, 800, epsilon=1.0, bounds=(0, 100), **kind)
+        if kind["mechanism"] == "smooth_sensitivity" and "min_n" not in kind:
+            assert all(np.isnan(run.std_error_[0]) for run in fits(table(4000), 5, bounds=(0, 100), **kind))
+            return
+        # All chunks then have the same mean, so the noise is all there is. Smooth sensitivity states it for min_n.
+        X = np.full((2000 if kind["mechanism"] == "smooth_sensitivity" else 4000, 1), 31.25)
+        runs = fits(X, 400, epsilon=1.0, bounds=(0, 100), **kind)
         errors = np.array([run.mean_[0] for run in runs]) - 31.25
-        if kind["mechanism"] == "smooth_sensitivity":
-            assert all(np.isnan(run.std_error_[0]) for run in runs) == ("min_n" not in kind)
-            if "min_n" not in kind:
-                return
-            # What is given is for min_n = 2000 values.
-            runs = fits(X[:2000], 800, epsilon=1.0, bounds=(0, 100), **kind)
-            errors = np.array([run.mean_[0] for run in runs]) - 31.25
         stated = np.mean([run.std_error_[0] for run in runs])
-        assert np.sqrt(np.mean(errors**2)) == pytest.approx(stated, rel=0.1)  # 800 runs: 3 to 5 % a standard error
-        assert abs(errors.mean()) < 4 * stated / math.sqrt(800)
+        assert np.sqrt(np.mean(errors**2)) == pytest.approx(stated, rel=0.14)  # 400 runs: 4 to 7 % a standard error
+        assert abs(errors.mean()) < 4 * stated / math.sqrt(400)
         covered = np.mean([run.interval_[0, 0] <= 31.25 <= run.interval_[0, 1] for run in runs])
-        assert 0.93 <= covered <= 0.97
+        assert 0.92 <= covered <= 0.98
 
-    @pytest.mark.parametrize(("columns", "place"), [*product([1, 2, 5], [0.0, 50.0, 97.0]), (20, 97.0)])
+    @pytest.mark.parametrize(
+        ("columns", "place"),
+        [
+            (1, 50.0),
+            (2, 0.0),
+            (5, 97.0),
+            *(
+                pytest.param(*case, marks=pytest.mark.long)
+                for case in [(1, 0.0), (1, 97.0), (2, 50.0), (2, 97.0), (5, 0.0), (5, 50.0), (20, 97.0)]
+            ),
+        ],
+    )
     def test_two_sums_of_several_columns_share_one_epsilon(self, columns, place):
         X = np.full((2000, columns), place)
         runs = fits(X, 400, epsilon=1.0, bounds=(0, 100))
@@ -83,7 +90,7 @@ class TestAccuracy:
 
     def test_one_column_is_two_independent_laplace_sums(self):
         # A = (sum + count) / 2 and B = (count - sum) / 2 in steps; seen through the ratio of a large table.
-        n, epsilon = 10**6, 0.5
+        n, epsilon = 10**5, 0.5
         runs = fits(np.full((n, 1), 0.5), 500, epsilon=epsilon, bounds=(0, 1))
         noise = (np.array([run.mean_[0] for run in runs]) - 0.5) * 2 * n * epsilon * 2
         first, second = laplace.rvs(size=(2, 200_000), random_state=0) * 1.0

@@ -20,12 +20,17 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import (
     BudgetExceeded,
+    DPHistogram,
     DPKBinsDiscretizer,
+    DPMean,
     DPMinMaxScaler,
     DPQuantileBinarizer,
+    DPSimpleImputer,
+    Interval,
     PrivacyGuarantee,
     PrivacyLedger,
 )
+from skdp.testing._tools import released_text
 
 SPENDING = {
     "binarizer": lambda **parameters: DPQuantileBinarizer(**{"bounds": (0, 100)} | parameters),
@@ -259,3 +264,24 @@ class TestPromise:
         rows = np.random.default_rng(0).uniform(0, 100, (300, 2))
         model = make_pipeline(make(epsilon=50.0), LogisticRegression())
         assert cross_val_score(model, rows, rows[:, 0] > 50, cv=3).min() > 0.8
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPMean(bounds={"age": (0, 5)}, random_state=0),
+        DPHistogram(domain={"age": Interval(0, 5, bins=5, missing=True)}, random_state=0),
+        DPSimpleImputer(bounds={"age": (0, 5)}, random_state=0),
+        DPMinMaxScaler(bounds={"age": (0, 5)}, random_state=0),
+        DPQuantileBinarizer(bounds={"age": (0, 5)}, random_state=0),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_a_categorical_without_any_value_is_fitted_as_missing_numbers_are(estimator):
+    """Or the dtype that `astype("category")` finds would decide whether there is a release."""
+    missing = pd.Series([None] * 6)
+    found = [
+        released_text(clone(estimator).fit(pd.DataFrame({"age": column})))
+        for column in (missing.astype("category"), missing.astype(float))
+    ]
+    assert found[0] == found[1]

@@ -284,3 +284,13 @@ def test_any_strings_round_trip_in_any_library(data):
         assert codes.tolist() == [values.index(value) for value in chosen]
         decoded = decode(codes, values, made)
         assert (decoded.to_pylist() if hasattr(decoded, "to_pylist") else list(decoded)) == chosen
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "float64", "Int64"])
+def test_a_categorical_without_any_value_is_a_column_of_missing_numbers(dtype):
+    """`astype("category")` finds no categories where all is missing, and says that these are objects."""
+    column = pd.Series(pd.Categorical([None] * 3, categories=pd.Index([], dtype=dtype)))
+    assert np.isnan(to_numbers(column)).all()
+    assert np.isnan(to_numbers(pd.Series([None] * 3).astype("category"))).all()
+    with pytest.raises(ColumnError, match="expected numbers"):
+        to_numbers(pd.Series(pd.Categorical([None] * 3, categories=["a"])))

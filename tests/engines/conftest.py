@@ -19,6 +19,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from skdp.engines import _batch_release as _processes
+
 
 def _to_dask(table, partitions=3):
     import dask.dataframe as dd
@@ -112,6 +114,12 @@ def _start(request):
     if request.param == "spark_engine" and request.node.originalname in NEEDS_ROW_NUMBERS | NEEDS_THIS_MACHINE:
         pytest.skip("not of Spark")
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch):
+    """Start no pool for permanent reports: it takes seconds, and `test_processes.py` is about those."""
+    monkeypatch.setattr(_processes, "FEW", 1 << 30)
 
 
 @pytest.fixture(params=[*ENGINES, *PROCESSES])

@@ -89,6 +89,101 @@ def test_a_relation_that_can_be_read_once_only_does_not_give_an_empty_release():
     assert len(privatize(duckdb.from_arrow(table.to_reader()), encoder(), check=False).fetchall()) == 100
 
 
+def changing(*tables):
+    """Make a lazy frame that is another table at each evaluation."""
+    evaluations = iter(tables)
+    return pl.LazyFrame({"x": [0]}).map_batches(
+        lambda _: pl.DataFrame({"color": ["red"] * next(evaluations)}, {"color": pl.String}),
+        schema={"color": pl.String},
+    )
+
+
+def test_a_table_that_is_empty_after_the_check_is_refused_at_no_cost(tmp_path):
+    for path in (None, tmp_path / "out.parquet"):
+        ledger = PrivacyLedger(epsilon=10)
+        with pytest.raises(ValueError, match="read once only"):
+            privatize(changing(9, 0), encoder(ledger=ledger), path=path)
+        assert ledger.spent.epsilon == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_batches_without_rows_are_no_second_reading():
+    from skdp.engines._errors import RefusedBatch, UnreadableTable
+    from skdp.engines.backends.batches import Checked, read_again
+
+    with pytest.raises(RefusedBatch, match="read once only"):
+        read_again([pa.table({"color": []})] * 3, Checked(rows=9))
+    assert list(read_again([], Checked())) == []
+
+    def unreadable():
+        raise KeyError("SECRET")
+        yield
+
+    with pytest.raises(UnreadableTable):
+        list(read_again(unreadable(), Checked()))  # no rows were checked; that is no reason to release none
+
+
+def test_a_table_that_is_shorter_after_the_check_gives_no_release(tmp_path):
+    for path in (None, tmp_path / "out.parquet"):
+        ledger = PrivacyLedger(epsilon=10)
+        with pytest.raises(ValueError, match=r"cannot be read a second time.*The charge stands"):
+            privatize(changing(9, 8), encoder(ledger=ledger), path=path)
+        assert ledger.spent.epsilon > 0
+    assert list(tmp_path.iterdir()) == []
+    assert privatize(changing(8, 9), encoder()).collect().height == 9  # a log that grows
+
+
+def test_so_it_is_on_each_engine(lazy_engine, tmp_path, monkeypatch):
+    """Here the check sees one row more than there are later."""
+    from skdp.engines.backends import batches as _batches
+
+    if lazy_engine.name == "spark" or lazy_engine.name.startswith("dask"):
+        pytest.skip("their tasks know their own partitions only")
+    monkeypatch.setattr(_batches.Checked, "rows", property(lambda self: 10, lambda self, rows: None))
+    frame, ledger = lazy_engine.frame(pa.table({"color": ["red"] * 9})), PrivacyLedger(epsilon=10)
+    with pytest.raises(ValueError, match="cannot be read a second time"):
+        privatize(frame, encoder(ledger=ledger), path=tmp_path / "out")
+    assert ledger.spent.epsilon > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_so_it_is_with_a_file_and_the_run_can_be_resumed(form, tmp_path, monkeypatch):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from skdp.engines.files._formats import TableFile
+
+    write = {"csv": pyarrow.csv.write_csv, "parquet": pyarrow.parquet.write_table}[form]
+    source, target = tmp_path / f"in.{form}", tmp_path / "out.parquet"
+    write(pa.table({"color": ["red"] * 9}), source)
+    ledger, read, times = PrivacyLedger(epsilon=10), TableFile.tables, iter([9, 8])
+
+    def shorter(self, declared, columns):
+        rows = next(times)
+        return (table.slice(0, rows) for table in read(self, declared, columns))
+
+    monkeypatch.setattr(TableFile, "tables", shorter)
+    with pytest.raises(ValueError, match="cannot be read a second time") as caught:
+        privatize_file(source, target, encoder(ledger=ledger))
+    monkeypatch.undo()
+    assert "resume=True" in "".join(caught.value.__notes__)
+    spent = ledger.spent.epsilon
+    assert spent > 0
+    privatize_file(source, target, encoder(ledger=ledger), resume=True)
+    assert ledger.spent.epsilon == spent
+    assert pyarrow.parquet.read_table(target).num_rows == 9
+
+
+def test_a_refusal_leaves_no_reader_open_on_a_connection():
+    connection = duckdb.connect()
+    frame = connection.sql("SELECT CASE WHEN range = 5 THEN 'SECRET' ELSE 'red' END AS color FROM range(2000000)")
+    with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
+        privatize(frame, encoder(), check=False)
+    assert connection.sql("SELECT 1").fetchall() == [(1,)]  # while the error is kept
+    assert caught.value.__context__ is None
+
+
 # No second report of a row
 
 

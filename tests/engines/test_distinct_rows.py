@@ -15,6 +15,7 @@ import pytest
 from skdp import Domain, DPHistogram, Interval, NumericPerturber
 from skdp.central.statistics._cells import CellTally
 from skdp.central.statistics._large_sums import RankTally, SumTally
+from skdp.domain._bins import Grid, find_bins
 from skdp.engines import _tally as _counts
 from skdp.engines import tally
 from skdp.engines._registry import open_table
@@ -104,6 +105,59 @@ def test_sums_of_many_equal_rows_do_not_overflow():
     assert sums[0][0] == 3
 
 
+GRIDS = [(0.0, 100.0, 20), (0.0, 1.0, 10), (-50.0, 50.0, 20), (-1.0, 1.0, 7), (17.0, 90.0, 10), (1.5, 4.5, 30)]
+
+
+@pytest.mark.parametrize("missing", [True, False])
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+def test_bins_of_reals_are_those_of_comparing_with_the_edges(grid, inside, missing):
+    """The database finds them by arithmetic: also of the floats next to an edge, and of what is in no bin."""
+    bins = Interval(*grid[:2], bins=grid[2], missing=missing)
+    assert Grid.of(np.array(bins.edges)) is not None
+    near = np.array([0.0, -0.0, 5e-324, -5e-324, 2.3e-308, *bins.edges])
+    steps = np.concatenate([near, np.nextafter(near, -np.inf), np.nextafter(near, np.inf)])
+    steps = steps[(steps >= grid[0]) & (steps <= grid[1])]
+    values = [*steps, *np.random.default_rng(0).uniform(*grid[:2], 500), *([None, math.nan] if missing else [])]
+    refused = [None, math.nan, math.inf, -math.inf, 1.7e308, -1.7e308, *np.nextafter(grid[:2], [-np.inf, np.inf])]
+    tally = CellTally(Domain({"x": bins}), partial(find_codes, handle_unknown="error"), [(0,)], refused=True)
+    for wrong in [[]] if inside else [[value] for value in refused[2 * missing :]]:
+        table = pa.table({"x": pa.array([*values, *wrong], pa.float64())})
+        with duckdb.connect() as connection, pytest.MonkeyPatch.context() as patched:
+            patched.setattr(_large_duckdb, "add_up_batches", None)
+            connection.register("given", table)
+            outside, counts = open_table(connection.sql("SELECT * FROM given")).add_up(["x"], tally)
+        assert bool(outside[0]) is bool(wrong)
+        if not wrong:
+            known = [in_bin(value, bins.edges) for value in values]
+            expected = [known.count(place) for place in range(grid[2])]
+            assert counts.tolist() == [*expected, *([known.count(None)] if missing else [])]
+
+
+def test_only_what_the_formula_finds_exactly_is_a_grid():
+    """Of many edges, at each edge and the floats beside it; of uneven ones none."""
+    draw = np.random.default_rng(0)
+    grids = 0
+    for _ in range(300):
+        low, width, bins = draw.normal(0, 10), 10 ** draw.uniform(-3, 3), int(draw.integers(1, 60))
+        edges = np.linspace(low, low + width, bins + 1)
+        if (grid := Grid.of(edges)) is not None:
+            values = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)])
+            places = np.floor((values - grid.low) * grid.scale)
+            places -= values < places * grid.width + grid.low
+            codes = find_bins(values, edges, -1 % 256, 254)
+            inside = codes < bins
+            assert (np.minimum(places, bins - 1) == codes)[inside].all()
+            assert (places[values < low] < 0).all()
+            assert (places[values > edges[-1]] >= bins - 1).all()
+            grids += 1
+        for place in range(1, bins):
+            moved = edges.copy()
+            moved[place] = np.nextafter(moved[place], np.inf)
+            assert Grid.of(moved) is None or Grid.of(edges) is None
+    assert grids > 100
+
+
 def path_of(frame, domain, monkeypatch, handle_unknown="error"):
     """Return whether the database counted, be what it counted refused or not."""
     called = []
@@ -119,7 +173,10 @@ def path_of(frame, domain, monkeypatch, handle_unknown="error"):
     [
         ("INTEGER", Interval(0, 100, bins=5), True),
         ("INTEGER", Interval(0, 1e6, bins=5), False),
-        ("DOUBLE", Interval(0, 100, bins=5), False),
+        ("DOUBLE", Interval(0, 100, bins=5), True),
+        ("DOUBLE", Interval(0, 1e6, bins=1 << 17), False),
+        ("DOUBLE", Interval(edges=[0, 1, 10]), False),
+        ("FLOAT", Interval(0, 100, bins=5), False),
         ("DOUBLE", [0.0, 1.0], True),
         ("DATE", Interval(date(2000, 1, 1), date(2010, 1, 1), bins=10), True),
         ("TIMESTAMP", Interval(date(2000, 1, 1), date(2010, 1, 1), bins=10), False),

@@ -524,7 +524,7 @@ def test_an_input_that_is_unreadable_for_a_while_deletes_nothing(source, target,
     monkeypatch.setattr(_files_privatize.TableFile, "tables", damaged)
     with pytest.raises(UnreadableError) as caught:
         privatize_file(source, target, encoder(random_state=None, ledger=ledger), check=False)
-    assert "resume=True (--resume" in caught.value.__notes__[0]
+    assert "resume=True goes on" in caught.value.__notes__[0]
     monkeypatch.undo()
     monkeypatch.setattr(_files_privatize, "batch_rows", lambda width: PART)
     privatize_file(source, target, encoder(random_state=None, ledger=ledger), resume=True)

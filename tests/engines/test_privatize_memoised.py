@@ -28,6 +28,7 @@ from skdp import (
 from skdp.engines import privatize, privatize_file, tally
 from skdp.engines._batch_release import Release
 from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
+from skdp.engines._record_ids import DistinctIds
 from skdp.engines.backends import duckdb as _duckdb
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
@@ -96,6 +97,11 @@ def memory(transformer, table):
 # The reports
 
 
+@pytest.mark.parametrize("make", [encoder, lambda: encoder(UnaryEncodingTransformer), perturber])
+def test_they_are_those_of_transform_on_every_engine(engine, people, make):
+    check_they_are_those_of_transform(engine, people, make())
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -103,11 +109,13 @@ def memory(transformer, table):
         lambda: encoder(strategy="joint"),
         lambda: encoder(strategy="sample"),
         lambda: encoder(LocalHashingEncoder, handle_unknown="uniform"),
-        perturber,
     ],
 )
-def test_they_are_those_of_transform_on_every_engine(engine, people, make):
-    fitted = make()
+def test_they_are_those_of_every_transformer(engines, people, make):
+    check_they_are_those_of_transform(engines["polars_lazy"], people, make())
+
+
+def check_they_are_those_of_transform(engine, people, fitted):
     if engine.name == "reader":
         with pytest.raises(ValueError, match="read once"):
             privatize(engine.frame(people), fitted, record_id="person")
@@ -487,3 +495,83 @@ def test_an_error_of_a_broken_file_shows_no_row(tmp_path):
     with pytest.raises(ValueError, match="is no CSV file") as caught:
         privatize_file(broken, tmp_path / "out.csv", encoder(), record_id="person")
     assert "SECRET" not in str(caught.value)
+
+
+# Evaluations that differ in their ids
+
+
+@pytest.fixture
+def _distinct_when_counted(monkeypatch):
+    """The first evaluation of a lazy table counts the ids; here they are repeated in all later ones only."""
+    for module in ("_privatize", "_files_privatize"):
+        monkeypatch.setattr(f"skdp.engines.{module}.check_distinct", lambda *args: None)
+
+
+def twice(people, place):
+    ids = people["person"].to_pylist()
+    ids[place] = ids[0]
+    return people.set_column(3, "person", pa.array(ids))
+
+
+@pytest.mark.usefixtures("_distinct_when_counted")
+@pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
+def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_engine, people, tmp_path, place):
+    frame = lazy_engine.frame(twice(people, place))
+    for path in (None, tmp_path / "out"):
+        refused(frame, encoder, ValueError, "record_id has repeated entries", record_id="person", path=path)
+    if lazy_engine.name in ("polars_lazy", "dask"):
+        refused(frame, encoder, ValueError, "record_id has repeated entries", record_id="person", persist=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_distinct_when_counted")
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
+def test_an_id_that_is_repeated_when_the_rows_are_drawn_gives_no_reports(lazy_engine, people, tmp_path, make, place):
+    if lazy_engine.name == "spark":
+        pytest.skip("its tasks know their own partitions only")
+    frame = lazy_engine.frame(twice(people, place))
+    ledger = PrivacyLedger(epsilon=100)
+    # A path: a cluster that may compute reports again asks for it, or for the check.
+    with pytest.raises(ValueError, match="record_id has repeated entries"):
+        privatize(frame, make(ledger=ledger), record_id="person", check=False, path=tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    assert ledger.spent.epsilon > 0
+
+
+@pytest.mark.usefixtures("_distinct_when_counted")
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_so_it_is_with_a_file_that_has_changed(people, tmp_path, form, check):
+    source = write(twice(people, ROWS - 1), tmp_path / f"in.{form}")
+    ledger = PrivacyLedger(epsilon=9)
+    with pytest.raises(ValueError, match="record_id has repeated entries"):
+        privatize_file(source, tmp_path / "out.csv", encoder(ledger=ledger), record_id="person", check=check)
+    assert (ledger.spent.epsilon > 0) == (not check)
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize("evaluation", [2, 3])
+@pytest.mark.parametrize("persist", [True, False])
+@pytest.mark.filterwarnings("ignore:the reports are computed anew")
+def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation, persist):
+    evaluations = iter([people] * (evaluation - 1) + [twice(people, ROWS - 1)] * 9)
+    frame = pl.LazyFrame({"x": [0]}).map_batches(
+        lambda _: pl.from_arrow(next(evaluations)), schema=pl.from_arrow(people).schema
+    )
+    ledger = PrivacyLedger(epsilon=9)
+    message = "repeated entries" if persist or evaluation == 2 else "not those that were checked"
+    with pytest.raises(Exception, match=message):
+        privatize(frame, encoder(ledger=ledger), record_id="person", persist=persist).collect()
+    assert (ledger.spent.epsilon > 0) == (evaluation == 3)
+
+
+def test_ids_are_compared_with_those_of_all_batches():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        seen, ids = DistinctIds(), [f"{number}".encode() for number in rng.permutation(60)]
+        cuts = np.sort(rng.integers(0, 61, 6))
+        for start, stop in pairwise([0, *cuts, 60]):
+            seen.add(ids[start:stop])
+        with pytest.raises(ValueError, match="record_id has repeated entries"):
+            seen.add([b"new", ids[rng.integers(60)]])

@@ -1,11 +1,15 @@
 """Where Spark may write, and what it says on its workers: asked of a session that is none, so without Java."""
 
+import pickle
+
+import cloudpickle
 import pytest
 
 pytest.importorskip("pyspark")
 
 from pyspark.errors import AnalysisException, PySparkException
 
+from skdp.engines._errors import RefusedBatch, RefusedType
 from skdp.engines.backends import spark as _spark
 
 
@@ -66,8 +70,9 @@ def test_a_place_that_spark_cannot_reach_is_refused_before_anything_is_written()
     ("said", "kind", "shown"),
     [
         ("ModuleNotFoundError: No module named 'skdp'\n at", ImportError, "skdp cannot be imported where"),
-        ("skdp.engines._errors.RefusedBatch: column 'a' holds\n at", ValueError, "column 'a' holds"),
-        ("skdp.engines._errors.RefusedType: column 'a' is text\n at", TypeError, "column 'a' is text"),
+        ("ModuleNotFoundError: No module named 'SECRET'", ValueError, "the table cannot be read"),
+        ("skdp.engines._errors.RefusedBatch: SECRET\n at", ValueError, "the table cannot be read"),
+        ("skdp-00-Batch-U0VDUkVU;", ValueError, "the table cannot be read"),
         ("[CAST_INVALID_INPUT] The value 'SECRET' of the type", ValueError, "the table cannot be read"),
     ],
 )
@@ -79,6 +84,25 @@ def test_what_workers_say_is_told_without_values(said, kind, shown):
         _spark._ask(work)
     assert "SECRET" not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("kind", [RefusedBatch, RefusedType])
+def test_a_refusal_comes_back_from_a_worker_as_it_was(kind):
+    def refuse(batches):
+        yield from batches
+        raise kind("column 'ü' holds; a value")
+
+    marked = pickle.loads(cloudpickle.dumps(_spark.Marked(refuse)))
+    with pytest.raises(RuntimeError) as caught:
+        list(marked([1, 2]))
+    assert list(_spark.Marked(iter)([1, 2])) == [1, 2]
+
+    def work():
+        raise PySparkException(f"RefusedBatch: SECRET\nRuntimeError: {caught.value}\nSECRET")
+
+    with pytest.raises(ValueError if kind is RefusedBatch else TypeError) as shown:
+        _spark._ask(work)
+    assert str(shown.value) == "column 'ü' holds; a value"
 
 
 def test_reports_are_written_in_a_mode_that_spark_connect_knows():

@@ -38,15 +38,15 @@ def test_adult_has_the_published_cells_and_the_closed_form_its_errors():
 
 
 def test_errors_are_as_large_as_the_closed_form_says():
-    """80 runs: each bound is 4.9 standard errors of the mean, which fails by chance once in 10**6."""
-    result = study(80)
+    """40 runs: each bound is 4.9 standard errors of the mean, which fails by chance once in 10**6."""
+    result = study(40)
     for epsilon in EPSILONS:
         here = result.errors[result.errors["epsilon"] == epsilon]
         unbiased, clipped = (here[here["postprocess"] == name] for name in ("none", "clip"))
         squares = unbiased["l2"] ** 2
-        assert abs(squares.mean() - result.expected["l2_rms"][epsilon] ** 2) < 4.9 * squares.std() / np.sqrt(80)
+        assert abs(squares.mean() - result.expected["l2_rms"][epsilon] ** 2) < 4.9 * squares.std() / np.sqrt(40)
         for norm, published in (("l1", MEAN_L1), ("l2", MEAN_L2)):
-            reach = 4.9 * clipped[norm].std() / np.sqrt(80) + 0.05 * published[epsilon]
+            reach = 4.9 * clipped[norm].std() / np.sqrt(40) + 0.05 * published[epsilon]
             assert abs(clipped[norm].mean() - published[epsilon]) < reach
     # A run covers 0 to 4 cells; all runs of all epsilons together, at most 1/4 off by 0.25 each.
     runs = result.errors[result.errors["postprocess"] == "none"]["covered"]
@@ -77,11 +77,11 @@ def test_a_seed_makes_it_reproducible_and_repeats_differ():
 def test_the_luck_of_one_epsilon_is_not_that_of_another():
     frame = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
     domain = Domain({"sex": ["Female", "Male"]})
-    errors = count_study(frame, domain, epsilons=[1.0, 1.1], repeats=200, random_state=0).errors
+    errors = count_study(frame, domain, epsilons=[1.0, 1.1], repeats=100, random_state=0).errors
     unbiased = errors[errors["postprocess"] == "none"]
     one, other = (unbiased[unbiased["epsilon"] == epsilon]["l2"] for epsilon in (1.0, 1.1))
-    # 200 independent pairs: beyond 0.34 at most once in 10**6.
-    assert abs(np.corrcoef(one, other)[0, 1]) < 0.34
+    # 100 independent pairs: beyond 0.47 at most once in 10**6.
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.47
 
 
 def test_what_cannot_be_studied_is_explained():

@@ -1,6 +1,5 @@
 """The display of marginals: every share that is drawn is that of the tables."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -146,11 +145,8 @@ def test_the_panels_may_be_given():
         display.plot(ax=panel)
 
 
-@pytest.mark.parametrize("ones", range(5))
-@pytest.mark.parametrize("pairs", range(3))
+@pytest.mark.parametrize(("ones", "pairs"), [(1, 0), (0, 1), (4, 0), (3, 1), (4, 2)])
 def test_any_number_of_marginals_can_be_laid_out(ones, pairs):
-    if ones + pairs == 0:
-        return
     table = pd.DataFrame([[0, 1]] * 2, columns=list("ab")).astype(str)
     table = pd.concat([table.add_suffix(str(i)) for i in range(4)], axis=1)
     columns = [*table.columns[:ones], *[("a0", f"b{i}") for i in range(pairs)]]
@@ -196,12 +192,6 @@ def test_other_columns_and_empty_tables_are_refused():
         MarginalDisplay.from_tables(table, table[["sex"]])
     with pytest.raises(ValueError, match="synthetic has no rows"):
         MarginalDisplay.from_tables(table, table[:0])
-
-
-def test_matplotlib_is_imported_only_when_something_is_drawn():
-    code = "import sys, skdp.evaluation; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):

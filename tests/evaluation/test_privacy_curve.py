@@ -827,6 +827,7 @@ def test_an_onfitonly_of_the_users_is_left_alone():
     assert result["epsilon"].tolist() == [math.inf] * 3 + [50.0] * 3
 
 
+@pytest.mark.long  # as tests/privacy/test_ledger.py shows for searches
 def test_a_ledger_in_memory_refuses_several_processes():
     encoder = RandomizedResponseEncoder(
         categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, ledger=PrivacyLedger(epsilon=100)

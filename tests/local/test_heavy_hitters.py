@@ -175,7 +175,7 @@ class TestFinding:
         assert finder.n_reports_ == 200_000
 
     def test_estimates_are_unbiased_and_intervals_hold(self):
-        runs = 250
+        runs = 120
         truth = pd.Series({"": 500, "a": 1_500, "ab": 1_000, "cab": 600, "caba": 400})
         words = truth.index.repeat(truth).to_numpy(object)
         finder = HeavyHitters(6.0, n_top=5, max_length=4, alphabet="abc", first_bits=4, step_bits=4, random_state=1)
@@ -184,7 +184,7 @@ class TestFinding:
         assert not np.isnan(counts).any()
         score = (counts.mean(axis=0) - truth.to_numpy()) / (counts.std(axis=0, ddof=1) / math.sqrt(runs))
         assert abs(score).max() < norm.isf(FALSE_ALARM / 10)
-        assert (counts.std(axis=0, ddof=1) / errors.mean(axis=0) == pytest.approx(np.ones(5), abs=0.25)) is True
+        assert (counts.std(axis=0, ddof=1) / errors.mean(axis=0) == pytest.approx(np.ones(5), abs=0.35)) is True
         lower, upper = (np.array([table[name] for table in tables]) for name in ("lower", "upper"))
         missed = int(((lower > truth.to_numpy()) | (upper < truth.to_numpy())).any(axis=1).sum())
         assert binom.sf(missed - 1, runs, 0.05) > FALSE_ALARM
@@ -192,7 +192,7 @@ class TestFinding:
         assert errors.mean(axis=0)[0] < errors.mean(axis=0)[3]
 
     def test_noise_is_not_found(self):
-        runs, rng = 60, np.random.default_rng(0)
+        runs, rng = 30, np.random.default_rng(0)
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", first_bits=8, random_state=2)
         found = 0
         for _ in range(runs):

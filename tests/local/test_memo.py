@@ -361,7 +361,7 @@ class TestSecondRound:
 
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_estimates_are_unbiased_with_the_stated_errors(self, kind, strategy):
-        n, z = 4_000, []
+        n, z = 1_500, []
         rows = table(n)
         for run in range(6):
             key = bytes([run]) * 16

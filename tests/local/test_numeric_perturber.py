@@ -149,20 +149,20 @@ class TestMean:
 
     @every_mechanism
     def test_intervals_cover(self, mechanism):
-        """600 intervals of 95 %: 5 standard errors of their share are 4.5 %. The records are drawn anew each time."""
+        """300 intervals of 95 %: 5 standard errors of their share are 6.3 %. The records are drawn again each time."""
         rng = np.random.default_rng(3)
         fitted = NumericPerturber(1.5, mechanism=mechanism, bounds=(0, 10), random_state=1).fit([[0.0]])
         truth = 10 * 2 / 7
         inside, errors, stated = 0, [], []
-        for _ in range(600):
+        for _ in range(300):
             rows = 10 * rng.beta(2, 5, (400, 1))
             ((mean, std_error, lower, upper),) = fitted.estimate_mean(fitted.transform(rows)).to_numpy()
             inside += lower <= truth <= upper
             errors.append(mean - truth)
             stated.append(std_error)
-        assert abs(inside / 600 - 0.95) < 0.045
-        assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(600)
-        assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.15)
+        assert abs(inside / 300 - 0.95) < 0.063
+        assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(300)
+        assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.2)
 
     @every_mechanism
     def test_for_given_records_the_error_is_not_understated(self, mechanism):

@@ -7,6 +7,7 @@ import pytest
 
 from skdp import Domain, FrequencyOracleEncoder, PrivacyLeakWarning, recommend_strategy
 from skdp.oracles import CountMeanSketch
+from tests.conftest import often
 
 
 @pytest.mark.parametrize(
@@ -29,13 +30,16 @@ def test_published_figures_of_randomised_response(sizes, joint, margins):
 
 @pytest.mark.parametrize(
     "oracle",
-    [
-        "randomized_response",
-        "subset_selection",
-        "optimized_unary_encoding",
-        "symmetric_unary_encoding",
-        "local_hashing",
-    ],
+    often(
+        [
+            "randomized_response",
+            "subset_selection",
+            "optimized_unary_encoding",
+            "symmetric_unary_encoding",
+            "local_hashing",
+        ],
+        ["randomized_response", "optimized_unary_encoding"],
+    ),
 )
 def test_expected_errors_are_those_of_runs(oracle):
     """Mean squared errors of 60 runs within 25 % of the closed forms."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -24,8 +25,7 @@ def worst_ratio(channel):
     return max(max(column) / min(column) for column in zip(*channel, strict=True))
 
 
-@pytest.mark.parametrize("k", KS)
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize(("k", "epsilon"), [*product(KS[:-1], EPSILONS), (KS[-1], 1), (KS[-1], 700)])
 def test_no_report_is_more_than_e_to_the_epsilon_times_likelier(k, epsilon):
     oracle = RandomizedResponse(k, epsilon)
     channel = oracle.channel()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import pickle
+import unittest.mock
 import warnings
 
 import numpy as np
@@ -173,6 +175,44 @@ def test_subclasses_and_objects_with_methods_of_their_own_are_not_believed(make)
     assert privacy_statement(fitted).total is None
     fitted.__class__ = kind
     assert str(privacy_statement(fitted)) == str(whole)
+
+
+def released_protection(fitted):
+    return set(privacy_statement(fitted).rows["protection"])
+
+
+def identity(self, X):
+    return X
+
+
+@pytest.mark.parametrize(
+    "replacement",
+    [
+        identity,
+        functools.wraps(RandomizedResponseEncoder.transform)(identity),
+        staticmethod(lambda X: X),
+        unittest.mock.MagicMock(),
+        property(lambda self: lambda X: X),
+    ],
+    ids=["function", "wraps", "staticmethod", "mock", "property"],
+)
+def test_methods_that_were_replaced_in_a_class_are_not_believed(monkeypatch, replacement):
+    """In the class itself, in one that it inherits from, and in one of scikit-learn that hands rows to it."""
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}).fit(PEOPLE[["sex"]])
+    pipeline = make_pipeline(encoder)
+    kinds = RandomizedResponseEncoder.__mro__
+    release = next(kind for kind in kinds if "_release" in vars(kind))
+    for fitted, kind, name in [
+        (encoder, RandomizedResponseEncoder, "transform"),
+        (encoder, release, "_release"),
+        (pipeline, RandomizedResponseEncoder, "transform"),
+        (pipeline, Pipeline, "transform"),
+    ]:
+        assert AS_IS not in released_protection(fitted)
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, name, replacement, raising=False)
+            assert AS_IS in released_protection(fitted)
+    assert AS_IS not in released_protection(pipeline)
 
 
 def test_a_guarantee_that_was_put_on_a_known_class_is_not_believed():

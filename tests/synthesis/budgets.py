@@ -56,7 +56,9 @@ def private_table(codes, sizes, budget=None, seed=0):
 
 
 def make_budget(kind, amount, rows=1):
-    return {"gaussian": GaussianBudget, "laplace": LaplaceBudget}[kind](Fraction(amount), rows)
+    if kind == "laplace":
+        return LaplaceBudget(Fraction(amount), rows)
+    return GaussianBudget(Fraction(amount), rows, choices=True)
 
 
 def dependent_rows(sizes, n, seed=0):

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
-from skdp.synthesis import _synthesizer
 from skdp.synthesis.model import _graphical_model
-from skdp.synthesis.selection import _registry as _methods
+from skdp.synthesis.selection import _registry
 
 N = 300
 TABLE = pd.DataFrame(np.random.default_rng(0).integers(0, 3, (N, 4)), columns=list("abcd"))
@@ -51,7 +50,7 @@ def test_zeros_above_the_largest_size(marginals, max_cells):
 @pytest.mark.parametrize("most", [3, 9, 81])
 def test_more_cells_than_are_computed(marginals, zeros, max_cells, most, monkeypatch):
     """With `max_cells` above what is computed, the model of chosen marginals was too large when it was paid for."""
-    for module in (_graphical_model, _methods, _synthesizer):
+    for module in (_graphical_model, _registry):
         monkeypatch.setattr(module, "MOST_CELLS", most)
     if (zeros and max_cells < 9 and marginals in ("auto", "tree", "adaptive")) or (zeros and most < 9):
         assert fit(marginals=marginals, max_cells=max_cells, structural_zeros=zeros)

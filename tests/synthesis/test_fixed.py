@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.synthesis.selection._given import measure_cliques, measure_full, measure_independent
+from skdp.synthesis.selection._given import FULL, INDEPENDENT
+from skdp.synthesis.selection._given import given as given_cliques
 from skdp.synthesis.selection._plan import Plan
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
 
@@ -21,7 +22,7 @@ def plan(sizes=SIZES, **others):
 def test_each_marginal_gets_the_same_share_of_what_is_left():
     table = private_table(dependent_rows(SIZES, 50), SIZES, make_budget("gaussian", 4))
     table.budget._spend(Fraction(1, 10))
-    measure_cliques(table, plan(), [(0,), (1, 2), (0, 2)])
+    given_cliques([(0,), (1, 2), (0, 2)]).measure(table, plan())
     errors = {marginal.std_error for marginal in table.marginals}
     assert errors == {table.budget.std_error(Fraction(3, 10))}
     assert [marginal.clique for marginal in table.marginals] == [(0,), (1, 2), (0, 2)]
@@ -30,7 +31,7 @@ def test_each_marginal_gets_the_same_share_of_what_is_left():
 
 def test_the_full_table_is_reproduced():
     rows = dependent_rows(SIZES, 300)
-    fitted = measure_full(private_table(rows, SIZES), plan(max_iter=5000))
+    fitted = FULL.measure(private_table(rows, SIZES), plan(max_iter=5000))
     assert fitted.total == pytest.approx(300)
     found = fitted.total * fitted.model.marginal((0, 1, 2))
     np.testing.assert_allclose(found, counts_of(rows, SIZES, (0, 1, 2)), atol=0.5)
@@ -38,7 +39,7 @@ def test_the_full_table_is_reproduced():
 
 def test_independent_columns_are_independent():
     rows = dependent_rows(SIZES, 300)
-    fitted = measure_independent(private_table(rows, SIZES), plan(max_iter=5000))
+    fitted = INDEPENDENT.measure(private_table(rows, SIZES), plan(max_iter=5000))
     shares = [fitted.model.marginal((column,)) for column in range(3)]
     for column, share in enumerate(shares):
         np.testing.assert_allclose(300 * share, counts_of(rows, SIZES, (column,)), atol=0.5)
@@ -48,7 +49,7 @@ def test_independent_columns_are_independent():
 
 @settings(max_examples=15)
 @given(
-    st.sampled_from([measure_full, measure_independent]),
+    st.sampled_from([FULL.measure, INDEPENDENT.measure]),
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
     st.sampled_from(["gaussian", "laplace"]),
     st.sampled_from([Fraction(1, 10**6), Fraction(1), Fraction(10**8)]),

@@ -12,7 +12,7 @@ from scipy.stats import chi2, norm
 
 from skdp.randomness import SeededSource
 from skdp.synthesis.selection import _noise as module
-from skdp.synthesis.selection._noise import GaussianBudget, LaplaceBudget
+from skdp.synthesis.selection._noise import GaussianBudget, LaplaceBudget, open_budget
 from tests.synthesis.budgets import make_budget
 
 FALSE_ALARM = 1e-6
@@ -72,7 +72,7 @@ def test_scores_get_noise_for_all_of_them_together(calls, share, rows):
 @pytest.mark.parametrize("weight", [1, 13])
 def test_a_choice_has_the_rate_of_its_epsilon(calls, share, rows, weight):
     amount = Fraction(5, 3)
-    GaussianBudget(amount, rows).choose(None, share, COUNTS, weight)
+    GaussianBudget(amount, rows, choices=True).choose(None, share, COUNTS, weight)
     LaplaceBudget(amount, rows).choose(None, share, COUNTS, weight)
     gaussian, laplace = (rate * 2 * weight * rows for name, scores, rate in calls)
     assert {name for name, *_ in calls} == {"exponential_mechanism"}
@@ -237,3 +237,10 @@ def test_many_scores_are_drawn_in_blocks_that_split_epsilon(monkeypatch):
     assert sum(3 / scale for scale, _ in calls) == Fraction(2) * Fraction(1, 4)  # the epsilons of the blocks
     deviation = float(calls[0][0]) * (151 * 152 / 3) ** 0.5
     assert budget.score_error(Fraction(1, 4), 450) == pytest.approx(deviation)
+
+
+def test_gaussian_privacy_has_no_choices():
+    """Its account covers sums of noise only: with choices, epsilon and delta would be larger than promised."""
+    budget, _ = open_budget(Fraction(1), Fraction(1, 10**6), 1, choices=False)
+    with pytest.raises(RuntimeError, match="does not cover choices"):
+        budget.choose(None, Fraction(1, 2), COUNTS)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer
+from skdp.synthesis.selection import STRATEGIES
 from skdp.synthesis.selection._private_table import Progress
-from skdp.synthesis.selection._registry import METHODS
 
 LINE = re.compile(r"\[DPMarginalSynthesizer\] +\d+\.\d s  (.*)")
 
@@ -31,7 +31,7 @@ def fit(rows=500, **options):
     return DPMarginalSynthesizer(10.0, **options).fit(table(rows))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", STRATEGIES)
 def test_every_method_says_what_it_does(method, capsys):
     fitted = fit(marginals=method)
     lines = lines_of(capsys)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import unittest
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
@@ -29,7 +31,7 @@ from skdp.local import (
 from skdp.local._randomized_response import ValueProtocol
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource, uniform_integers
-from skdp.testing import check_privatizer, privatizer_checks
+from skdp.testing import _privatizer, check_privatizer, privatizer_checks
 
 KEEPING = {
     "split": RandomizedResponseEncoder(),
@@ -65,7 +67,6 @@ OFTEN = [
     "buckets",
     "indices",
     "best oracle",
-    "numbers",
 ]
 TRANSFORMERS = [
     pytest.param(estimator, id=name, marks=[] if name in OFTEN else pytest.mark.long)
@@ -80,7 +81,15 @@ def test_what_keeps_the_contract_passes(estimator):
 
 
 def test_words_without_a_domain_keep_the_contract_too():
-    check_privatizer(RapporEncoder(2.0, n_bits=16), pd.DataFrame({"a": ["x", "y", "z"], "b": ["u", "v", "u"]}))
+    check_privatizer(RapporEncoder(2.0, n_bits=8), pd.DataFrame({"a": ["x", "y", "z"], "b": ["u", "v", "u"]}))
+
+
+@pytest.fixture
+def few_checks(monkeypatch):
+    """Run no others where it is about how they are run."""
+    few = ["check_guarantee_is_stated", "check_reports_follow_the_channel", "check_no_column_passes_through"]
+    few += ["check_frames_in_and_out", "check_set_output", "check_nothing_else_is_carried_over"]
+    monkeypatch.setattr(_privatizer, "_ALL", {name: _privatizer._ALL[name] for name in CHECKS if name in few})
 
 
 class Mutant(RandomizedResponseEncoder):
@@ -209,6 +218,24 @@ class ChainingProtocol(ValueProtocol):
 
 class EchoesInTheCause(BrokenProtocol):
     protocol = ChainingProtocol
+
+
+class WarnsOfAValue(Mutant):
+    def fit(self, X, y=None):
+        warnings.warn(f"the first row is {np.asarray(X)[0]}", stacklevel=2)
+        return super().fit(X, y)
+
+
+class WarnsOfARareValue(Mutant):
+    def transform(self, X):
+        warnings.warn(f"{X.iloc[:, 0].value_counts().idxmin()} is rare", stacklevel=2)
+        return super().transform(X)
+
+
+class LogsAValue(Mutant):
+    def transform(self, X):
+        logging.getLogger("mutant").debug("the first row is %s", np.asarray(X)[0])
+        return super().transform(X)
 
 
 class EchoesTheReport(Mutant):
@@ -574,6 +601,9 @@ MUTANTS = [
     (ShowsRows, {}, "check_displays_hide_values"),
     (EchoesTheValue, {}, "check_errors_hide_values"),
     (EchoesInTheCause, {}, "check_errors_hide_values"),
+    (WarnsOfAValue, {}, "check_warnings_hide_values"),
+    (WarnsOfARareValue, {}, "check_warnings_hide_values"),
+    (LogsAValue, {}, "check_warnings_hide_values"),
     (EchoesTheReport, {}, "check_report_errors_hide_values"),
     (StumblesOverReports, {}, "check_report_errors_hide_values"),
     (ChargesBeforeItLooks, {}, "check_errors_hide_values"),
@@ -631,14 +661,18 @@ def test_every_check_catches_something():
     assert {name for _, _, name in MUTANTS} == set(CHECKS)
 
 
-def test_the_results_are_a_table():
+def test_the_results_are_a_table_and_nothing_global_is_left_changed():
+    state, draw = np.random.get_state()[1].tolist(), SeededSource.bytes  # noqa: NPY002
     results = check_privatizer(NumericPerturber(grid_size=8), on_fail=None)
     assert results.columns.tolist() == ["check", "status", "reason", "seconds"]
     assert results["check"].tolist() == CHECKS
     assert set(results["status"]) == {"passed", "skipped"}
     assert "check_reports_follow_the_channel: the output is not" in results["reason"].str.cat()
+    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
+    assert SeededSource.bytes is draw
 
 
+@pytest.mark.usefixtures("few_checks")
 def test_the_first_failure_raises_or_all_are_listed():
     with pytest.raises(
         AssertionError, match="ReturnsATrueColumn: check_reports_follow_the_channel: the reports of size"
@@ -649,6 +683,7 @@ def test_the_first_failure_raises_or_all_are_listed():
     assert "check_no_column_passes_through" in failed
 
 
+@pytest.mark.usefixtures("few_checks")
 def test_failures_may_be_expected_and_then_must_fail():
     expected = dict.fromkeys(
         check_privatizer(DropsTheIndex(), on_fail=None).query("status == 'failed'")["check"], "known"
@@ -660,12 +695,15 @@ def test_failures_may_be_expected_and_then_must_fail():
 
 
 def test_what_lets_true_rows_out_fails():
-    results = check_privatizer(
-        OnFitOnly(RandomizedResponseEncoder(categories=[["a", "b"], [1, 2]])), [["a", 1], ["b", 2]], on_fail=None
-    )
-    failed = set(results.query("status == 'failed'")["check"])
-    assert {"check_no_column_passes_through", "check_calls_draw_fresh_coins"} <= failed
-    assert "check_reports_keep_the_guarantee" in failed
+    estimator = OnFitOnly(RandomizedResponseEncoder(categories=[["a", "b"], [1, 2]]))
+    checks = dict(privatizer_checks(estimator, [["a", 1], ["b", 2]]))
+    for name in (
+        "check_no_column_passes_through",
+        "check_calls_draw_fresh_coins",
+        "check_reports_keep_the_guarantee",
+    ):
+        with pytest.raises(AssertionError, match=name):
+            checks[name]()
 
 
 @pytest.mark.parametrize(
@@ -722,11 +760,3 @@ def test_checks_that_do_not_apply_are_skipped():
         with pytest.raises((unittest.SkipTest, AssertionError)) as caught:
             checks[name]()
         assert name in str(caught.value)
-
-
-def test_nothing_global_is_left_changed():
-    state = np.random.get_state()[1].tolist()  # noqa: NPY002
-    draw = SeededSource.bytes
-    check_privatizer(RandomizedResponseEncoder(categories=[["a", "b"]]))
-    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
-    assert SeededSource.bytes is draw

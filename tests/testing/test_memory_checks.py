@@ -29,8 +29,10 @@ from skdp.testing._subject import give_fresh_records
 KEY = SecretKey(b"a key that everybody knows, for tests")
 MEMORY = {"memoize": True, "secret_key": KEY}
 WORDS = pd.DataFrame({"a": ["x", "y", "z"]})
+LABELS = RandomizedResponseEncoder(instantaneous_epsilon=0.5, categories=[["a", "b", None]], **MEMORY)
+# A wrapper makes them new records, so what is new beside the contract without memory are the last checks.
 KEEPING = {
-    "labels": (RandomizedResponseEncoder(instantaneous_epsilon=0.5, categories=[["a", "b", None]], **MEMORY), None),
+    "labels": (LABELS, None),
     "sets": (SubsetSelectionEncoder(2.0, output="unbiased", **MEMORY), None),
     "filters": (RapporEncoder(2.0, n_bits=8, secret_key=KEY), WORDS),
 }
@@ -47,15 +49,18 @@ CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder(**MEMO
 ABOUT_MEMORY = CHECKS[-4:]
 
 
-@pytest.mark.parametrize("case", KEEPING)
+@pytest.mark.parametrize(
+    "case",
+    ["labels", *(pytest.param(case, marks=pytest.mark.long) for case in (*KEEPING, *SLOWLY) if case != "labels")],
+)
 def test_what_keeps_the_contract_passes(case):
-    check_privatizer(*KEEPING[case])
+    check_privatizer(*(KEEPING | SLOWLY)[case])
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("case", SLOWLY)
-def test_what_keeps_the_contract_slowly_passes_too(case):
-    check_privatizer(*SLOWLY[case])
+@pytest.mark.parametrize("name", ABOUT_MEMORY)
+@pytest.mark.parametrize("case", ["sets", "filters"])
+def test_sets_and_filters_are_remembered(case, name):
+    dict(privatizer_checks(*KEEPING[case]))[name]()
 
 
 @pytest.mark.parametrize("name", ABOUT_MEMORY)

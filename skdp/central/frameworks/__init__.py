@@ -1,4 +1,4 @@
-"""Three frameworks of local sensitivity, for any statistic."""
+"""Three frameworks based on local sensitivity, for any statistic."""
 
 from skdp.central.frameworks._means import adaptive_mean, chunk_means, proposed_mean, smooth_beta, smooth_mean
 from skdp.central.frameworks._propose_test_release import TEST_SHARE, propose_test_release, read_positive_delta

@@ -1,4 +1,4 @@
-"""Integer sums, quantiles and counts, and their exact noise."""
+"""Integer sums, quantiles and counts, with exact noise."""
 
 from skdp.central.statistics._cells import (
     CellTally,

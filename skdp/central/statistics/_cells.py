@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from skdp.base import read_domain
 from skdp.central.statistics._filling import find_missing
-from skdp.central.statistics._large_sums import dtypes_of, most_declared
-from skdp.domain import Codes, Domain, Interval
+from skdp.central.statistics._large_sums import dtypes_of, grid_of, most_declared
+from skdp.domain import Codes, Domain, Grid, Interval
 from skdp.frames import LargeTable, Table, read_table
 
 Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
@@ -54,6 +54,11 @@ class CellTally:
             return math.inf
         columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
         return math.prod(most_declared(dtype, self.domain[name]) for dtype, name in columns)
+
+    def grids(self, sample: Any) -> list[Grid | None]:
+        """Return the columns of which only the bin matters."""
+        columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
+        return [grid_of(dtype, self.domain[name]) for dtype, name in columns]
 
     def _names(self, clique: Sequence[int]) -> list[Any]:
         return [self.domain.columns[column] for column in clique]

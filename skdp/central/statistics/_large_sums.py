@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skdp.base import read_bounds, read_numbers
 from skdp.central.statistics._quantiles import Ranks, count_below
 from skdp.central.statistics._sums import BoundedColumn, SummedColumn, Sums, weighted_sums
-from skdp.domain import Categories, Interval
+from skdp.domain import Categories, Grid, Interval
 from skdp.frames import LargeTable, Table, read_table
 
 _LIMB = 32
@@ -36,8 +36,8 @@ class SumTally:
         columns = read_numbers(read_table(batch), missing=True)
         for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
             found = BoundedColumn(numbers, *ends).sums if counts is None else weighted_sums(numbers, counts, *ends)
-            odd = ~np.isfinite(numbers)
-            n_odd = int(np.count_nonzero(odd) if counts is None else counts[odd].sum())
+            finite = np.isfinite(numbers)
+            n_odd = numbers.size - np.count_nonzero(finite) if counts is None else int(counts[~finite].sum())
             total += np.array([n_odd, found.n, *_limbs(found.places), *_limbs(found.squares)], np.int64)
 
     def n_distinct(self, sample: Any) -> float:
@@ -121,8 +121,17 @@ def most_values(dtype: Any, low: Any, high: Any) -> float:
 def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
     """Return how many values of a column are declared."""
     if isinstance(attribute, Interval):
+        if grid_of(dtype, attribute) is not None:
+            return len(attribute.edges) + 3  # below, above, the last bin twice, missing and nan
         return most_values(dtype, attribute.edges[0], attribute.edges[-1])
     return len(attribute)
+
+
+def grid_of(dtype: Any, attribute: Categories | Interval) -> Grid | None:
+    """Return the grid by which a database finds the bins of a column of wide floats."""
+    if dtype == nw.Float64 and isinstance(attribute, Interval) and attribute.dtype.kind == "f":
+        return Grid.of(np.array(attribute.edges))
+    return None
 
 
 def dtypes_of(sample: Any) -> list[Any]:

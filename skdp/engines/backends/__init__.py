@@ -1,1 +1,1 @@
-"""One module for each library of tables."""
+"""The engines: one module for each library of tables."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
@@ -14,7 +14,7 @@ import joblib
 
 from skdp.engines._batch_release import BatchCheck, Release, in_processes
 from skdp.engines._coins import BLOCK_ROWS, Place
-from skdp.engines._errors import RefusedBatch, UnreadableTable, read_quietly
+from skdp.engines._errors import RefusedBatch, ShortenedTable, UnreadableTable, read_quietly
 from skdp.engines._registry import import_extra
 
 _CELLS = 1 << 20  # of reports in a batch: some megabytes, whatever the protocol
@@ -71,21 +71,31 @@ class Checked:
     digests: dict[int, bytes] = field(default_factory=dict)
 
 
-def read_again(batches: Iterable[Any], checked: Checked) -> Iterator[Any]:
+def read_again(batches: Iterable[Any], checked: Checked) -> Generator[Any, None, None]:
     """Open a checked table for its release, while nothing is charged yet."""
-    opened, end = read_quietly(batches), object()
+    opened = read_quietly(batches)
+    if not checked.rows:
+        return opened
     try:
-        first = next(opened, end)
+        first = next((batch for batch in opened if len(batch)), None)
     except UnreadableTable:
-        first = end
-    if first is not end:
-        return chain([first], opened)
-    if checked.rows:
+        first = None
+    if first is None:
         raise RefusedBatch(
             "the table can be read once only, and the check was one time: give one that can be read again, or leave "
             "out the check (check=False)"
         )
-    return opened
+    return in_full(chain([first], opened), checked)
+
+
+def in_full(batches: Iterable[Any], checked: Checked) -> Generator[Any, None, None]:
+    """Pass on the batches of a checked table."""
+    rows = 0
+    for batch in batches:
+        rows += len(batch)
+        yield batch
+    if rows < checked.rows:
+        raise ShortenedTable
 
 
 def check_batches(
@@ -100,7 +110,7 @@ def check_batches(
         return place.first, check(table), b""
 
     found = Checked()
-    for first, length, digest in in_turn(look, placed(even(tables, rows, concat))):
+    for first, length, digest in in_turn(look, placed(check.distinct(even(tables, rows, concat)))):
         found.rows += length
         if digests:
             found.digests[first] = digest
@@ -112,7 +122,8 @@ def release_batches(
 ) -> Iterator[Any]:
     """Privatise a stream of Arrow batches."""
     pyarrow = import_extra("pyarrow", "duckdb")
-    whole = placed(even(arrow_tables(batches), batch_rows(width), pyarrow.concat_tables), partition)
+    even_ones = even(arrow_tables(batches), batch_rows(width), pyarrow.concat_tables)
+    whole = placed(release.check.distinct(even_ones), partition)
     # The partitions of an engine are in its own processes already, one a core.
     draw, workers = in_processes(release) if partition is None else (release, 0)
     yield from in_turn(lambda item: draw(*item), whole, workers)

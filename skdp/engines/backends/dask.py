@@ -15,6 +15,7 @@ from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._batch_release import BatchCheck, Plan, Release
 from skdp.engines._coins import Place
 from skdp.engines._errors import quietly, refusing
+from skdp.engines._record_ids import DistinctIds
 from skdp.engines._registry import add_up_batches, import_extra, tell_of_lazy_reports
 from skdp.engines._tally import Counter
 from skdp.frames import LargeTable, Summary
@@ -43,15 +44,23 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
         return _check(frame[check.columns], check, digests=repeats)
 
     release, trial, digests = plan(sample_of(frame), look=look if check else None)
-    lazy = _release(frame[release.columns], release, trial, digests)
+    lazy, ids = _release(frame[release.columns], release, trial, digests)
     if not persist:
         tell_of_lazy_reports()
         return lazy
     if place is None:
-        return quietly(lambda: _wait(lazy.persist()))
+        stored, ids = quietly(lambda: _wait(dask.persist(lazy, ids)))
+        quietly(lambda: _refuse_repeated(ids.compute()))
+        return stored
     with written_beside(place) as beside:
-        quietly(lambda: lazy.to_parquet(beside, write_index=False))
+        written = lazy.to_parquet(beside, write_index=False, compute=False)
+        quietly(lambda: _refuse_repeated(dask.compute(ids, written)[0]))
     return dataframe.read_parquet(place)
+
+
+def _refuse_repeated(ids: pd.DataFrame) -> None:
+    """Refuse an id that is in two partitions."""
+    DistinctIds().add(np.ascontiguousarray(ids).view("S16").ravel())
 
 
 def _has_workers(frame: Any) -> bool:
@@ -64,14 +73,17 @@ def _check(frame: Any, check: BatchCheck, *, digests: bool) -> list[bytes | None
     """Check the partitions where they are, and bring home a digest of each if they may be computed again."""
     shared = dask.delayed(check, pure=False, traverse=False)
     task = dask.delayed(_check_partition, pure=False)
-    return list(dask.compute(*(task(shared, partition, digests) for partition in frame.to_delayed())))
+    found = dask.compute(*(task(shared, partition, digests) for partition in frame.to_delayed()))
+    _refuse_repeated(pd.concat([ids for _, ids in found]))
+    return [digest for digest, _ in found]
 
 
-def _check_partition(check: BatchCheck, partition: pd.DataFrame, digests: bool) -> bytes | None:
+def _check_partition(check: BatchCheck, partition: pd.DataFrame, digests: bool) -> tuple[bytes | None, pd.DataFrame]:
+    ids = _frame_of(check.digest_ids(partition))
     if digests:
-        return check.digest(partition)
+        return check.digest(partition), ids
     check(partition)
-    return None
+    return None, ids
 
 
 def sample_of(frame: Any) -> pd.DataFrame:
@@ -83,7 +95,7 @@ def sample_of(frame: Any) -> pd.DataFrame:
     return sample
 
 
-def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[bytes | None] | None) -> Any:
+def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[bytes | None] | None) -> tuple[Any, Any]:
     # Not `map_partitions`: what it says of the number of a partition is another one after `.partitions[...]`, and the
     # coins would be those of another partition.
     partitions = frame.to_delayed()
@@ -95,12 +107,24 @@ def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[by
     shared = dask.delayed(release, pure=False, traverse=False)
     task = dask.delayed(_release_partition, pure=False)
     expected = digests or [None] * len(partitions)
-    released = [task(shared, *batch) for batch in zip(partitions, places, expected, strict=True)]
-    return dataframe.from_delayed(released, meta=trial, divisions=frame.divisions, verify_meta=False)
+    both = [task(shared, *batch) for batch in zip(partitions, places, expected, strict=True)]
+    reports, ids = (
+        dataframe.from_delayed([part[place] for part in both], meta=meta, divisions=divisions, verify_meta=False)
+        for place, (meta, divisions) in enumerate([(trial, frame.divisions), (_frame_of([]), None)])
+    )
+    return reports, ids
 
 
-def _release_partition(release: Release, partition: pd.DataFrame, place: Place, expected: bytes | None) -> Any:
-    return release(partition, place, expected)
+def _release_partition(
+    release: Release, partition: pd.DataFrame, place: Place, expected: bytes | None
+) -> tuple[Any, pd.DataFrame]:
+    """Privatise a partition, and digest its ids: both of the same rows, however often these are computed."""
+    return release(partition, place, expected), _frame_of(release.check.digest_ids(partition))
+
+
+def _frame_of(ids: list[bytes]) -> pd.DataFrame:
+    """Write digests as numbers: Dask would read bytes as text."""
+    return pd.DataFrame(np.frombuffer(b"".join(ids), np.uint64).reshape(-1, 2), columns=["first", "second"])
 
 
 def _wait(persisted: Any) -> Any:

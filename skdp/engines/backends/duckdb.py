@@ -6,7 +6,8 @@ import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Self
@@ -15,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import DECLARED
+from skdp.central.statistics import CellTally
+from skdp.domain import Grid
 from skdp.engines._atomic import check_path, temporary_place, written_beside
 from skdp.engines._batch_release import BatchCheck, Plan
 from skdp.engines._errors import quietly
@@ -54,7 +57,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
         raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
     place = check_path(path)
 
-    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:
+    def look(check: BatchCheck, trial: Any) -> Generator[Any, None, None]:
         rows = batch_rows(trial.num_columns)
         checked = check_arrow(_read(frame, check.columns, rows), check, trial.num_columns)
         return read_again(_read(frame, check.columns, rows), checked)
@@ -65,7 +68,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
     tables = release_batches(batches, release, trial.num_columns)
     # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
     stored = temporary_place() if place is None else place
-    with written_beside(stored) as beside:
+    with closing(batches), written_beside(stored) as beside:  # an open reader would block the connection
         quietly(lambda: write_tables(tables, trial.schema, beside))
     # DuckDB opens the table once more for that.
     return quietly(lambda: frame.query(f"skdp_{token_hex(8)}", f"SELECT * FROM read_parquet({_text(stored)})"))
@@ -85,8 +88,9 @@ def _project(frame: Any, columns: Sequence[str]) -> Any:
     return frame.project(", ".join(map(_name, columns)))
 
 
-def _read(frame: Any, columns: Sequence[str], rows: int) -> Iterator[Any]:
-    yield from _project(frame, columns).to_arrow_reader(rows)
+def _read(frame: Any, columns: Sequence[str], rows: int) -> Generator[Any, None, None]:
+    with _project(frame, columns).to_arrow_reader(rows) as reader:
+        yield from reader
 
 
 def _name(column: str) -> str:
@@ -99,13 +103,25 @@ def bytewise(frame: Any, column: str) -> str:
     return f'{_name(column)} COLLATE "C"' if kind.id == "varchar" else _name(column)
 
 
-def count_rows(frame: Any, columns: Sequence[str], rows: int = 1 << 17) -> Iterator[tuple[Any, NDArray[np.int64]]]:
+def count_rows(
+    frame: Any, columns: Sequence[str], rows: int = 1 << 17, grids: Sequence[Grid | None] | None = None
+) -> Iterator[tuple[Any, NDArray[np.int64]]]:
     """Count the distinct rows of some columns, in the database."""
-    keys = ", ".join(bytewise(frame, name) for name in columns)
-    grouped = quietly(lambda: frame.aggregate(f"{keys}, count(*)", keys).to_arrow_reader(rows))
+    pairs = list(zip(columns, grids or [None] * len(columns), strict=True))
+    keys = ", ".join(bytewise(frame, name) if grid is None else _bin(_name(name), grid) for name, grid in pairs)
+    shown = ", ".join(bytewise(frame, name) if grid is None else f"max({_name(name)})" for name, grid in pairs)
+    grouped = quietly(lambda: frame.aggregate(f"{shown}, count(*)", keys).to_arrow_reader(rows))
     for table in arrow_tables(grouped):
         counts = table.column(len(columns)).to_numpy().astype(np.int64)
         yield table.select(range(len(columns))).rename_columns(list(columns)), counts
+
+
+def _bin(value: str, grid: Grid) -> str:
+    """Write the formula of a grid; numbers as text, which SQL would otherwise read as decimals."""
+    low, scale, width = (f"'{number!r}'::DOUBLE" for number in grid)
+    minus, plus = (f" - {low}", f" + {low}") if grid.low else ("", "")  # 0 changes no value
+    place = f"floor(({value}{minus}) * {scale})"
+    return f"{place} - ({value} < {place} * {width}{plus})::DOUBLE"
 
 
 def _text(path: Path) -> str:
@@ -140,17 +156,20 @@ class DuckDBTable(LargeTable):
 
     # **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
     # depends on the rows in both cases: on how many there are, and how many of them differ. What the database counts it
-    # holds in its memory, each distinct row once (some 80 bytes); where there are more than declared, which is refused,
-    # or whole numbers beyond the bounds of a mean or quantile, that is a row for each.
+    # holds in its memory, each distinct row once (some 80 bytes), or each bin where bins of reals are even; where there
+    # are more than declared, which is refused, or whole numbers beyond the bounds of a mean or quantile, that is a row
+    # for each.
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self.sample = sample_of(frame)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        if summary.n_distinct(self.sample.select(list(names))) <= _MOST_DISTINCT:
+        sample = self.sample.select(list(names))
+        if summary.n_distinct(sample) <= _MOST_DISTINCT:
             sums = summary.zeros()
-            for rows, counts in count_rows(self._frame, names, _ROWS):
+            grids = summary.grids(sample) if isinstance(summary, CellTally) else [None] * len(names)
+            for rows, counts in count_rows(self._frame, names, _ROWS, grids):
                 summary.add(sums, rows, counts)
             return sums
         return add_up_batches(arrow_tables(_read(self._frame, names, _ROWS)), summary)

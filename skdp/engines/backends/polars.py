@@ -102,8 +102,10 @@ class _Batches:
         batches = read_quietly(_read(self._rows, self._size)) if self._opened is None else self._opened
         try:
             draw, workers = in_processes(self._release)
-            whole = placed(even(batches, self._size, polars.concat))
-            yield from in_turn(lambda item: draw(*item, self._expected(item[1])), whole, workers)
+            whole = even(batches, self._size, polars.concat)
+            if self._digests is None:  # the digests count the ids
+                whole = self._release.check.distinct(whole)
+            yield from in_turn(lambda item: draw(*item, self._expected(item[1])), placed(whole), workers)
         except Exception as error:
             self.failed = error
             raise

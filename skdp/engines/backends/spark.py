@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from secrets import token_hex
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from skdp.engines._atomic import check_path, temporary_place
 from skdp.engines._batch_release import BatchCheck, Plan, Release
 from skdp.engines._errors import RefusedBatch, RefusedType, quietly, refusing
+from skdp.engines._record_ids import REPEATED
 from skdp.engines._registry import add_up_batches, import_extra
 from skdp.engines._tally import Counter, group_columns
 from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
@@ -29,10 +31,15 @@ functions = import_extra("pyspark.sql.functions", "spark")
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 """Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports takes them as unsigned again."""
 
-_REFUSAL = re.compile(r"Refused(Batch|Type): (.*)")
-"""Our own errors, in Spark's words; they show no value."""
+_TOKEN = f"skdp-{token_hex(16)}"
+"""Marks our own errors in Spark's text. It is of this process, and goes to workers with the tasks: no data know it."""
 
-_ABSENT = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_REFUSAL = re.compile(_TOKEN + r"-(Batch|Type)-([A-Za-z0-9+/]*=*);")
+
+_NEEDED = ("skdp", "joblib", "narwhals", "numpy", "pandas", "pyarrow", "sklearn", "scipy", "threadpoolctl")
+
+_ABSENT = re.compile(rf"ModuleNotFoundError: No module named '((?:{'|'.join(_NEEDED)})(?:\.\w+)?)'")
+"""A text of data may look like this one, so only names of ours are shown."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive
 
@@ -53,10 +60,13 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
     def look(looking: BatchCheck, trial: Any) -> None:
         if check:
             rows = frame.select(*map(_name, looking.columns))
-            job = rows.mapInArrow(_Checker(looking, trial.num_columns), "rows long").groupBy().sum("rows")
+            ids = rows.mapInArrow(Marked(_Checker(looking, trial.num_columns)), "id binary")
+            job = ids.agg(functions.count("id"), functions.countDistinct("id"))
         else:  # do the workers have what they need?
             job = session.range(0, 16).mapInArrow(_Imports(), "id long")
-        _refusals_of(job.toArrow)
+        found = _refusals_of(job.toArrow)
+        if check and found.column(0)[0] != found.column(1)[0]:
+            raise RefusedBatch(REPEATED)
 
     release, trial, _ = plan(_ask(frame.limit(0).toArrow), look=look)
     lazy = release_lazily(frame, release, trial)
@@ -123,7 +133,7 @@ def _refusals_of(work: Callable[[], Any]) -> Any:
         refused, absent = _REFUSAL.search(str(error)), _ABSENT.search(str(error))
         if refused is not None:
             kinds = {"Batch": RefusedBatch, "Type": RefusedType}
-            raise kinds[refused[1]](refused[2]) from None
+            raise kinds[refused[1]](b64decode(refused[2]).decode()) from None
         if absent is not None:
             raise ImportError(absent[0], name=absent[1]) from None
         raise
@@ -143,7 +153,8 @@ def _write(lazy: Any, place: str) -> None:
 def release_lazily(frame: Any, release: Release, trial: Any) -> Any:
     """Privatise a frame each time that it is evaluated: by its own tasks, so it must be written at once."""
     columns = map(_name, release.columns)
-    return frame.select(*columns).mapInArrow(_Privatizer(release, trial.num_columns), _spark_schema(trial.schema))
+    work = Marked(_Privatizer(release, trial.num_columns))
+    return frame.select(*columns).mapInArrow(work, _spark_schema(trial.schema))
 
 
 def _name(column: str) -> str:
@@ -176,6 +187,23 @@ def _spark_schema(schema: Any) -> Any:
     return from_arrow_schema(_arrow_schema(schema), prefer_timestamp_ntz=True)  # not the default before 4.2
 
 
+class Marked:
+    """Run on a worker, and mark refusals as ours: Spark hands them over as text, among the texts of others."""
+
+    def __init__(self, work: Callable[[Iterable[Any]], Iterator[Any]]) -> None:
+        self._work, self._token = work, _TOKEN
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        try:
+            yield from self._work(batches)
+        except RefusedBatch as error:
+            kind = "Type" if isinstance(error, RefusedType) else "Batch"
+            marked = f"{self._token}-{kind}-{b64encode(str(error).encode()).decode()};"
+        else:
+            return
+        raise RuntimeError(marked)
+
+
 class _Privatizer:
     """Privatise the batches of one partition."""
 
@@ -193,14 +221,22 @@ class _Privatizer:
 
 
 class _Checker:
-    """Count the rows of one partition, all of them checked."""
+    """Check the rows of one partition, and digest their ids, which Spark compares with those of the others."""
 
     def __init__(self, check: BatchCheck, width: int) -> None:
         self._check = check
         self._width = width
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        yield pyarrow.record_batch({"rows": [check_arrow(batches, self._check, self._width).rows]})
+        ids = []
+
+        def noted() -> Iterator[Any]:
+            for batch in batches:
+                ids.append(pyarrow.array(self._check.digest_ids(pyarrow.Table.from_batches([batch])), pyarrow.binary()))
+                yield batch
+
+        check_arrow(noted(), self._check, self._width)
+        yield from (pyarrow.record_batch({"id": part}) for part in ids)
 
 
 class _Imports:
@@ -230,7 +266,7 @@ def tally(frame: Any, protocol: ReportProtocol) -> Any:
         ]
         counter.add_groups(pyarrow.table(values, columns), counts)
     if not groups:
-        sums = frame.select(*map(_name, counter.names)).mapInArrow(_tallier(protocol), "place long, value long")
+        sums = frame.select(*map(_name, counter.names)).mapInArrow(Marked(_tallier(protocol)), "place long, value long")
         table = _ask(sums.groupBy("place").sum("value").toArrow)
         counter.add_sums(table.column(0).to_numpy(), table.column(1).to_numpy())
     return counter.total()
@@ -258,7 +294,7 @@ class SparkTable(LargeTable):
         self.sample = frame.limit(0).toArrow()
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        partial = self._frame.select(*map(_name, names)).mapInArrow(_adder(summary), "place long, value long")
+        partial = self._frame.select(*map(_name, names)).mapInArrow(Marked(_adder(summary)), "place long, value long")
         table = _ask(partial.groupBy("place").sum("value").toArrow)
         zeros = summary.zeros()
         flat = np.zeros(sum(part.size for part in zeros), np.int64)

@@ -1,4 +1,4 @@
-"""Files in, files out: privatise, estimate and synthesise."""
+"""From file to file: privatise, estimate and synthesise."""
 
 from skdp.engines.files._draft import draft_file
 from skdp.engines.files._estimate import estimate_file

@@ -25,11 +25,21 @@ def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
     most = max(bins, max_values) + 1
     condense = _condense_texts if table.format == "csv" else _condense
     kept: dict[str, Any] = {}
-    for rows in _small(table.tables(None, table.names)):
+    for rows in _small(_tables(table)):
         for name in table.names:
             column = _plain(rows[name])
             kept[name] = condense(_joined(kept[name], column) if name in kept else column, most)
     return draft_domain_toml(_table(table, kept), bins=bins, max_values=max_values)
+
+
+def _tables(table: TableFile) -> Iterator[Any]:
+    """Read all rows, a Parquet file without Arrow's scanner, which reads ahead of what is slower."""
+    if table.format == "csv":
+        return table.tables(None, table.names)
+    from skdp.engines.backends.arrow import report_batches
+    from skdp.engines.backends.batches import arrow_tables
+
+    return arrow_tables(report_batches(table.dataset, table.names))
 
 
 def _small(tables: Iterable[Any]) -> Iterator[Any]:

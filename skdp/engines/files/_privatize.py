@@ -14,9 +14,9 @@ from skdp.engines._atomic import Bar, NoBar, Progress, check_path
 from skdp.engines._batch_release import BatchCheck, Release, check_transformer, in_processes
 from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableTable
-from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import UnreadableError, import_extra
-from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed
+from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
+from skdp.engines.backends.record_ids import check_distinct
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
 from skdp.local import ReportProtocol, ReportTransformer
@@ -145,12 +145,13 @@ def privatize_file(
     rows = batch_rows(trial.num_columns)
     settings = _settings(table, transformer, keep, record_id, rows)
     folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
+    checked = Checked()
     with folder.locked():
         try:
             if check and not folder.is_charged:
                 transformer.check_budget()
                 look = BatchCheck(transformer.protocol_, keep, record_id)
-                check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
+                checked = check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
         except BaseException as error:  # nothing is charged
             _leave(error, folder, resume)
             raise
@@ -167,7 +168,8 @@ def privatize_file(
         )
         try:
             if release is not None:
-                batches = even(table.tables(declared, release.columns), rows, pyarrow.concat_tables)
+                tables = in_full(table.tables(declared, release.columns), checked)
+                batches = even(tables, rows, pyarrow.concat_tables)
                 with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
                     write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
             folder.publish()
@@ -206,8 +208,7 @@ def _leave(error: BaseException, folder: WorkingFolder, resume: bool) -> None:
 def _tell(error: BaseException, folder: WorkingFolder) -> None:
     if folder.path.exists():
         error.add_note(
-            f"The run is unfinished in {folder.path}: resume=True (--resume, without --budget) goes on, with one "
-            "charge in all and one report a row."
+            f"The run is unfinished in {folder.path}: resume=True goes on, with one charge in all and one report a row."
         )
 
 
@@ -224,7 +225,7 @@ def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: Work
         folder.write(part, reports)
         return reports
 
-    for reports in in_turn(report, enumerate(placed(batches)), workers):
+    for reports in in_turn(report, enumerate(placed(release.check.distinct(batches))), workers):
         bar.update(len(reports))
         yield reports
 

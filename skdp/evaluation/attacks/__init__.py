@@ -1,4 +1,4 @@
-"""Attacks on releases, and the bounds that they are compared with."""
+"""Attacks on releases, and bounds to compare them with."""
 
 from skdp.evaluation.attacks._attacker import AttackResult
 from skdp.evaluation.attacks._attribute_inference import attribute_inference

@@ -1,4 +1,4 @@
-"""Empirical lower bounds of epsilon."""
+"""Empirical lower bounds on epsilon."""
 
 from skdp.evaluation.audits._audit import AuditResult, audit_epsilon
 from skdp.evaluation.audits._search import clopper_pearson

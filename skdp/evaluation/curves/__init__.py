@@ -1,4 +1,4 @@
-"""Scores of a model by epsilon."""
+"""Scores of a model as a function of epsilon."""
 
 from skdp.evaluation.curves._display import PrivacyCurveDisplay
 from skdp.evaluation.curves._privacy_curve import privacy_curve

@@ -13,16 +13,39 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain
+from skdp.evaluation.attacks import EXACT
 from skdp.evaluation.displays import import_pyplot
-from skdp.evaluation.report import _html as html
 from skdp.evaluation.report._counts import count_study
-from skdp.evaluation.report._models import fairness_audits, model_scores
+from skdp.evaluation.report._figures import (
+    carriers_figure,
+    counts_figure,
+    curve_figure,
+    error_figure,
+    fairness_figure,
+    leakage_figure,
+    marginal_figure,
+    scores_figure,
+)
+from skdp.evaluation.report._models import QUALITY, fairness_audits, model_scores
+from skdp.evaluation.report._page import import_jinja2, render
 from skdp.evaluation.report._releases import attack_releases, attacked_column, synthesize
-from skdp.evaluation.report._sections import counts_section, scope_section
-from skdp.evaluation.report._sections_models import accuracy_section, audit_table, fairness_section
-from skdp.evaluation.report._sections_releases import leakage_section, leakage_table, synthesis_section
 from skdp.evaluation.report._study import Study
+from skdp.evaluation.report._tables import (
+    SHOWN,
+    audit_table,
+    carriers_table,
+    counts_table,
+    errors_table,
+    leakage_table,
+    scores_table,
+    short,
+    synthesis_table,
+    written,
+    written_audits,
+    written_leakage,
+)
+from skdp.metrics import fairness_report
 from skdp.oracles import check_size
 from skdp.privacy import check_delta, check_epsilon
 
@@ -30,10 +53,7 @@ _CLASSIFIERS = {
     "logistic regression": LogisticRegression(max_iter=1000),
     "gradient boosting": HistGradientBoostingClassifier(random_state=0),
 }
-_COMPARES_WITH_TRUTH = (
-    "This page compares estimates with true values in order to show the cost of privacy. The page and its tables are "
-    "therefore not private: do not publish them for data that nobody but you may see."
-)
+_MOST_CARRIERS, _MOST_MARGINALS = 12, 4
 _FILES = ("index.html", *(f"{name}.csv" for name in ("release_counts", "count_errors", "leakage", "synthesis")))
 Tables = dict[str, pd.DataFrame]
 
@@ -157,30 +177,50 @@ def study_report(
         advance=_every(repeats, advance),
     )
     tables: Tables = {"release_counts": counts.releases.reset_index(), "count_errors": counts.summary()}
-    size = study.protected.size
-    intro = (
-        f"{len(frame):,} records, {size} cells ({study.names}). The protected columns of a record are randomised "
-        f"together before they leave their owner: with probability e^ε / (e^ε + {size - 1}) the cell is reported as it "
-        "is, otherwise as one of the others (randomised response). The server sees reports only, estimates the counts "
-        "from them, and trains and uses its models on them."
+    content = {
+        "counts": {
+            "repeats": f"{repeats:,}",
+            "figure": counts_figure(pd.DataFrame(counts.releases.loc[study.example])),
+            "table": counts_table(counts),
+            "l1": error_figure(counts, "l1"),
+            "l2": error_figure(counts, "l2"),
+            "errors": errors_table(counts),
+        },
+        **_model_content(study, models, model_repeats, tables, advance),
+        "leakage": _leakage_content(study, tables, advance),
+        "synthesis": _synthesis_content(study, delta, tables, advance),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        table.to_csv(out / f"{name}.csv", index=False)
+    page = render(
+        title=f"What privacy costs: {study.names}",
+        source=source,
+        notes=notes,
+        remarks=remarks,
+        n_rows=f"{len(frame):,}",
+        size=study.protected.size,
+        names=study.names,
+        example=short(study.example),
+        target=study.target,
+        positive_label=positive_label,
+        sensitive=study.sensitive,
+        privileged=", ".join(map(str, study.privileged)),
+        guarantee=study.encoder(max(study.epsilons)).guarantee_,
+        delta=short(delta),
+        random_state=random_state,
+        files=", ".join(f"{name}.csv" for name in tables),
+        **content,
     )
-    parts = [
-        html.paragraph(_COMPARES_WITH_TRUTH, "note warn"),
-        *(html.paragraph(note, "note") for note in notes),
-        html.paragraph(intro),
-        *counts_section(counts, study.example),
-        *_model_parts(study, models, model_repeats, positive_label, tables, advance),
-        *_leakage_parts(study, tables, advance),
-        *_synthesis_parts(study, delta, tables, advance),
-        *scope_section(study, repeats, delta, remarks),
-    ]
-    lead = f"Differential privacy on {source}, by epsilon: counts, accuracy, fairness, leakage, synthetic rows."
-    return _write(out, f"What privacy costs: {study.names}", lead, parts, tables, random_state)
+    path = out / "index.html"
+    path.write_text(page, encoding="utf-8")
+    return path
 
 
 def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, delta: Any) -> None:
     """Check all that would fail only after minutes of work."""
     import_pyplot()
+    import_jinja2()
     for name, number in (("repeats", repeats), ("model_repeats", model_repeats)):
         check_size(number, least=1, name=name)
     for epsilon in study.epsilons:
@@ -196,47 +236,73 @@ def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, del
         raise ValueError(f"out has folders with names of files to write: {taken}")
 
 
-def _model_parts(
-    study: Study,
-    models: Mapping[str, BaseEstimator],
-    repeats: int,
-    positive_label: Any,
-    tables: Tables,
-    advance: Callable[[], Any],
-) -> list[str]:
+def _model_content(
+    study: Study, models: Mapping[str, BaseEstimator], repeats: int, tables: Tables, advance: Callable[[], Any]
+) -> dict[str, Any]:
     if study.target is None:
-        return [
-            html.heading("Accuracy and fairness"),
-            html.paragraph("Left out: --target and --positive name what a classifier is to predict.", "note"),
-        ]
+        return {"models": None, "fairness": None}
     scores = model_scores(study, models, repeats, advance)
     grouped = scores.groupby(["classifier", "setting", "metric"], sort=False)["value"]
     tables["model_scores"] = grouped.agg(["mean", "std", "count"]).reset_index()
-    parts = accuracy_section(study, scores, positive_label)
+    wide, keys = scores_table(scores), ["classifier", "columns are"]
+    content: dict[str, Any] = {
+        "repeats": scores["repeat"].nunique(),
+        "quality": {name: scores_figure(scores, name) for name in QUALITY},
+        "scores": written(wide[[*keys, *QUALITY]], {}, keys),
+    }
     if study.sensitive is None:
-        missing = "Left out: --sensitive and --privileged name the groups to compare."
-        return [*parts, html.heading("Fairness"), html.paragraph(missing, "note")]
+        return {"models": content, "fairness": None}
     audits = fairness_audits(study)
     advance()
     tables["fairness_audits"] = audit_table(audits)
-    return [*parts, *fairness_section(study, scores, audits)]
+    example = fairness_report([0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1], privileged=1, positive_label=1)
+    fairness = {
+        "definitions": list(zip(example["metric"], example["definition"], strict=True)),
+        "figures": {name: scores_figure(scores, name) for name in SHOWN},
+        "scores": written(wide.drop(columns=list(QUALITY)), {}, keys),
+        "audit": fairness_figure(audits[study.example]),
+        "audits": written_audits(tables["fairness_audits"]),
+    }
+    return {"models": content, "fairness": fairness}
 
 
-def _leakage_parts(study: Study, tables: Tables, advance: Callable[[], Any]) -> list[str]:
+def _leakage_content(study: Study, tables: Tables, advance: Callable[[], Any]) -> dict[str, Any] | None:
     column = attacked_column(study)
     if column is None:
-        return [html.heading("Leakage"), html.paragraph("Left out: no protected column has several values.", "note")]
+        return None
     results = attack_releases(study, advance)
     tables["leakage"] = leakage_table(results)
     tables["carriers"] = pd.concat({epsilon: found.carriers for epsilon, found in results.items()}, names=["epsilon"])
     tables["carriers"] = tables["carriers"].reset_index()
-    return leakage_section(study, results, column)
+    example = results[study.example]
+    carriers = example.carriers.head(_MOST_CARRIERS)
+    return {
+        "column": column,
+        "n_rows": f"{example.n_rows:,}",
+        "bound": example.bound,
+        "exact": example.bound == EXACT,
+        "guesses": leakage_figure(results, column),
+        "table": written_leakage(tables["leakage"]),
+        "carriers_figure": carriers_figure(carriers, example.baseline, column),
+        "carriers": carriers_table(carriers),
+    }
 
 
-def _synthesis_parts(study: Study, delta: float, tables: Tables, advance: Callable[[], Any]) -> list[str]:
+def _synthesis_content(study: Study, delta: float, tables: Tables, advance: Callable[[], Any]) -> dict[str, Any]:
     synthesis = synthesize(study, delta, advance)
-    tables["synthesis"] = synthesis.curve[["epsilon", "metric", "value"]]
-    return synthesis_section(study, synthesis, delta)
+    curve = synthesis.curve
+    tables["synthesis"] = curve[["epsilon", "metric", "value"]]
+    shown = study.columns[:_MOST_MARGINALS]
+    return {
+        "names": ", ".join(map(str, study.domain.columns)),
+        "figures": {
+            name: curve_figure(synthesis.curve, name, "real rows") for name in synthesis.curve["metric"].unique()
+        },
+        "marginals": {
+            str(name): marginal_figure(synthesis.real, synthesis.synthetic, name, study.domain) for name in shown
+        },
+        "table": synthesis_table(curve),
+    }
 
 
 def _every(calls: int, advance: Callable[[], Any]) -> Callable[[], None]:
@@ -259,119 +325,3 @@ def _steps(study: Study, models: Mapping[str, BaseEstimator]) -> int:
     if study.target is not None:
         steps += len(models) * (n + 1)
     return steps + (study.sensitive is not None)
-
-
-def _write(
-    out: Path, title: str, lead: str, parts: Sequence[str], tables: Mapping[str, pd.DataFrame], random_state: int | None
-) -> Path:
-    out.mkdir(parents=True, exist_ok=True)
-    for name, table in tables.items():
-        table.to_csv(out / f"{name}.csv", index=False)
-    files = ", ".join(f"{name}.csv" for name in tables)
-    seed = "" if random_state is None else f" --seed {random_state}"
-    footer = f"Made by skdp report{seed}. The same numbers: {files}."
-    page = out / "index.html"
-    page.write_text(html.page(title, lead, parts, footer), encoding="utf-8")
-    return page
-
-
-AGE_THRESHOLD = 37
-"""Declared, not the median of the data: a median moves with everybody's age, and would re-label other people."""
-
-_NUMBERS_OF_ADULT: dict[str, Any] = {
-    "education-num": list(range(1, 17)),
-    "capital-gain": Interval(edges=[0, 1, 5000, 10_000, 100_000]),
-    "capital-loss": Interval(edges=[0, 1, 1500, 2000, 5000]),
-    "hours-per-week": Interval(edges=[0, 20, 35, 40, 41, 50, 60, 100]),
-}
-_THRESHOLD_REMARK = (
-    f"The threshold of {AGE_THRESHOLD} years is declared, not read from the data. The median happens to be "
-    f"{AGE_THRESHOLD} too, but a median depends on everybody: one changed record can move it, re-label many other "
-    "people, and so show that it was there."
-)
-
-
-def age_sex_report(
-    X: pd.DataFrame,
-    y: pd.Series,
-    out: Path,
-    *,
-    epsilons: Sequence[float],
-    repeats: int = 500,
-    model_repeats: int = 5,
-    delta: float = 1e-9,
-    classifiers: Mapping[str, BaseEstimator] | None = None,
-    random_state: int | None = None,
-    n_jobs: int | None = None,
-    progress: Callable[[int], Any] | None = None,
-) -> Path:
-    """Run the age × sex study on Adult and write its report.
-
-    Parameters
-    ----------
-    X : pandas.DataFrame
-        The features of Adult, without missing values.
-    y : pandas.Series
-        The income, "<=50K" or ">50K".
-    out : Path
-        The folder to write to; made if it is not there.
-    epsilons : sequence of float
-        The privacy losses to try.
-    repeats : int, default=500
-        Releases of the counts for each epsilon.
-    model_repeats : int, default=5
-        Splits into training and test rows for the classifiers.
-    delta : float, default=1e-9
-        The failure probability of the synthetic rows.
-    classifiers : mapping of name to classifier, optional
-        As for `study_report`.
-    random_state : int, optional
-        None for secure coins; an int makes the report reproducible.
-    n_jobs : int, optional
-        Number of processes.
-    progress : callable, optional
-        Called with the number of steps, returns something to call after each step.
-
-    Returns
-    -------
-    Path
-        The page.
-
-    Notes
-    -----
-    **Privacy.** The report compares with the truth: it is not protected.
-    """
-    frame = X.drop(columns=["fnlwgt", "education"])  # a weight of the survey, and education-num as text
-    groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
-    frame["age"] = pd.Categorical.from_codes((frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups)
-    declared = {name: list(frame[name].cat.categories) for name in frame if name not in _NUMBERS_OF_ADULT}
-    domain = Domain(declared | _NUMBERS_OF_ADULT).select(frame.columns)
-    return study_report(
-        frame.assign(income=y.to_numpy()),
-        domain,
-        out,
-        source="Adult",
-        columns=["age", "sex"],
-        target="income",
-        positive_label=">50K",
-        sensitive="sex",
-        privileged="Male",
-        epsilons=epsilons,
-        repeats=repeats,
-        model_repeats=model_repeats,
-        delta=delta,
-        classifiers=classifiers,
-        random_state=random_state,
-        n_jobs=n_jobs,
-        remarks=[_told_by_relationship(frame), _THRESHOLD_REMARK],
-        progress=progress,
-    )
-
-
-def _told_by_relationship(frame: pd.DataFrame) -> str:
-    tells = frame["relationship"].isin(["Husband", "Wife"])
-    right = (frame["relationship"].eq("Husband") == frame["sex"].eq("Male"))[tells].mean()
-    return (
-        f"A column that tells: relationship (Husband or Wife) tells the sex of {tells.mean():.1%} of the people, and "
-        f"is right for {right:.2%} of them."
-    )

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from skdp.base import check_confidence_level, read_numbers
 from skdp.domain import Interval
 from skdp.frames import Table, read_table
-from skdp.local._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.local._tallies import NumericTally
 from skdp.local.memo import NumericMemo
+from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.oracles import NumericMechanism, check_size
 from skdp.oracles.numeric import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
 from skdp.privacy import PrivacyGuarantee

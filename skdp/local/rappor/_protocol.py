@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from skdp.coding import ColumnError
 from skdp.frames import Table
-from skdp.local._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.local._tallies import RapporTally
 from skdp.local.memo import SecretKey, canonical, keyed_coins, keyed_digests, keyed_integers, to_bytes
+from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.local.rappor._decoding import METHODS, decode_counts
 from skdp.oracles import BloomRandomizer, check_bits
 from skdp.privacy import PrivacyGuarantee

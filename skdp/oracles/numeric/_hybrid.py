@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.oracles._parameters import capped_epsilon
+from skdp.oracles._support import capped_epsilon
 from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps, informative_threshold
 from skdp.oracles.numeric._window import Piecewise
 from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import log_upper
 from skdp.oracles._likelihood import extrapolate, likeliest_frequencies
-from skdp.oracles._parameters import check_size, lie_threshold
+from skdp.oracles._support import check_size, lie_threshold
 from skdp.randomness import ONE, ByteSource
 
 SUBSTEPS = 1 << 16

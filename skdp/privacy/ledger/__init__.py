@@ -1,4 +1,4 @@
-"""The budget that releases are charged to, in memory and in a file."""
+"""Ledgers: the budget that releases are charged to, in memory or in a file."""
 
 from skdp.privacy.ledger._ledger import Amount, BudgetExceeded, PrivacyLedger
 

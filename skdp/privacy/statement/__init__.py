@@ -1,4 +1,4 @@
-"""What a pipeline promises, column by column."""
+"""The guarantee of a pipeline, column by column."""
 
 from skdp.privacy.statement._statement import PrivacyStatement, privacy_statement
 

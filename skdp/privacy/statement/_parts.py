@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from inspect import signature
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 LIBRARIES = ("sklearn", "imblearn", "skdp")
 """Those whose classes are known."""
+
+_MAKERS = ("abc", "builtins", "contextlib", "dataclasses", "functools", "typing")
+"""What makes methods for a class."""
 
 _FED = {
     **dict.fromkeys(("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor"), "estimators_"),
@@ -85,7 +89,25 @@ def library_of(estimator: Any) -> str | None:
     library = kind.__module__.partition(".")[0]
     if library not in LIBRARIES or getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind:
         return None
-    return None if has_own_methods(estimator) else library
+    return None if has_own_methods(estimator) or any(map(_has_foreign_methods, kind.__mro__)) else library
+
+
+def _has_foreign_methods(kind: type) -> bool:
+    """Return whether a class of a known library has methods that were written elsewhere."""
+    return kind.__module__.partition(".")[0] in LIBRARIES and any(map(_is_foreign, vars(kind).values()))
+
+
+def _is_foreign(attribute: Any) -> bool:
+    if isinstance(attribute, property):
+        return _is_foreign(attribute.fget)
+    function = getattr(attribute, "__func__", attribute)  # of a classmethod or a staticmethod
+    if isinstance(function, FunctionType):
+        place = function.__globals__.get("__name__", "")  # `__module__` is copied by functools.wraps
+    elif callable(function) and not isinstance(function, type):
+        place = type(function).__module__
+    else:
+        return False
+    return str(place).partition(".")[0] not in (*LIBRARIES, *_MAKERS)
 
 
 def has_own_methods(estimator: Any) -> bool:

@@ -77,8 +77,9 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     Pipelines, column transformers, feature unions, searches and other estimators made of estimators are followed step
     by step. Where it cannot be told what happens to a column, the answer is "released as is". So it is for each class
     that is not exactly one of scikit-learn, imbalanced-learn or skdp (subclasses, classes of the same name or with the
-    same attributes, objects with methods of their own), for a class of skdp that wraps one of these, and for an
-    estimator that draws rows several times (a bootstrap), as each time is a release.
+    same attributes, objects with methods of their own, classes of which a method was replaced), for a class of skdp
+    that wraps one of these, and for an estimator that draws rows several times (a bootstrap), as each time is a
+    release.
 
     Parameters
     ----------

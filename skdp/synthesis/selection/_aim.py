@@ -17,6 +17,7 @@ from skdp.synthesis.selection._fit import FittedTable, fit_measured
 from skdp.synthesis.selection._pair_scores import measure_columns
 from skdp.synthesis.selection._plan import Plan
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._strategy import Strategy
 
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _STEPS = 30
@@ -116,3 +117,6 @@ def _small_enough(
 def _fit(table: PrivateTable, plan: Plan, before: FittedTable | None, steps: int = _STEPS) -> FittedTable:
     """Fit a model, from the last one on."""
     return fit_measured(table, plan, max_iter=steps, start_from=before)
+
+
+ADAPTIVE = Strategy(measure=measure_adaptive, uses_choices=True)

@@ -15,6 +15,7 @@ from skdp.synthesis.selection._fit import FittedTable, fit_measured
 from skdp.synthesis.selection._pair_scores import by_workload, measure_columns, score_marginals
 from skdp.synthesis.selection._plan import Plan
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._strategy import Strategy
 
 # These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
 # worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent.
@@ -243,3 +244,6 @@ def guess_counts(fitted: FittedTable, cliques: Iterable[Clique], seed: int = 0) 
         counts = count_cells([rows[column] for column in clique], [sizes[column] for column in clique])
         found.append(counts.astype(float) * (fitted.total / _ROWS))
     return found
+
+
+AUTO = Strategy(measure=measure_auto, first=Plan.first_candidates)

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection._fit import FittedTable, fit_measured
 from skdp.synthesis.selection._plan import Plan
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._strategy import Strategy
 
 
-def measure_cliques(table: PrivateTable, plan: Plan, cliques: Sequence[Clique]) -> FittedTable:
+def given(cliques: Sequence[Clique]) -> Strategy:
+    """Return the strategy that measures given marginals."""
+    return _certain(lambda plan: cliques, "within none of the given ones")
+
+
+def _certain(certain: Callable[[Plan], Collection[Clique]], beyond: str) -> Strategy:
     """Measure marginals, each with the same share of the budget, so that all counts have the same noise."""
-    share = table.budget.left * Fraction(1, len(cliques))
-    table.prepare(cliques)
-    for clique in cliques:
-        table.measure(clique, share)
-    return fit_measured(table, plan)
+
+    def measure(table: PrivateTable, plan: Plan) -> FittedTable:
+        cliques = certain(plan)
+        share = table.budget.left * Fraction(1, len(cliques))
+        table.prepare(list(cliques))
+        for clique in cliques:
+            table.measure(clique, share)
+        return fit_measured(table, plan)
+
+    return Strategy(measure=measure, certain=certain, beyond=beyond)
 
 
-def measure_independent(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Measure each column by itself."""
-    return measure_cliques(table, plan, [(column,) for column in range(len(plan.sizes))])
-
-
-def measure_full(table: PrivateTable, plan: Plan) -> FittedTable:
-    """Measure the whole table, every combination of values."""
-    return measure_cliques(table, plan, [tuple(range(len(plan.sizes)))])
+INDEPENDENT = _certain(
+    lambda plan: [(column,) for column in range(len(plan.sizes))],
+    "marginals='independent' measures single columns only",
+)
+FULL = _certain(lambda plan: [tuple(range(len(plan.sizes)))], "")

@@ -101,9 +101,9 @@ class GaussianBudget(NoiseBudget):
     power = Fraction(1, 2)
     name = "rounded Gaussian"
 
-    def __init__(self, mu_squared: Fraction, max_rows_per_person: int = 1) -> None:
+    def __init__(self, mu_squared: Fraction, max_rows_per_person: int = 1, *, choices: bool = False) -> None:
         super().__init__(max_rows_per_person)
-        self.mu_squared = mu_squared
+        self.mu_squared, self._choices = mu_squared, choices
 
     def _variance(self, share: Fraction, n_scores: int = 1) -> Fraction:
         return n_scores * self.reach**2 / (self.mu_squared * share)
@@ -121,6 +121,8 @@ class GaussianBudget(NoiseBudget):
         return rounded_gaussian(source, self._variance(share, size), size)
 
     def _choice_epsilon(self, share: Fraction) -> Fraction:
+        if not self._choices:
+            raise RuntimeError("a budget of Gaussian privacy does not cover choices; nothing was drawn")
         # Rounded down: epsilon**2 / 8 = mu**2 * share / 2.
         square = 4 * self.mu_squared * share
         return Fraction(math.isqrt(square.numerator * square.denominator << 80), square.denominator << 40)
@@ -195,7 +197,7 @@ def open_budget(
     mu_squared = 2 * largest_rho(epsilon, delta) if choices else Fraction(largest_mu(epsilon, delta)) ** 2
     if mu_squared < least**2:
         raise _too_small(least)
-    return GaussianBudget(mu_squared, max_rows_per_person), mu_squared / 2
+    return GaussianBudget(mu_squared, max_rows_per_person, choices=choices), mu_squared / 2
 
 
 def _too_small(least: Fraction) -> ValueError:

@@ -14,6 +14,7 @@ from skdp.synthesis.selection._fit import FittedTable, fit_measured
 from skdp.synthesis.selection._pair_scores import by_workload, measure_columns, score_marginals
 from skdp.synthesis.selection._plan import Plan
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._strategy import Strategy
 
 _ONE_WAY = Fraction(1, 5)
 _SCORES = Fraction(1, 10)
@@ -55,3 +56,11 @@ def spanning_tree(
         joined.merge(first, second)
         chosen.append(pairs[place])
     return chosen
+
+
+TREE = Strategy(
+    measure=measure_tree,
+    most_columns=2,
+    beyond="marginals='tree' measures pairs only",
+    not_chosen="not in the tree, which links all columns by as few pairs as it can",
+)

@@ -1,4 +1,4 @@
-"""From a table to codes of its domain, and back."""
+"""From a table to the codes of its domain, and back."""
 
 from skdp.synthesis.tables._decode import assemble, check_decodable, decode, public_template
 from skdp.synthesis.tables._discovery import (
@@ -11,14 +11,13 @@ from skdp.synthesis.tables._discovery import (
     warn_undiscovered,
 )
 from skdp.synthesis.tables._encode import check_policy, read_codes, read_declared, target_column, with_target
-from skdp.synthesis.tables._records import CodedRecords, LargeRecords, Records, bound_contribution, limit_persons
+from skdp.synthesis.tables._records import CodedRecords, LargeRecords, Records, open_rows, rows_within
 
 __all__ = [
     "CodedRecords",
     "LargeRecords",
     "Records",
     "assemble",
-    "bound_contribution",
     "check_decodable",
     "check_not_named",
     "check_policy",
@@ -27,10 +26,11 @@ __all__ = [
     "count_others",
     "decode",
     "find_values",
-    "limit_persons",
+    "open_rows",
     "public_template",
     "read_codes",
     "read_declared",
+    "rows_within",
     "target_column",
     "undeclared",
     "warn_undiscovered",

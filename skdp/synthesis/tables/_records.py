@@ -124,8 +124,8 @@ class LargeRecords:
         return [self._domain.columns[column] for column in columns]
 
 
-def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Choose at most so many rows of each person, at random."""
+def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Mark at most `most` rows of each person, chosen at random."""
     # Which of a person's rows are kept does not depend on other persons, so adding or removing a person changes the
     # kept table by at most her own rows.
     if is_frame(groups):
@@ -149,15 +149,28 @@ def bound_contribution(groups: Any, most: int, n_rows: int, rng: np.random.Gener
     order = shuffled[np.argsort(persons[shuffled], kind="stable")]
     sizes = np.bincount(persons)
     rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.sort(order[rank < most])
+    kept = np.zeros(n_rows, bool)
+    kept[order[rank < most]] = True
+    return kept
 
 
 def _number_persons(groups: Any) -> NDArray[np.intp]:
     return pd.factorize(pd.Series(groups).reset_index(drop=True))[0]
 
 
-def limit_persons(table: LargeTable, groups: Any, most: int, seed: int) -> tuple[LargeTable, list[Any]]:
-    """Leave out what a person contributes beyond a limit, in a large table."""
+def open_rows(
+    table: LargeTable, *, y: Any, discover: Any, groups: Any, most: int, rng: np.random.Generator
+) -> tuple[LargeTable, Any]:
+    """Return the rows of a large table, at most `most` of each person, and a table of its columns without rows."""
+    if y is not None:
+        raise TypeError("y must be None, as X is a large table: keep the target among its columns")
+    if discover is not None:
+        raise TypeError(
+            "discover needs the values of a column, and skdp.engines only counts declared ones: declare them, or "
+            "collect the frame first"
+        )
+    if groups is None:
+        return table, table.sample
     names = list(read_table(table.sample).names)
     if not isinstance(groups, str):
         raise TypeError(f"groups must be the name of a column of X, as X is a large table; got {type(groups).__name__}")
@@ -169,7 +182,8 @@ def limit_persons(table: LargeTable, groups: Any, most: int, seed: int) -> tuple
     (missing,) = table.add_up([groups], MissingTally())
     if missing.any():
         raise ValueError("groups holds a missing value: every row must be some person's")
-    return table.limit_persons(groups, most, seed), names
+    table = table.limit_persons(groups, most, int(rng.integers(1 << 31)))
+    return table, nw.from_native(table.sample, eager_only=True).select(*names).to_native()
 
 
 class MissingTally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,14 +15,13 @@ from skdp.base import check_confidence_level
 from skdp.local._tallies import ReportTally
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
 
-if TYPE_CHECKING:
-    from skdp.local._oracle_protocol import OracleProtocol
+# The protocol is an OracleProtocol, which imports this module.
 
 _CHUNK = 1 << 22
 
 
 def estimate_counts(
-    protocol: OracleProtocol,
+    protocol: Any,
     tally: ReportTally,
     reports: Sequence[NDArray[Any]] | None,
     postprocess: str,
@@ -61,20 +60,18 @@ def estimate_counts(
     return pd.DataFrame({name: values / scale for name, values in table.items()}, index=_cells(protocol))
 
 
-def _cells(protocol: OracleProtocol) -> pd.Index:
+def _cells(protocol: Any) -> pd.Index:
     if protocol.strategy == "joint" or len(protocol.domain.columns) == 1:
         return protocol.domain.cells()
     pairs = [(name, label) for name in protocol.domain.columns for label in protocol.domain[name].labels]
     return pd.MultiIndex.from_tuples(pairs, names=["column", "category"])
 
 
-def split_counts(protocol: OracleProtocol, counts: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def split_counts(protocol: Any, counts: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     return np.split(counts, np.cumsum([oracle.k for oracle in protocol.oracles])[:-1])
 
 
-def _variances(
-    protocol: OracleProtocol, counts: NDArray[np.float64], sizes: Sequence[int], n: int
-) -> NDArray[np.float64]:
+def _variances(protocol: Any, counts: NDArray[np.float64], sizes: Sequence[int], n: int) -> NDArray[np.float64]:
     """Return the variances of the counts of n records, of which each attribute was reported by a sample."""
     variances = []
     for oracle, part, size in zip(protocol.oracles, split_counts(protocol, counts), sizes, strict=True):
@@ -88,7 +85,7 @@ def _variances(
     return np.concatenate(variances)
 
 
-def count_variances(protocol: OracleProtocol, counts: ArrayLike) -> NDArray[np.float64]:
+def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
     """Return the variances of the unbiased counts for given true counts."""
     given = np.asarray(counts, float)
     n_cells = sum(oracle.k for oracle in protocol.oracles)
@@ -102,7 +99,7 @@ def count_variances(protocol: OracleProtocol, counts: ArrayLike) -> NDArray[np.f
 
 
 def estimate_joint_counts(
-    protocol: OracleProtocol, reports: Any, columns: Sequence[Any] | None, confidence_level: float
+    protocol: Any, reports: Any, columns: Sequence[Any] | None, confidence_level: float
 ) -> pd.DataFrame:
     """Estimate the count of each combination of values of columns that are attributes of their own."""
     if protocol.strategy != "split":

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp.base import read_array
 from skdp.domain import Domain
 from skdp.frames import Table, is_frame, read_table
-from skdp.local.memo._keys import read_record_ids
+from skdp.local.memo import read_record_ids
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import ByteSource
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
 from skdp.frames import Table
-from skdp.local._estimation import estimate_counts
-from skdp.local._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.local._tallies import ReportTally
 from skdp.local.memo import Memo
+from skdp.local.protocol._estimation import estimate_counts
+from skdp.local.protocol._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
 from skdp.oracles import FrequencyOracle, TwoRounds
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import uniform_integers

@@ -1,0 +1,150 @@
+"""The tables of the report: which numbers stand in them, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp.coding import is_missing
+from skdp.evaluation.attacks import AttackResult
+from skdp.evaluation.report._counts import CountStudy
+from skdp.evaluation.report._figures import POSTPROCESS_NAMES
+from skdp.evaluation.report._models import DEBIASED, LEFT_OUT, NAIVE, TRUE_GROUPS
+
+SHOWN = ("statistical parity difference", "equal opportunity difference")
+"""The metrics of fairness that have a figure."""
+
+_ATTACKS = ("with the report", "without the report", "prior", "bound for the report alone")
+_ERRORS = {
+    "l1_mean": "mean L1",
+    "l1_mean_expected": "expected L1",
+    "l2_mean": "mean L2",
+    "l2_rms": "rms L2",
+    "l2_rms_expected": "closed-form rms L2",
+}
+
+
+def short(value: float) -> str:
+    """Write an epsilon or a delta."""
+    return f"{value:g}".replace("e-0", "e-")
+
+
+def whole(value: float) -> str:
+    """Write a number without its fraction."""
+    return "" if np.isnan(value) else f"{value:,.0f}".replace("-", "−")
+
+
+def decimals(value: float) -> str:
+    """Write a number with four decimals."""
+    return "undefined" if np.isnan(value) else f"{value:.4f}".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A table as text: its columns, those that are aligned to the left, and its rows."""
+
+    columns: list[str]
+    text: Sequence[str]
+    rows: list[list[str]]
+
+
+def written(frame: pd.DataFrame, formats: Mapping[str, Callable[[Any], str]], text: Sequence[str] = ()) -> Written:
+    """Write a table."""
+    cells = [[formats.get(name, str)(value) for value in frame[name]] for name in frame.columns]
+    return Written(list(map(str, frame.columns)), text, [list(row) for row in zip(*cells, strict=True)])
+
+
+def counts_table(study: CountStudy) -> Written:
+    """Write the counts of one release at each epsilon."""
+    names = [str(name) for name in study.releases.index.names if name != "epsilon"]
+    numbers = {"true": "true count", "count": "estimate", "std_error": "std. error", "lower": "lower", "upper": "upper"}
+    formats: dict[str, Any] = {
+        "epsilon": short,
+        **dict.fromkeys(names, _label),
+        **dict.fromkeys(numbers.values(), whole),
+    }
+    return written(study.releases.reset_index().rename(columns=numbers), formats, names)
+
+
+def errors_table(study: CountStudy) -> Written:
+    """Write the errors of the counts by epsilon, without rows that say nothing new."""
+    summary = study.summary()
+    named = summary.assign(postprocess=summary["postprocess"].map(POSTPROCESS_NAMES))
+    names = {"epsilon": "epsilon", "postprocess": "estimate", **_ERRORS, "coverage": "95 % intervals hold"}
+    errors = named[list(names)].rename(columns=names)
+    # Where no unbiased count fell below zero the others are the same.
+    errors = errors[~errors[["epsilon", "mean L1", "mean L2", "rms L2"]].round(6).duplicated()]
+    formats = {"epsilon": short, "95 % intervals hold": lambda share: f"{share:.1%}"}
+    return written(errors, formats | dict.fromkeys(_ERRORS.values(), whole), ["estimate"])
+
+
+def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
+    """Write the mean and standard deviation of each score, the models without privacy first."""
+    by_classifier = scores.sort_values("classifier", kind="stable")
+    grouped = by_classifier.groupby(["classifier", "setting", "metric"], sort=False)["value"].agg(["mean", "std"])
+    text = grouped["mean"].map(decimals) + grouped["std"].map(lambda sd: "" if np.isnan(sd) else f" ± {sd:.4f}")
+    wide = text.unstack("metric", sort=False).reset_index()
+    first = wide["setting"].map(lambda setting: 1 if setting == LEFT_OUT else 0 if isinstance(setting, str) else 2)
+    wide = wide.assign(place=first).sort_values(["classifier", "place"], kind="stable")
+    wide["setting"] = [setting if isinstance(setting, str) else f"ε = {short(setting)}" for setting in wide["setting"]]
+    return wide.drop(columns="place").rename(columns={"setting": "columns are"}).rename_axis(columns=None)
+
+
+def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
+    """Put the differences of all audits side by side."""
+    rows: list[dict[str, Any]] = []
+    for epsilon, reports in audits.items():
+        by_metric = {name: report.set_index("metric") for name, report in reports.items()}
+        for metric in SHOWN:
+            values = {name: table.loc[metric, "value"] for name, table in by_metric.items()}
+            limits = by_metric[DEBIASED].loc[metric, ["lower", "upper"]]
+            rows.append(
+                {"epsilon": epsilon, "metric": metric, **values, "lower": limits.iloc[0], "upper": limits.iloc[1]}
+            )
+    return pd.DataFrame(rows)
+
+
+def written_audits(audits: pd.DataFrame) -> Written:
+    """Write the differences of all audits."""
+    numbers = dict.fromkeys((TRUE_GROUPS, NAIVE, DEBIASED, "lower", "upper"), decimals)
+    return written(audits, {"epsilon": short, **numbers}, ["metric"])
+
+
+def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
+    """List what was guessed right at each epsilon."""
+    rows = []
+    for epsilon, found in results.items():
+        numbers = found.accuracy, found.accuracy_without_report, found.baseline, found.bayes_bound
+        rows.append((epsilon, *numbers, *found.interval()))
+    return pd.DataFrame(rows, columns=["epsilon", *_ATTACKS, "lower", "upper"])
+
+
+def written_leakage(table: pd.DataFrame) -> Written:
+    """Write what was guessed right at each epsilon."""
+    formats = {"epsilon": short, **dict.fromkeys(_ATTACKS, decimals)}
+    return written(table.drop(columns=["lower", "upper"]), formats)
+
+
+def carriers_table(carriers: pd.DataFrame) -> Written:
+    """Write what each column gives away."""
+    shown = carriers.reset_index().assign(column=[str(name) for name in carriers.index])
+    shown["is_report"] = shown["is_report"].map({True: "report", False: ""})
+    names = {"is_report": "", "alone": "right from it alone", "drop": "lost if shuffled"}
+    formats = dict.fromkeys(("right from it alone", "lost if shuffled"), decimals)
+    return written(shown.rename(columns=names), formats, ["column", ""])
+
+
+def synthesis_table(curve: pd.DataFrame) -> Written:
+    """Write the metrics side by side, the real rows last."""
+    metrics = list(dict.fromkeys(curve["metric"]))
+    wide = curve.pivot(index="epsilon", columns="metric", values="value")[metrics].reset_index()
+    formats: dict[str, Any] = dict.fromkeys(metrics, lambda value: "" if np.isnan(value) else decimals(value))
+    return written(wide, formats | {"epsilon": lambda one: "real rows" if np.isinf(one) else short(one)}, ["epsilon"])
+
+
+def _label(value: Any) -> str:
+    return "missing" if is_missing(value) else str(value)

@@ -1,0 +1,302 @@
+"""The algebra of the two support probabilities: parameters, tallies, estimates and their errors."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.exact import exp_bounds
+from skdp.oracles._likelihood import likeliest_frequencies
+from skdp.privacy import check_epsilon
+from skdp.randomness import ONE
+
+MAX_REPORT_BYTES = 1 << 31
+"""The largest array of reports that an oracle makes; beyond it the call is refused, with the size in the message."""
+
+_CHUNK = 1 << 22
+_SUM_WIDTH = 1 << 12
+
+
+class SupportAlgebra(ABC):
+    """What follows from the values that a report supports: the true one with probability p, another with q."""
+
+    k: int
+    p: Fraction
+    q: Fraction
+
+    @property
+    @abstractmethod
+    def support_ratio(self) -> Fraction: ...  # numpydoc ignore=GL08
+
+    @abstractmethod
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say which values each report supports.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n, k), dtype bool
+            True where the report speaks for the value.
+        """
+
+    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Count how many reports support each value.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (k,), dtype int64
+            Sums over the reports; the sums of two sets of reports add.
+        """
+        support = np.zeros(self.k, np.int64)
+        for chunk in self.chunks(reports):
+            support += column_sums(self.supports(chunk))
+        return support
+
+    def chunks(self, reports: NDArray[Any]) -> list[NDArray[Any]]:
+        """Cut reports into parts whose supports fit into the cache or nearly so.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` gave.
+
+        Returns
+        -------
+        list of ndarray
+            Views of consecutive reports.
+        """
+        step = max(1, _CHUNK // self.k)
+        return [reports[start : start + step] for start in range(0, len(reports), step)]
+
+    def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
+        """Turn each report into an unbiased estimate of the one-hot vector of its true value.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, …)
+            What `report` gave.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            ``(support - q) / (p - q)``; the column means are the estimated frequencies; nan if p = q.
+        """
+        supports, gain = self.supports(reports), float(self.p - self.q)
+        if gain == 0:
+            return np.full(supports.shape, np.nan)
+        values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
+        return values[supports.view(np.uint8)]
+
+    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
+        """Estimate the counts of the true values without bias.
+
+        Parameters
+        ----------
+        support : array-like of shape (k,)
+            What `tally` gave.
+        n : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            ``(support - n q) / (p - q)``, which may be negative; nan if p = q, as the reports then say nothing.
+        """
+        gain = self.p - self.q
+        if gain == 0:
+            return np.full(self.k, np.nan)
+        # One rounding only: n q is subtracted before anything is divided.
+        return (np.asarray(support, float) - float(n * self.q)) / float(gain)
+
+    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
+        """Return the variance of the estimated counts when the true counts are given.
+
+        Parameters
+        ----------
+        counts : array-like of shape (k,)
+            True counts, or estimates of them; they are clipped to ``[0, n]``.
+        n : int
+            The number of reports.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
+        """
+        gain = self.p - self.q
+        if gain == 0:
+            return np.full(self.k, np.inf)
+        inside = np.clip(np.asarray(counts, float), 0, n)
+        own, other = (float(share * (1 - share) / gain**2) for share in (self.p, self.q))
+        return inside * own + (n - inside) * other
+
+    def second_moments(self) -> NDArray[np.float64]:
+        """Return the mean square of each entry of `unbiased`, given the true value.
+
+        Returns
+        -------
+        ndarray of shape (k, k)
+            Row v, column x: the mean of the square of entry v if the true value is x; infinite if p = q.
+        """
+        gain = self.p - self.q
+        if gain == 0:
+            return np.full((self.k, self.k), np.inf)
+        own, other = (
+            float((share * (1 - self.q) ** 2 + (1 - share) * self.q**2) / gain**2) for share in (self.p, self.q)
+        )
+        return np.where(np.eye(self.k, dtype=bool), own, other)
+
+    def maximum_likelihood(
+        self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Estimate the counts by maximum likelihood.
+
+        A report is `support_ratio` times likelier under the values that it supports than under the others, so its
+        likelihood is known up to a factor from its supports ([1]_). No frequencies have a log-likelihood that is more
+        than 0.001 larger than that of these: it is concave, so its slopes bound what is missing.
+
+        Parameters
+        ----------
+        support : array-like of shape (k,)
+            What `tally` gave.
+        n : int
+            The number of reports.
+        reports : ndarray of shape (n, …), optional
+            The reports themselves: their sums do not determine the likelihood.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Counts that are not negative and add up to n.
+
+        Raises
+        ------
+        ValueError
+            If the reports are not given, or what they support takes more than 2 GiB.
+
+        Warns
+        -----
+        RuntimeWarning
+            If the bound is not reached, for very many values.
+
+        References
+        ----------
+        .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
+           algorithms. PODS.
+        """
+        if reports is None:
+            raise ValueError("postprocess='mle' needs the reports themselves, not their tally")
+        if n == 0 or self.p == self.q:
+            return np.full(self.k, np.nan)
+        likelihoods, repeats = self._distinct(reports)
+        likelihoods *= float(self.support_ratio - 1)
+        likelihoods += 1
+        return n * likeliest_frequencies(likelihoods, repeats)
+
+    def _distinct(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return the distinct sets of supported values, and how many reports support each."""
+        rows = np.concatenate([np.packbits(self.supports(chunk), axis=1) for chunk in self.chunks(reports)])
+        keys, repeats = np.unique(rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_counts=True)
+        if 8 * keys.size * self.k > MAX_REPORT_BYTES:
+            raise ValueError(
+                f"the likelihood of these reports needs {8 * keys.size * self.k:,} bytes (the limit is "
+                f"{MAX_REPORT_BYTES:,}); take fewer reports, or another postprocess"
+            )
+        rows = keys.view(np.uint8).reshape(keys.size, -1)
+        return np.unpackbits(rows, axis=1, count=self.k).astype(float), repeats
+
+
+MOST_EPSILON = Fraction(1000)
+"""Larger requests are treated as this one: with probabilities over 2**64, none achieves more than 100."""
+
+
+def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k") -> int:
+    """Check a number of values.
+
+    Parameters
+    ----------
+    k : int
+        The number.
+    least, most : int
+        Its range.
+    name : str, default="k"
+        What to call it in an error.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no integer, or out of range.
+    """
+    if isinstance(k, bool | np.bool_) or not isinstance(k, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {type(k).__name__}")
+    if not least <= k <= most:
+        raise ValueError(f"{name} must be between {least} and {most}, got {k}")
+    return int(k)
+
+
+def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
+    """Return the least probability of a lie that keeps the promise, times 2**64, rounded up."""
+    # A protocol that reports uniformly from all reports with probability l ("a lie"), and otherwise uniformly from
+    # those that support the true value, a share 1 / w of all, reports one of these ``1 + w (1 - l) / l`` times likelier
+    # than any other. This is at most e^eps for ``l >= w / (e^eps - 1 + w)``.
+    return min(ONE, math.ceil(ONE * weight / (exp_bounds(capped_epsilon(epsilon))[0] - 1 + weight)))
+
+
+def capped_epsilon(epsilon: Any) -> Fraction:
+    """Check a privacy loss, and cut one that is far beyond what can be achieved."""
+    if isinstance(epsilon, int | Fraction) and epsilon > MOST_EPSILON:
+        return MOST_EPSILON  # may be beyond the floats
+    return min(check_epsilon(epsilon), MOST_EPSILON)
+
+
+def pure_error(k: int, p: Fraction, q: Fraction) -> float:
+    """Return the mean over the values of n times the variance of a frequency."""
+    if p <= q:
+        return math.inf
+    return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
+
+
+def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count the ones of each column."""
+    n, k = bits.shape
+    sums = np.zeros(k, np.int64)
+    # Rows side by side make long rows, and 255 of these are summed in bytes: both let the processor add many at once.
+    together = max(1, _SUM_WIDTH // k)
+    long = bits[: n - n % together].view(np.uint8).reshape(-1, together * k)
+    for start in range(0, len(long), 255):
+        block = long[start : start + 255].sum(axis=0, dtype=np.uint8)
+        sums += block.reshape(together, k).sum(axis=0, dtype=np.int64)
+    return sums + bits[n - n % together :].sum(axis=0, dtype=np.int64)
+
+
+def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
+    """Check an array of bits and view it as booleans."""
+    bits = np.asarray(reports)
+    if bits.ndim != 2 or bits.shape[1] != k:
+        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
+    if bits.dtype == np.uint8:
+        fitting = bits.max(initial=0) <= 1
+    else:
+        fitting = bits.dtype.kind in "biuf" and bool(((bits == 0) | (bits == 1)).all())
+    if not fitting:
+        raise ValueError("reports must be zeros and ones")
+    return np.ascontiguousarray(bits, np.uint8).view(np.bool_)

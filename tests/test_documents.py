@@ -1,0 +1,52 @@
+"""What the documents name is there: files, links, pages, one version and date."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import skdp
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FOLDERS = "skdp|tests|docs|benchmarks|notebooks|\\.ci|\\.github"
+
+
+def absent_links(path, text):
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    return [link for link in links if "://" not in link and not (path.parent / link).exists()]
+
+
+def absent_files(text):
+    found = re.findall(rf"`((?:{FOLDERS})/[\w./-]*)`", text)
+    return [name for name in found if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_and_files_exist(path):
+    text = path.read_text(encoding="utf-8")
+    assert not absent_links(path, text)
+    assert not absent_files(text)
+
+
+def test_what_is_absent_is_found():
+    path = ROOT / "docs" / "page.md"
+    assert absent_links(path, "[a](../README.md#b) [c](nowhere.md) [d](https://example.org/e)") == ["nowhere.md"]
+    assert absent_files("`skdp/exact.py`, `skdp/nowhere.py` and `X.fit`") == ["skdp/nowhere.py"]
+
+
+def test_the_architecture_names_every_room_and_decision():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rooms = [path for path in (ROOT / "skdp").iterdir() if path.name[0] != "_" and path.suffix in ("", ".py")]
+    assert [path.name for path in rooms if f"| `skdp/{path.name}` |" not in text] == []
+    pages = (ROOT / "docs" / "decisions").iterdir()
+    assert [page.name for page in pages if f"(docs/decisions/{page.name})" not in text] == []
+
+
+def test_one_version_and_date():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    version, date = (re.search(rf"^{key}: (\S+)$", citation, re.MULTILINE)[1] for key in ("version", "date-released"))
+    assert version == skdp.__version__
+    assert version == tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"\n## {version} - {date}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,0 +1,88 @@
+"""Where code lives: what a module may import, and how large files and folders are."""
+
+import ast
+from pathlib import Path
+
+import skdp
+
+ROOT = Path(skdp.__file__).parent
+MOST_FILES, MOST_LINES = 16, 400
+LARGE: set[str] = set()
+# Names in skdp/__init__.py are imported for what the import does.
+FOR_THEIR_EFFECT = {("skdp", "skdp.engines._registry")}
+
+MODULES = {
+    ".".join(["skdp", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+
+
+def folder_of(module):
+    """Return the package that a module is in; a package is in itself."""
+    return module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+
+
+def imports(module, source):
+    """Yield the modules of ours that a module imports, at its top and in functions."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "skdp":
+            for name in node.names:
+                whole = f"{node.module}.{name.name}"
+                yield whole if whole in MODULES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name in MODULES)
+
+
+def is_private(module):
+    return any(part[0] == "_" for part in module.split(".")) and not module.endswith("__")
+
+
+def foreign_private(module, source):
+    """List the private modules that are imported from a folder that neither is the module's own nor holds it."""
+    own = folder_of(module)
+    return [
+        found
+        for found in imports(module, source)
+        if is_private(found)
+        and not f"{own}.".startswith(f"{folder_of(found)}.")
+        and (module, found) not in FOR_THEIR_EFFECT
+    ]
+
+
+def test_no_private_module_of_another_room():
+    for module, path in MODULES.items():
+        assert not foreign_private(module, path.read_text()), module
+
+
+def test_a_private_module_of_another_room_is_found():
+    assert foreign_private("skdp.metrics._counts", "from skdp.local._tallies import x") == ["skdp.local._tallies"]
+    assert foreign_private("skdp.local.memo._memo", "from skdp.local import _tallies") == []
+    assert foreign_private("skdp.local._tallies", "from skdp.local.memo._memo import x") == ["skdp.local.memo._memo"]
+
+
+def test_sizes():
+    for folder in {path.parent for path in MODULES.values()}:
+        assert len(list(folder.glob("*.py"))) <= MOST_FILES, folder
+    for path in MODULES.values():
+        if path.relative_to(ROOT).as_posix() not in LARGE:
+            assert len(path.read_text().splitlines()) <= MOST_LINES, path
+
+
+def at_import(body):
+    """Yield the statements that run when a module is imported."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try) and "TYPE_CHECKING" not in ast.unparse(node).partition("\n")[0]:
+            yield from at_import(node.body)
+
+
+def test_no_circles():
+    arrows = {}
+    for module, path in MODULES.items():
+        top = [node for node in at_import(ast.parse(path.read_text()).body) if isinstance(node, ast.ImportFrom)]
+        found = set(imports(module, "\n".join(map(ast.unparse, top))))
+        arrows[module] = {name for name in found if name in MODULES and name != module}
+    while free := {module for module, wanted in arrows.items() if not wanted & arrows.keys()}:
+        for module in free:
+            del arrows[module]
+    assert not arrows
