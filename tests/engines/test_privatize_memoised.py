@@ -503,7 +503,7 @@ def test_an_error_of_a_broken_file_shows_no_row(tmp_path):
 @pytest.fixture
 def _distinct_when_counted(monkeypatch):
     """The first evaluation of a lazy table counts the ids; here they are repeated in all later ones only."""
-    for module in ("_privatize", "_files_privatize"):
+    for module in ("_privatize", "files._privatize"):
         monkeypatch.setattr(f"skdp.engines.{module}.check_distinct", lambda *args: None)
 
 
