@@ -62,7 +62,7 @@ def raw(encoder: Any, reports: pd.DataFrame) -> NDArray[Any]:
 
 def unbiased(encoder: Any, reports: pd.DataFrame) -> NDArray[np.float64]:
     """Estimate the one-hot vector of each column without bias."""
-    parts, _ = encoder._read_reports(reports)
+    parts = encoder.protocol_.read(reports)
     return np.hstack([oracle.unbiased(part) for oracle, part in zip(encoder.oracles_, parts, strict=True)])
 
 

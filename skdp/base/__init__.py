@@ -3,7 +3,7 @@
 Internal: import nothing from here outside of skdp.
 """
 
-from skdp.base._coins import CallCounter, check_random_state, coins
+from skdp.base._coins import CallCounter, CallRandomness, check_random_state, coins
 from skdp.base._domain import (
     DECLARED,
     declares_missing,
@@ -42,6 +42,7 @@ __all__ = [
     "MISSING_TEXTS",
     "ZONED",
     "CallCounter",
+    "CallRandomness",
     "all_or_nothing",
     "as_asked",
     "check_confidence_level",

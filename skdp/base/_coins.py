@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -41,3 +42,20 @@ def coins(random_state: int | None, *key: Any) -> ByteSource:
     if random_state is None:
         return SecureSource()
     return SeededSource(int(random_state), *map(repr, map(plain, key)))
+
+
+@dataclass(frozen=True)
+class CallRandomness:
+    """The randomness of one call: for each purpose and columns a source of its own."""
+
+    seed: int | None = field(repr=False)
+    owner: str
+    call: int
+    where: tuple[Any, ...] = ()
+
+    def __call__(self, purpose: str, *columns: Any) -> ByteSource:
+        return coins(self.seed, self.owner, self.call, *self.where, purpose, *columns)
+
+    def part(self, *where: Any) -> CallRandomness:
+        """Return the randomness of a part of the call."""
+        return replace(self, where=(*self.where, *where))

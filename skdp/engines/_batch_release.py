@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import hashlib
 import hmac
@@ -21,7 +20,7 @@ from skdp.engines._kept import kept_columns
 from skdp.engines._record_ids import DistinctIds, check_record_id
 from skdp.engines._schema import fit_on_schema
 from skdp.frames import Table, read_table
-from skdp.local import OnFitOnly, RowReports, SecretKey, Write
+from skdp.local import Codes, OnFitOnly, ReportProtocol, ReportTransformer, SecretKey
 from skdp.local.memo import framed, read_record_ids
 
 Found = TypeVar("Found")
@@ -39,8 +38,8 @@ CHANGED = (
 class BatchCheck:
     """Check batches of one table before anything is charged; it holds neither key nor ledger, and goes to workers."""
 
-    def __init__(self, transformer: RowReports, keep: Sequence[str], record_id: str | None = None) -> None:
-        self._transformer = transformer._without_secrets()
+    def __init__(self, protocol: ReportProtocol, keep: Sequence[str], record_id: str | None = None) -> None:
+        self._protocol = protocol.without_secrets()
         self._keep, self._record_id = tuple(keep), record_id
         self._digest_key = SecretKey.generate()
 
@@ -48,16 +47,16 @@ class BatchCheck:
     def columns(self) -> list[str]:
         """The columns that are read."""
         ids = () if self._record_id is None else (self._record_id,)
-        return list(dict.fromkeys([*self._transformer.guarantee_.scope, *self._keep, *ids]))
+        return list(dict.fromkeys([*self._protocol.columns, *self._keep, *ids]))
 
-    def read(self, batch: Any, transformer: RowReports | None = None) -> tuple[list[Any], Write, Any]:
-        """Code a batch."""
+    def read(self, batch: Any) -> tuple[Codes, Table, Any]:
+        """Code a batch; also return the table of its rows, and their ids."""
         table = read_table(batch)
         found = dict(zip(table.names, table.columns, strict=True))
-        names = self._transformer.guarantee_.scope
+        names = self._protocol.columns
         rows = Table(names, tuple(found[name] for name in names), batch)
-        codes, write = refusing(lambda: (transformer or self._transformer)._prepare(rows))
-        return codes, write, None if self._record_id is None else found[self._record_id]
+        codes = refusing(lambda: self._protocol.prepare(rows))
+        return codes, rows, None if self._record_id is None else found[self._record_id]
 
     def __call__(self, batch: Any) -> int:
         """Check a batch."""
@@ -102,17 +101,16 @@ class Release:
 
     def __init__(
         self,
-        transformer: RowReports,
+        protocol: ReportProtocol,
         keep: Sequence[str],
         coins: BatchCoins,
         record_id: str | None = None,
         check: BatchCheck | None = None,
     ) -> None:
-        self._transformer: Any = copy.copy(transformer)
-        self._transformer.ledger = self._transformer._ledger = self._transformer.secret_key = None
+        self._protocol = protocol
         self._keep = tuple(keep)
         self._coins = coins
-        self._check = BatchCheck(transformer, keep, record_id) if check is None else check
+        self._check = BatchCheck(protocol, keep, record_id) if check is None else check
 
     @property
     def columns(self) -> list[str]:
@@ -127,7 +125,7 @@ class Release:
     @property
     def permanent(self) -> bool:
         """Whether the reports are a function of a secret key, hashed record by record."""
-        return self._transformer._permanent_key is not None
+        return self._protocol.permanent_key is not None
 
     @property
     def seeded(self) -> bool:
@@ -136,12 +134,12 @@ class Release:
 
     def __call__(self, batch: Any, place: Place = WHOLE, expected: bytes | None = None) -> Any:
         """Privatise a batch."""
-        transformer = self._transformer
-        codes, write, ids = self._check.read(batch, transformer)
-        records = refusing(lambda: transformer._read_records(ids, len(batch)))
+        codes, rows, ids = self._check.read(batch)
+        records = refusing(lambda: self._protocol.read_records(ids, len(batch)))
         if expected is not None and not hmac.compare_digest(expected, self._check.digest_of(codes, records, batch)):
             raise RefusedBatch(CHANGED)
-        return self._with_kept(write(*self._coins.draw(transformer, codes, place, records)), batch)
+        reports = self._coins.draw(self._protocol, codes, place, records)
+        return self._with_kept(self._protocol.write(reports, rows), batch)
 
     def _with_kept(self, released: Any, batch: Any) -> Any:
         if not self._keep:
@@ -161,13 +159,13 @@ class Release:
     ) -> tuple[Self, Any, Found | None]:
         """Check all that can be checked before a row is privatised, charge the ledger, and start the coins."""
         trial = cls.rehearse(sample, transformer, keep, record_id)
-        transformer._check_budget()
+        transformer.check_budget()
         if record_id is not None:
             check_ids(record_id)
-        check = BatchCheck(transformer, keep, record_id)
+        check = BatchCheck(transformer.protocol_, keep, record_id)
         found = None if look is None else quietly(lambda: look(check, trial))
-        transformer._charge()
-        return cls(transformer, keep, batch_coins(transformer), record_id, check), trial, found
+        transformer.charge()
+        return cls(transformer.protocol_, keep, batch_coins(transformer.randomness()), record_id, check), trial, found
 
     @classmethod
     def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str], record_id: str | None = None) -> Any:
@@ -175,11 +173,12 @@ class Release:
         check_transformer(transformer)
         kept = _check_keep(sample, keep)
         check_record_id(record_id, list(read_table(sample).names))
-        if not hasattr(transformer, "guarantee_"):
+        if not hasattr(transformer, "protocol_"):
             fit_on_schema(transformer, sample, [*kept, record_id] if record_id is not None else kept)
-        check_columns(sample, transformer.guarantee_.scope)
-        _check_roles(transformer, kept, record_id)
-        return quietly(lambda: cls(transformer, kept, KeyedCoins(), record_id)(sample))
+        protocol = transformer.protocol_
+        check_columns(sample, protocol.columns)
+        _check_roles(protocol, kept, record_id)
+        return quietly(lambda: cls(protocol, kept, KeyedCoins(), record_id)(sample))
 
 
 class Plan(Protocol):
@@ -190,16 +189,16 @@ class Plan(Protocol):
     ) -> tuple[Release, Any, Found | None]: ...
 
 
-def _check_roles(transformer: RowReports, keep: Sequence[str], record_id: str | None) -> None:
-    """Check that a column is either privatised, or kept, or says whose a row is."""
+def _check_roles(protocol: ReportProtocol, keep: Sequence[str], record_id: str | None) -> None:
+    """Check that a column is either privatised, or kept, or says which record a row is of."""
     for name in keep:
-        if name in transformer.guarantee_.scope:
+        if name in protocol.columns:
             raise ValueError(f"keep must not name a column that is privatised, got {name!r}")
-        if name in transformer._own_names():
+        if name in protocol.report_columns:
             raise ValueError(f"keep names {name!r}, and so does a column of the reports; rename it")
-    if record_id in transformer.guarantee_.scope:
+    if record_id in protocol.columns:
         raise ValueError(f"record_id must not name a column that is privatised, got {record_id!r}")
-    if (record_id is None) != (transformer._permanent_key is None):
+    if (record_id is None) != (protocol.permanent_key is None):
         raise ValueError(
             "record_id is of use with a secret_key only (memoize=True, or a RapporEncoder with a key)"
             if record_id is not None
@@ -221,10 +220,10 @@ def check_transformer(transformer: Any) -> None:
     """Check that a transformer can work batch by batch."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError("OnFitOnly leaves the rows of `transform` true; give the transformer inside it")
-    if not isinstance(transformer, RowReports):
+    if not isinstance(transformer, ReportTransformer):
         kind = transformer.__name__ if isinstance(transformer, type) else type(transformer).__name__
         raise TypeError(
-            "transformer must be one of skdp.local that report row by row, such as RandomizedResponseEncoder, "
+            "transformer must be a ReportTransformer, which reports row by row, such as RandomizedResponseEncoder, "
             f"NumericPerturber or RapporEncoder, got {kind}"
         )
 

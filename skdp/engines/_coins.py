@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import coins
+from skdp.base import CallRandomness
 from skdp.coding import plain
-from skdp.local import Drawn, RowReports, SecretKey
+from skdp.local import Codes, ReportProtocol, Reports, SecretKey
 from skdp.local.memo import framed
 from skdp.randomness import ByteSource
 
@@ -47,7 +47,7 @@ class KeyedSource:
 class BatchCoins(Protocol):
     """What draws the reports of a batch."""
 
-    def draw(self, transformer: RowReports, codes: list[NDArray[Any]], place: Place, records: list[bytes]) -> Drawn:
+    def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
         """Draw the reports of a batch of codes."""
         ...
 
@@ -65,7 +65,7 @@ class KeyedCoins:
     def __init__(self, key: SecretKey | None = None) -> None:
         self._key = SecretKey.generate() if key is None else key
 
-    def draw(self, transformer: RowReports, codes: list[NDArray[Any]], place: Place, records: list[bytes]) -> Drawn:
+    def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
         """Draw the reports of a batch of codes."""
         where = repr((place.partition, place.first)).encode()
         key = _derive(self._key, b"batch", where, *map(digest, codes), _digest_bytes(records))
@@ -73,7 +73,7 @@ class KeyedCoins:
         def source(purpose: str, *columns: Any) -> ByteSource:
             return KeyedSource(_derive(key, b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
 
-        return transformer._draw(codes, records, source)
+        return protocol.randomise(codes, records, source)
 
 
 def _derive(key: bytes, *parts: bytes) -> bytes:
@@ -94,32 +94,20 @@ def _digest_bytes(values: list[bytes]) -> bytes:
 class SeededCoins:
     """Reproducible coins, for experiments: the same for a row of the same number, however the table is cut."""
 
-    def __init__(self, seed: int, call: int) -> None:
-        self._seed = seed
-        self._call = call
+    def __init__(self, randomness: CallRandomness) -> None:
+        self._randomness = randomness.part("rows")
 
-    def draw(self, transformer: RowReports, codes: list[NDArray[Any]], place: Place, records: list[bytes]) -> Drawn:
+    def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
         """Draw the reports of a batch of codes."""
         rows, skipped = len(codes[0]), place.first % BLOCK_ROWS
-        permanent = transformer._permanent_key is not None
+        permanent = protocol.permanent_key is not None
+        partition = "all" if place.partition is None else place.partition
         whose, drawn = np.array(records, object), []
         for start in range(-skipped, max(rows, 1), BLOCK_ROWS):
             block, ids = [_cut(column, start) for column in codes], _cut(whose, start).tolist() if permanent else []
-            reports, chosen = transformer._draw(block, ids, self._source(transformer, place, place.first + start))
-            mine = slice(max(0, -start), rows - start)
-            drawn.append(([report[mine] for report in reports], None if chosen is None else chosen[mine]))
-        parts, choices = zip(*drawn, strict=True)
-        chosen = None if choices[0] is None else np.concatenate(choices)
-        return [np.concatenate(report) for report in zip(*parts, strict=True)], chosen
-
-    def _source(self, transformer: RowReports, place: Place, row: int) -> Any:
-        partition = "all" if place.partition is None else place.partition
-        name = type(transformer).__name__
-
-        def source(purpose: str, *columns: Any) -> ByteSource:
-            return coins(self._seed, name, self._call, "rows", partition, row, purpose, *columns)
-
-        return source
+            reports = protocol.randomise(block, ids, self._randomness.part(partition, place.first + start))
+            drawn.append([report[max(0, -start) : rows - start] for report in reports])
+        return [np.concatenate(parts) for parts in zip(*drawn, strict=True)]
 
 
 def _cut(codes: NDArray[Any], start: int) -> NDArray[Any]:
@@ -130,7 +118,6 @@ def _cut(codes: NDArray[Any], start: int) -> NDArray[Any]:
     return block
 
 
-def batch_coins(transformer: RowReports) -> BatchCoins:
-    """Start the coins of one release."""
-    call = transformer._calls.advance()
-    return KeyedCoins() if transformer._seed is None else SeededCoins(int(transformer._seed), call)
+def batch_coins(randomness: CallRandomness) -> BatchCoins:
+    """Start the randomness of one release."""
+    return KeyedCoins() if randomness.seed is None else SeededCoins(randomness)

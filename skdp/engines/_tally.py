@@ -9,12 +9,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_numbers
 from skdp.engines._batch_release import check_tally
 from skdp.engines._registry import engine_of
-from skdp.frames import read_table
-from skdp.local import NumericPerturber, RandomizedResponseEncoder, RowReports, StoredTally
-from skdp.oracles import RandomizedResponse
+from skdp.local import ReportProtocol, Tally
 
 
 def tally(frame: Any, transformer: Any) -> Any:
@@ -68,10 +65,11 @@ def tally(frame: Any, transformer: Any) -> Any:
     """
     engine = engine_of(frame)
     check_tally(transformer)
-    names, wanted = engine.column_names(frame), transformer._own_names()
+    protocol = transformer.protocol_
+    names, wanted = engine.column_names(frame), protocol.report_columns
     if not set(wanted) <= set(names):
         raise ValueError(f"the reports of this encoder have the columns {wanted}, got {names}")
-    return engine.tally(frame, transformer._without_secrets())
+    return engine.tally(frame, protocol.without_secrets())
 
 
 def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
@@ -118,7 +116,7 @@ def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
     21
     """
     check_tally(transformer)
-    counter = Counter(transformer)
+    counter = Counter(transformer.protocol_)
     for batch in batches:
         counter.add(batch)
     return counter.total()
@@ -127,71 +125,45 @@ def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
 _GROUPS = 1 << 16
 
 
-def group_columns(transformer: RowReports) -> list[list[str]]:
-    """Say by which columns an engine may count reports: those that are values, as many counts as there are values."""
-    values = isinstance(transformer, RandomizedResponseEncoder) and transformer._strategy != "sample"
-    if not values or not all(type(oracle) is RandomizedResponse for oracle in transformer.oracles_):
+def group_columns(protocol: ReportProtocol) -> list[list[Any]]:
+    """Return by which columns an engine may count reports that are values of a domain."""
+    if protocol.values is None:
         return []
-    domain = transformer.domain_
-    if transformer._strategy == "joint" or domain.size <= _GROUPS:
-        return [list(domain.columns)]
-    return [[name] for name in domain.columns]
+    # One pass over the columns together, if they have few combinations.
+    groups, together = protocol.counted_columns, protocol.values.size <= _GROUPS
+    return [[name for columns in groups for name in columns]] if groups and together else groups
 
 
-def number_columns(transformer: RowReports) -> list[list[str]]:
-    """Return the columns of numeric reports, each to be counted by itself, where few numbers are possible."""
-    if not isinstance(transformer, NumericPerturber) or max(map(len, transformer.report_values_)) > _GROUPS:
-        return []
-    return [[name] for name in transformer._own_names()]
+def number_columns(protocol: ReportProtocol) -> list[list[Any]]:
+    """Return by which columns an engine may count reports that are numbers."""
+    return protocol.counted_columns if protocol.values is None else []
 
 
 class Counter:
     """The tally of a stream of reports."""
 
-    def __init__(self, transformer: RowReports) -> None:
-        self._transformer = transformer
-        self.names = transformer._own_names()
-        self._sums = transformer._empty_tally()._numbers()
+    def __init__(self, protocol: ReportProtocol) -> None:
+        self._protocol = protocol
+        self.names = protocol.report_columns
+        self._sums = protocol.empty_tally().sums()
 
     def add(self, reports: Any) -> None:
         """Add the reports of a batch."""
         if len(reports):
             frame = nw.from_native(reports, eager_only=True).select(*self.names)
-            self.add_tally(self._transformer.tally(frame.to_native()))
+            self.add_tally(self._protocol.tally(self._protocol.read(frame.to_native())))
 
-    def add_tally(self, tally: StoredTally) -> None:
-        """Add a tally of the same transformer."""
-        for total, part in zip(self._sums, tally._numbers(), strict=True):
+    def add_tally(self, tally: Tally) -> None:
+        """Add a tally of the same protocol."""
+        for total, part in zip(self._sums, tally.sums(), strict=True):
             total += part
 
-    def add_groups(self, values: Any, counts: NDArray[np.int64], *, n_rows: int | None = None) -> None:
-        """Add reports of randomised response, or numeric ones, that were counted by value."""
-        table, transformer = read_table(values), self._transformer
-        if isinstance(transformer, NumericPerturber):
-            for name, numbers in zip(table.names, read_numbers(table), strict=True):
-                place = self.names.index(name)
-                self._sums[place] += transformer._count_numbers(place, numbers, counts)
-            return
-        assert isinstance(transformer, RandomizedResponseEncoder)
-        domain = transformer.domain_.select(table.names)
-        codes = domain.encode(table.columns)
-        total = int(counts.sum())
-        for name, column in zip(domain.columns, codes, strict=True):
-            if column.max(initial=0) == len(domain[name]) or total != (total if n_rows is None else n_rows):
-                raise ValueError(
-                    f"column {name!r} holds a value, or a NaN or inf, outside the declared categories. These are not "
-                    "reports of this encoder."
-                )
-        *support, sizes, n_reports = self._sums
-        for index, columns in enumerate(transformer._attributes):
-            if set(columns) <= set(table.names):
-                cells = domain.join(codes) if len(columns) > 1 else codes[table.names.index(columns[0])]
-                np.add.at(support[index], cells.astype(np.intp), counts)
-                sizes[index] += total
-        n_reports[:] = sizes[0]
+    def add_groups(self, values: Any, counts: NDArray[np.int64]) -> None:
+        """Add reports that were counted by value."""
+        self.add_tally(self._protocol.tally_counts(values, counts))
 
     def __add__(self, other: Counter) -> Counter:
-        both = Counter(self._transformer)
+        both = Counter(self._protocol)
         for counter in (self, other):
             both.add_sums(*counter.sums())
         return both
@@ -216,4 +188,4 @@ class Counter:
         """Return the tally of all that was added."""
         if not any(part.any() for part in self._sums):
             raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
-        return self._transformer._empty_tally()._of_numbers(self._sums)
+        return self._protocol.empty_tally().with_sums(self._sums)

@@ -1,27 +1,28 @@
 """Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
-from skdp.local._base import LocalTransformer as LocalTransformer
-from skdp.local._estimation import ReportEstimator as ReportEstimator
 from skdp.local._frequency_oracle import FrequencyOracleEncoder
 from skdp.local._hadamard_response import HadamardResponseEncoder
 from skdp.local._local_hashing import LocalHashingEncoder
 from skdp.local._on_fit_only import OnFitOnly
+from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._posterior_features import PosteriorFeatures
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._recommend import recommend_strategy
-from skdp.local._report_columns import SAMPLED as SAMPLED
-from skdp.local._report_columns import read_report_table as read_report_table
-from skdp.local._report_columns import read_sampled as read_sampled
-from skdp.local._row_reports import Drawn as Drawn
-from skdp.local._row_reports import RowReports as RowReports
-from skdp.local._row_reports import Write as Write
-from skdp.local._stored_tally import StoredTally as StoredTally
 from skdp.local._subset_selection import SubsetSelectionEncoder
 from skdp.local._tallies import NumericTally, RapporTally, ReportTally
+from skdp.local._transformer import ReportTransformer
 from skdp.local._unary_encoding import UnaryEncodingTransformer
 from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
 from skdp.local.numeric import NumericPerturber
+from skdp.local.protocol import SAMPLED as SAMPLED
+from skdp.local.protocol import Channel as Channel
+from skdp.local.protocol import Codes as Codes
+from skdp.local.protocol import OracleProtocol as OracleProtocol
+from skdp.local.protocol import Randomness as Randomness
+from skdp.local.protocol import ReportProtocol, read_report_table
+from skdp.local.protocol import Reports as Reports
+from skdp.local.protocol import Tally as Tally
 from skdp.local.rappor import RapporEncoder
 
 __all__ = [
@@ -36,9 +37,12 @@ __all__ = [
     "RandomizedResponseEncoder",
     "RapporEncoder",
     "RapporTally",
+    "ReportProtocol",
     "ReportTally",
+    "ReportTransformer",
     "SecretKey",
     "SubsetSelectionEncoder",
     "UnaryEncodingTransformer",
+    "read_report_table",
     "recommend_strategy",
 ]

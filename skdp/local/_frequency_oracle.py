@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any
 
-from skdp.base import all_or_nothing
-from skdp.local._report_columns import ReportColumns
+from skdp.local._oracle_encoder import OracleEncoder
 from skdp.local._unary_encoding import check_output
+from skdp.local.protocol import OracleProtocol
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
 from skdp.privacy import PrivacyLedger
 
 
-class FrequencyOracleEncoder(ReportColumns):
+class FrequencyOracleEncoder(OracleEncoder):
     """Report each column by the oracle with the least error, or by one that is named.
 
     Which oracle is best depends on epsilon and on the number of values only: the exact mean squared error of each is
@@ -178,14 +178,10 @@ class FrequencyOracleEncoder(ReportColumns):
     def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> FrequencyOracle:
         return self._choose(k, epsilon, again)
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
-        super().fit(X, y)
+    def _set_fitted(self, protocol: OracleProtocol) -> None:
+        super()._set_fitted(protocol)
         self.oracle_ = self._chosen
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
-        return self
-
-    fit.__doc__ = ReportColumns.fit.__doc__
 
 
 def _those_of(names: list[str], ability: str, need: str) -> list[str]:

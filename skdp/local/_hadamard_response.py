@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp.local._report_columns import ReportColumns
+from skdp.local._oracle_encoder import OracleEncoder
 from skdp.oracles import HadamardResponse
 from skdp.privacy import PrivacyLedger
 
 
-class HadamardResponseEncoder(ReportColumns):
+class HadamardResponseEncoder(OracleEncoder):
     """Report one index for each column: the smallest reports, and counts of very many values in little time.
 
     The index supports half of the values of a block, as a row of a Hadamard matrix says ([1]_). The output has one

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from skdp.local._report_columns import ReportColumns
+from skdp.local._oracle_encoder import OracleEncoder
 from skdp.oracles import LocalHashing, hashing_for_two_rounds
 from skdp.privacy import PrivacyLedger
 
 
-class LocalHashingEncoder(ReportColumns):
+class LocalHashingEncoder(OracleEncoder):
     """Report a public seed and a randomised bucket: small reports for columns with very many values.
 
     Each report hashes the value into g buckets with a function of its own, and randomises the bucket ([1]_). The output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -16,10 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import CallCounter, all_or_nothing, as_asked, read_input
 from skdp.frames import read_table
-from skdp.local._base import LocalTransformer
-from skdp.local._report_columns import read_report_table, read_sampled
+from skdp.local._transformer import ReportTransformer
+from skdp.local.protocol import OracleProtocol, split_counts, value_labels
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
+
+_WANTED = "encoder must be a local transformer with frequency oracles, such as RandomizedResponseEncoder(), got "
 
 
 class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
@@ -223,11 +224,13 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             check_is_fitted(encoder)
             read_input(self, X, reset=True)
             source = self
-        names = _names(encoder, list(map(str, encoder.domain_.columns)))
+        if not isinstance(encoder.protocol_, OracleProtocol):
+            raise TypeError(_WANTED + type(encoder).__name__)
+        names = _names(encoder.protocol_, list(map(str, encoder.protocol_.columns)))
         if len(set(names)) < len(names):
             raise ValueError("two columns of the output would have the same name; rename columns or categories")
         reports = encoder.transform(X, **params) if self.privatize else X
-        self.prior_ = _estimate_prior(encoder, reports, self.postprocess)
+        self.prior_ = _estimate_prior(encoder.protocol_, reports, self.postprocess)
         self.encoder_ = encoder
         self._privatize = bool(self.privatize)
         self.n_features_in_ = source.n_features_in_
@@ -237,34 +240,32 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             self.__dict__.pop("feature_names_in_", None)
         return reports
 
-    def _check_parameters(self) -> LocalTransformer:
+    def _check_parameters(self) -> ReportTransformer:
         if not isinstance(self.privatize, bool | np.bool_):
             raise TypeError(f"privatize must be True or False, got {type(self.privatize).__name__}")
         if not isinstance(self.postprocess, str) or self.postprocess not in {*POSTPROCESSORS} - {"none"}:
             wanted = [name for name in POSTPROCESSORS if name != "none"]
             raise ValueError(f"postprocess must be one of {wanted}, got {self.postprocess!r}")
         encoder = self.encoder.estimator if isinstance(self.encoder, FrozenEstimator) else self.encoder
-        if not isinstance(encoder, LocalTransformer):
-            raise TypeError(
-                "encoder must be a local transformer with frequency oracles, such as RandomizedResponseEncoder(), got "
-                f"{type(encoder).__name__}"
-            )
+        if not isinstance(encoder, ReportTransformer) or not hasattr(encoder, "estimate_counts"):
+            raise TypeError(_WANTED + type(encoder).__name__)
         return encoder
 
     def _features(self, reports: Any) -> Any:
-        encoder = self.encoder_
-        parts, n = encoder._read_reports(reports)
-        blocks = [
-            posterior(oracle, part, prior)
-            for oracle, part, prior in zip(encoder.oracles_, parts, self.prior_, strict=True)
-        ]
-        if encoder._strategy == "sample":
-            sampled = read_sampled(read_report_table(reports, encoder._own_names()).columns[-1], len(blocks))
-            for index, (block, prior) in enumerate(zip(blocks, self.prior_, strict=True)):
-                blocks[index] = np.tile(prior, (n, 1))
-                blocks[index][sampled == index] = block
+        protocol = self._protocol
+        arrays = protocol.read(reports)
+        blocks = []
+        for oracle, (part, rows), prior in zip(protocol.oracles, protocol.parts(arrays), self.prior_, strict=True):
+            block = np.tile(prior, (len(arrays[0]), 1))
+            block[rows] = posterior(oracle, part, prior)
+            blocks.append(block)
         table = read_table(reports if hasattr(reports, "columns") else np.asarray(reports))
-        return table.rebuild([np.hstack(blocks)], _names(encoder, list(map(str, encoder.domain_.columns))))
+        return table.rebuild([np.hstack(blocks)], _names(protocol, list(map(str, protocol.columns))))
+
+    @property
+    def _protocol(self) -> OracleProtocol:
+        protocol: Any = self.encoder_.protocol_
+        return protocol
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:  # numpydoc ignore=RT01
@@ -293,7 +294,7 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             If the input features are not those of `fit`.
         """
         check_is_fitted(self, "prior_")
-        inputs = list(map(str, self.encoder_.domain_.columns))
+        inputs = list(map(str, self.encoder_.protocol_.columns))
         own = getattr(self, "feature_names_in_", None)
         if input_features is not None:
             given = [str(name) for name in input_features]
@@ -302,7 +303,7 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             if len(given) != self.n_features_in_:
                 raise ValueError(f"input_features should have length equal to {self.n_features_in_}, got {len(given)}")
             inputs = given if self._privatize else inputs
-        return np.array(_names(self.encoder_, inputs), dtype=object)
+        return np.array(_names(self._protocol, inputs), dtype=object)
 
     def get_metadata_routing(self) -> Any:
         """Say where metadata go: to the `transform` of the encoder.
@@ -334,20 +335,20 @@ def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) 
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _estimate_prior(encoder: LocalTransformer, reports: Any, postprocess: str) -> list[NDArray[np.float64]]:
+def _estimate_prior(protocol: OracleProtocol, reports: Any, postprocess: str) -> list[NDArray[np.float64]]:
     """Estimate the share of each value from reports; one more record of each keeps all of them positive."""
-    counts = encoder.estimate_counts(reports, postprocess=postprocess)["count"].to_numpy()
+    arrays = protocol.read(reports)
+    table = protocol.estimate(protocol.tally(arrays), reports=arrays, postprocess=postprocess)
     # Reports that say nothing (p = q) give nan, and a uniform prior.
-    more = [np.nan_to_num(part) + 1 for part in encoder._split(counts)]
+    more = [np.nan_to_num(part) + 1 for part in split_counts(protocol, table["count"].to_numpy())]
     return [part / part.sum() for part in more]
 
 
-def _names(encoder: LocalTransformer, inputs: list[str]) -> list[str]:
+def _names(protocol: OracleProtocol, inputs: list[str]) -> list[str]:
     """Name a column for each value of each attribute."""
-    known = dict(zip(encoder.domain_.columns, inputs, strict=True))
+    known = dict(zip(protocol.columns, inputs, strict=True))
     names = []
-    for columns in encoder._attributes:
+    for columns, domain in zip(protocol.attributes, protocol.domains, strict=True):
         prefix = "_".join(known[column] for column in columns)
-        cells = product(*(encoder.domain_[column].labels for column in columns))
-        names += ["_".join([prefix, *("missing" if value is None else str(value) for value in cell)]) for cell in cells]
+        names += [f"{prefix}_{label}" for label in value_labels(domain)]
     return names

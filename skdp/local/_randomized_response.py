@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,96 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 
 from skdp.domain import Codes, Domain
-from skdp.frames import Table
-from skdp.local._base import LocalTransformer
-from skdp.local._report_columns import SAMPLED, read_report_table, read_sampled
-from skdp.local._row_reports import Write
+from skdp.frames import Table, read_table
+from skdp.local._oracle_encoder import OracleEncoder
+from skdp.local._tallies import ReportTally
+from skdp.local.protocol import SAMPLED, OracleProtocol, Reports, read_report_table, read_sampled, spread
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger
 
 
-class RandomizedResponseEncoder(OneToOneFeatureMixin, LocalTransformer):
+class ValueProtocol(OracleProtocol):
+    """Reports of randomised response, as values of the domain in the columns and dtypes of the input."""
+
+    @property
+    def report_columns(self) -> list[Any]:
+        return [*self.columns, *([SAMPLED] if self.strategy == "sample" else [])]
+
+    def columns_of(self, index: int, inputs: Any = None) -> list[Any]:
+        return list(self.attributes[index])
+
+    @property
+    def values(self) -> Domain:  # type: ignore[override]
+        return self.domain
+
+    @property
+    def counted_columns(self) -> list[list[Any]]:
+        # The second round of an oracle has other reports than values.
+        countable = self.strategy != "sample" and all(type(oracle) is RandomizedResponse for oracle in self.oracles)
+        return [list(columns) for columns in self.attributes] if countable else []
+
+    def prepare(self, table: Table) -> list[Codes]:
+        codes = super().prepare(table)
+        self._written_domain.decoders(table.columns)  # refuses a dtype that cannot hold the values
+        return codes
+
+    @property
+    def _written_domain(self) -> Domain:
+        if self.strategy != "sample":
+            return self.domain
+        # A column that a record does not report is missing, whether or not missing is declared.
+        values = {name: self.domain[name].values for name in self.columns}
+        return Domain({name: own if None in own else (*own, None) for name, own in values.items()})
+
+    def write(self, reports: Reports, table: Table) -> Any:
+        domain = self._written_domain
+        decoders = domain.decoders(table.columns)
+        if self.strategy == "joint":
+            reports = self.domain.split(reports[0])
+        elif self.strategy == "sample":
+            *reports, chosen = reports
+            missing = [domain[name].values.index(None) for name in domain.columns]
+            least = [np.min_scalar_type(len(domain[name])) for name in domain.columns]
+            reports = [
+                np.where(chosen == index, codes, missing[index]).astype(least[index])
+                for index, codes in enumerate(reports)
+            ]
+        columns = [decode(codes) for decode, codes in zip(decoders, reports, strict=True)]
+        return table.rebuild([*columns, chosen] if self.strategy == "sample" else columns, self.report_columns)
+
+    def read(self, reports: Any) -> Reports:
+        table = read_report_table(reports, self.report_columns)
+        columns = list(table.columns)
+        if self.strategy != "sample":
+            return self._codes_of(columns)
+        chosen = read_sampled(columns.pop(), len(columns))
+        rows = [chosen == index for index in range(len(columns))]
+        codes = [column[own] for column, own in zip(self.domain.encode(columns), rows, strict=True)]
+        self.refuse_undeclared(self.domain, codes, _NO_REPORTS)
+        return [*(spread(part, own) for part, own in zip(codes, rows, strict=True)), chosen]
+
+    def _codes_of(self, columns: list[Any]) -> Reports:
+        codes = self.domain.encode(columns)
+        self.refuse_undeclared(self.domain, codes, _NO_REPORTS)
+        return self._join(codes)
+
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
+        table, tally = read_table(rows), self.empty_tally()
+        domain, total, sizes = self.domain.select(table.names), int(counts.sum()), [0] * len(self.attributes)
+        codes = domain.encode(table.columns)
+        self.refuse_undeclared(domain, codes, _NO_REPORTS)
+        for index, columns in enumerate(self.attributes):
+            if set(columns) <= set(table.names):
+                cells = self.domains[index].join([codes[table.names.index(name)] for name in columns])
+                np.add.at(tally.support[index], cells.astype(np.intp), counts)
+                sizes[index] = total
+        return replace(tally, sizes=tuple(sizes), n_reports=sizes[0])
+
+
+_NO_REPORTS = "These are not reports of this encoder."
+
+
+class RandomizedResponseEncoder(OracleEncoder):
     """Randomise each value so that one record reveals little and the counts can still be estimated.
 
     Every value of the declared domain is reported truthfully with probability ``e^eps / (e^eps + k - 1)`` and as any
@@ -173,6 +255,7 @@ handle_unknown='uniform'.
     """
 
     _mechanism = "k-ary randomised response"
+    _protocol_class = ValueProtocol
 
     def __init__(
         self,
@@ -202,9 +285,6 @@ handle_unknown='uniform'.
     def _make_oracle(self, k: int, epsilon: Any) -> RandomizedResponse:
         return RandomizedResponse(k, epsilon)
 
-    def _own_names(self) -> list[Any]:
-        return [*self.domain_.columns, *([SAMPLED] if self._strategy == "sample" else [])]
-
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name the columns of the output: those of the input, and ``sampled`` under ``strategy="sample"``.
 
@@ -225,42 +305,5 @@ handle_unknown='uniform'.
         ValueError
             If the input features are not those of `fit`.
         """
-        names = super().get_feature_names_out(input_features)
-        return np.append(names, SAMPLED).astype(object) if self._strategy == "sample" else names
-
-    def _writer(self, table: Table) -> Write:
-        domain = self.domain_
-        if self._strategy == "sample":
-            # A column that a record does not report is missing, whether or not missing is declared.
-            values = {name: domain[name].values for name in domain.columns}
-            domain = Domain({name: v if None in v else (*v, None) for name, v in values.items()})
-        decoders = domain.decoders(table.columns)
-        names = self._own_names()
-
-        def write(reports: list[Codes], chosen: NDArray[Any] | None) -> Any:
-            if self._strategy == "joint":
-                reports[:] = self.domain_.split(reports.pop())
-            columns = []
-            for index, (name, decode) in enumerate(zip(domain.columns, decoders, strict=True)):
-                codes = reports.pop(0)  # the codes go as the columns come
-                if chosen is not None:
-                    codes = codes.astype(np.min_scalar_type(len(domain[name])), copy=False)
-                    codes[chosen != index] = domain[name].values.index(None)
-                columns.append(decode(codes))
-            return table.rebuild(columns if chosen is None else [*columns, chosen], names)
-
-        return write
-
-    def _plain_reports(self, codes: list[Codes]) -> list[NDArray[Any]]:
-        return codes
-
-    def _read_reports(self, reports: Any) -> tuple[list[NDArray[Any]], int]:
-        table = read_report_table(reports, self._own_names())
-        columns = list(table.columns)
-        chosen = read_sampled(columns.pop(), len(columns)) if self._strategy == "sample" else None
-        codes = self.domain_.encode(columns)
-        n = len(codes[0])
-        if chosen is not None:
-            codes = [column[chosen == index] for index, column in enumerate(codes)]
-        self._refuse_undeclared(codes, "These are not reports of this encoder.")
-        return [self.domain_.join(codes)] if self._strategy == "joint" else list(codes), n
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return np.append(names, SAMPLED).astype(object) if self.protocol_.strategy == "sample" else names

@@ -32,13 +32,38 @@ class StoredTally(ABC):
         """Return all that adds up when tallies do."""
 
     @abstractmethod
-    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> StoredTally:
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Any:
         """Make a tally like this one, of other numbers."""
 
     @classmethod
     @abstractmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
         """Make a tally of a header and sums; everything is checked, with KeyError or TypeError for what is missing."""
+
+    def sums(self) -> list[NDArray[np.int64]]:
+        """Return all that adds up when tallies do.
+
+        Returns
+        -------
+        list of ndarray of int64
+            Arrays that can be added up elsewhere.
+        """
+        return self._numbers()
+
+    def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Self:
+        """Return a tally like this one, of other sums.
+
+        Parameters
+        ----------
+        sums : sequence of ndarray of int64
+            Arrays of the shapes that `sums` returns.
+
+        Returns
+        -------
+        tally
+            The tally.
+        """
+        return self._of_numbers(sums)
 
     def to_json(self) -> str:
         """Write the tally, and what is needed to read it, as JSON.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from skdp.local._report_columns import ReportColumns
+from skdp.local._oracle_encoder import OracleEncoder
 from skdp.local._unary_encoding import check_output
 from skdp.oracles import SubsetSelection
 from skdp.privacy import PrivacyLedger
 
 
-class SubsetSelectionEncoder(ReportColumns):
+class SubsetSelectionEncoder(OracleEncoder):
     """Report a random set of categories, which holds the true one more often than not: the least error of all.
 
     Of k categories, w are reported; a set that holds the true one is e^eps times likelier than one that does not

@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from skdp.local._report_columns import ReportColumns
+from skdp.local._oracle_encoder import OracleEncoder
 from skdp.oracles import UnaryEncoding
 from skdp.privacy import PrivacyLedger
 
 OUTPUTS = ("bits", "unbiased")
 
 
-class UnaryEncodingTransformer(ReportColumns):
+class UnaryEncodingTransformer(OracleEncoder):
     """Report a randomised bit for each category: less error than randomised response when a column has many values.
 
     The bit of the true category is 1 with probability p, every other bit with probability q, so that
@@ -152,10 +152,10 @@ class UnaryEncodingTransformer(ReportColumns):
 
     def _check_parameters(self) -> Fraction | None:
         check_output(self.output)
-        if self.epsilon is not None:
-            return super()._check_parameters()
-        self._check_common_parameters()
-        return None
+        return super()._check_parameters()
+
+    def _check_epsilon(self) -> Fraction | None:
+        return None if self.epsilon is None else super()._check_epsilon()
 
     def _make_oracle(self, k: int, epsilon: Any) -> UnaryEncoding:
         if self.epsilon is not None and (self.p is not None or self.q is not None):

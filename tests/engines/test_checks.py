@@ -407,10 +407,11 @@ def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer
     is_number = isinstance(transformer, NumericPerturber)
     table = pa.table({"color": [1.0, 2.0] if is_number else ["red", "green"]})
     reports = transformer.fit(table).transform(table, record_id=[1, 2])
-    sent = pickle.dumps(transformer._without_secrets())
+    sent = pickle.dumps(transformer.protocol_.without_secrets())
     assert KEY not in sent
-    assert pickle.loads(sent).tally(reports) == transformer.tally(reports)
-    check = pickle.dumps(BatchCheck(transformer, [], "who"))
+    protocol = pickle.loads(sent)
+    assert protocol.tally(protocol.read(reports)) == transformer.tally(reports)
+    check = pickle.dumps(BatchCheck(transformer.protocol_, [], "who"))
     assert KEY not in check
     assert pickle.loads(check)(table.append_column("who", pa.array([1, 2]))) == 2
 
@@ -422,8 +423,8 @@ def test_a_release_holds_a_key_only_if_workers_need_it():
     table = pa.table({"color": ["red", "green"]})
     plain = encoder().fit(table)
     plain.secret_key = KEY  # set after `fit`: it is of no release yet
-    assert KEY not in pickle.dumps(Release(plain, [], KeyedCoins()))
-    assert KEY in pickle.dumps(Release(encoder(**MEMOISED).fit(table), [], KeyedCoins(), "who"))
+    assert KEY not in pickle.dumps(Release(plain.protocol_, [], KeyedCoins()))
+    assert KEY in pickle.dumps(Release(encoder(**MEMOISED).fit(table).protocol_, [], KeyedCoins(), "who"))
 
 
 def test_a_ledger_in_memory_does_not_stop_a_tally_in_processes(dask_processes):

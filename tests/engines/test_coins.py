@@ -17,6 +17,7 @@ from skdp import (
     RandomizedResponseEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.base import CallRandomness
 from skdp.engines._batch_release import Release
 from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, KeyedSource, Place, SeededCoins
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, SubsetSelectionEncoder
@@ -46,7 +47,7 @@ def fitted(make, **params):
 
 
 def released(frame, encoder, cuts):
-    release = Release(encoder, [], SeededCoins(3, 0))
+    release = Release(encoder.protocol_, [], SeededCoins(encoder.randomness(call=0)))
     edges = [0, *cuts, len(frame)]
     parts = [release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)]
     return pd.concat(parts)
@@ -83,7 +84,9 @@ def test_seeds_calls_blocks_and_columns_have_streams_of_their_own():
     encoder = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}, random_state=0).fit(same)
     draws = {}
     for seed, call, place in [(0, 0, Place()), (1, 0, Place()), (0, 1, Place()), (0, 0, Place(partition=0))]:
-        frame = Release(encoder, [], SeededCoins(seed, call))(same, place)
+        frame = Release(encoder.protocol_, [], SeededCoins(CallRandomness(seed, "RandomizedResponseEncoder", call)))(
+            same, place
+        )
         for name in frame:
             for block in range(2):
                 rows = frame[name].to_numpy()[block * BLOCK_ROWS :][:BLOCK_ROWS]
@@ -99,7 +102,7 @@ def keyed(key=b"k" * 32):
 
 def test_a_batch_that_is_drawn_again_has_the_same_reports():
     encoder, coins = fitted(RandomizedResponseEncoder, random_state=None), KeyedCoins()
-    release = Release(encoder, [], coins)
+    release = Release(encoder.protocol_, [], coins)
     again = pickle.loads(pickle.dumps(release))
     frame = people()
     pd.testing.assert_frame_equal(release(frame, Place(3)), again(frame, Place(3)))
@@ -121,7 +124,7 @@ def test_another_key_place_row_or_order_has_coins_of_its_own():
         (other, keyed(), Place()),  # one other value in the last row: all coins are others
         (longer, keyed(), Place()),
     ]:
-        reports = Release(encoder, [], coins)(frame, place)[:4_999]
+        reports = Release(encoder.protocol_, [], coins)(frame, place)[:4_999]
         seen += [tuple(reports["a"]), tuple(reports["b"])]
     assert len(set(seen)) == len(seen)
 
@@ -130,7 +133,7 @@ def test_reports_from_keyed_coins_have_the_probabilities_of_the_channel():
     """A fixed key, so it passes or fails for good; a true channel fails one key in a million."""
     n, encoder = 200_000, RandomizedResponseEncoder(1.0, categories={"a": ["x", "y", "z"]})
     frame = pd.DataFrame({"a": ["x"] * n})
-    counts = Release(encoder.fit(frame), [], keyed())(frame)["a"].value_counts()
+    counts = Release(encoder.fit(frame).protocol_, [], keyed())(frame)["a"].value_counts()
     for value, share in zip(["x", "y", "z"], encoder.channel()[0][0], strict=True):
         p = float(share)
         assert abs(counts[value] - n * p) < 5.2 * (n * p * (1 - p)) ** 0.5
@@ -152,8 +155,8 @@ def test_keys_are_never_shown_nor_shared_by_calls():
     for text in (
         repr(first),
         str(vars(first)),
-        repr(Release(encoder, [], first)),
-        str(vars(Release(encoder, [], first))),
+        repr(Release(encoder.protocol_, [], first)),
+        str(vars(Release(encoder.protocol_, [], first))),
     ):
         assert first._key.hex() not in text
         assert repr(bytes(first._key)) not in text
@@ -162,11 +165,10 @@ def test_keys_are_never_shown_nor_shared_by_calls():
 def test_workers_have_no_ledger():
     ledger = PrivacyLedger(epsilon=5)
     encoder = fitted(RandomizedResponseEncoder, ledger=ledger)
-    release = pickle.loads(pickle.dumps(Release(encoder, [], KeyedCoins())))
+    release = pickle.loads(pickle.dumps(Release(encoder.protocol_, [], KeyedCoins())))
     release(people())
     assert ledger.spent.epsilon == 0
     assert encoder.ledger is ledger
-    assert release._transformer.ledger is None
 
 
 @pytest.mark.long
@@ -178,7 +180,7 @@ def test_forked_and_spawned_workers_never_share_coins():
 
     same = pd.DataFrame({"a": ["x"] * 5_000})
     encoder = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"]}).fit(same)
-    release = Release(encoder, [], KeyedCoins())
+    release = Release(encoder.protocol_, [], KeyedCoins())
     places = [Place(number) for number in range(4)]
     drawn = []
     for method in ("fork", "spawn") if "fork" in multiprocessing.get_all_start_methods() else ("spawn",):
@@ -192,7 +194,7 @@ def test_forked_and_spawned_workers_never_share_coins():
 @pytest.mark.parametrize("rows", [0, 1])
 def test_few_rows_look_as_many(make, rows):
     encoder = fitted(make, random_state=None)
-    release = Release(encoder, [], KeyedCoins())
+    release = Release(encoder.protocol_, [], KeyedCoins())
     many, few = release(people()), release(people()[:rows])
     assert len(few) == rows
     pd.testing.assert_series_equal(many.dtypes, few.dtypes)

@@ -415,7 +415,7 @@ def test_a_resumed_run_reports_each_row_once_and_as_its_key_says(people, tmp_pat
     found = read(target).to_pydict()
     assert {name: values[:PART] for name, values in found.items()} == early
     assert found["number"] == list(range(people.num_rows))
-    release = Release(fitted, ["number"], coins)
+    release = Release(fitted.protocol_, ["number"], coins)
     parts = [release(people.slice(first, PART), Place(None, first)) for first in range(0, people.num_rows, PART)]
     assert found == pa.concat_tables(parts).to_pydict()
 

@@ -68,7 +68,7 @@ ROWS, BATCH = 1_200, 500
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
-    for module in ("_batches", "_polars", "_files_privatize"):
+    for module in ("backends.batches", "backends.polars", "files._privatize"):
         monkeypatch.setattr(f"skdp.engines.{module}.batch_rows", lambda width: BATCH)
 
 
@@ -185,7 +185,7 @@ def second(**params):
 
 
 def released(frame, fitted, cuts):
-    release = Release(fitted, [], SeededCoins(3, 0), "person")
+    release = Release(fitted.protocol_, [], SeededCoins(fitted.randomness(call=0)), "person")
     edges = [0, *cuts, len(frame)]
     return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
@@ -210,7 +210,7 @@ def test_seeded_second_rounds_are_the_same_on_every_engine(engine, people):
 def test_a_batch_that_is_drawn_again_sends_the_same_single_report(people):
     """Or there would be two single reports of a record in one release, and the promise is one of each."""
     frame = people.to_pandas()
-    release = Release(second(random_state=None).fit(frame[["color", "size"]]), [], KeyedCoins(), "person")
+    release = Release(second(random_state=None).fit(frame[["color", "size"]]).protocol_, [], KeyedCoins(), "person")
     again = pickle.loads(pickle.dumps(release))
     pd.testing.assert_frame_equal(release(frame, Place(2)), again(frame, Place(2)))
 
@@ -239,7 +239,7 @@ def test_other_persons_with_the_same_values_have_second_coins_of_their_own():
     coins, seen = KeyedCoins(SecretKey(bytes(32))), []
     for number in range(2):
         frame = pd.DataFrame({"a": ["x"] * 2_000, "person": [f"{number}:{row}" for row in range(2_000)]})
-        seen.append(tuple(Release(fitted, [], coins, "person")(frame)["a"]))
+        seen.append(tuple(Release(fitted.protocol_, [], coins, "person")(frame)["a"]))
     assert seen[0] != seen[1]  # 2**-2000
 
 
@@ -389,8 +389,8 @@ def test_what_does_not_fit_into_memory_is_for_its_owner_only(people, monkeypatch
 
 def test_nothing_shows_the_key(people):
     fitted = encoder().fit(people.select(["color", "size"]))
-    release = Release(fitted, [], KeyedCoins(), "person")
-    for text in (repr(release), str(vars(release)), repr(fitted), str(vars(fitted._memo))):
+    release = Release(fitted.protocol_, [], KeyedCoins(), "person")
+    for text in (repr(release), str(vars(release)), repr(fitted), str(vars(fitted.protocol_.memo))):
         assert repr(bytes(KEY)) not in text
         assert KEY.hex() not in text
 
@@ -428,9 +428,9 @@ def test_files_have_the_reports_of_transform(people, tmp_path, make, before, aft
 def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
     drawn, draw = [], KeyedCoins.draw
 
-    def noted(self, transformer, codes, place, records):
+    def noted(self, protocol, codes, place, records):
         drawn.append(place.first)
-        return draw(self, transformer, codes, place, records)
+        return draw(self, protocol, codes, place, records)
 
     source, target = write(people, tmp_path / f"in.{form}"), tmp_path / "out.parquet"
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)
@@ -503,7 +503,7 @@ def test_an_error_of_a_broken_file_shows_no_row(tmp_path):
 @pytest.fixture
 def _distinct_when_counted(monkeypatch):
     """The first evaluation of a lazy table counts the ids; here they are repeated in all later ones only."""
-    for module in ("_privatize", "_files_privatize"):
+    for module in ("_privatize", "files._privatize"):
         monkeypatch.setattr(f"skdp.engines.{module}.check_distinct", lambda *args: None)
 
 

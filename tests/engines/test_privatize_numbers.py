@@ -67,7 +67,7 @@ def test_streams_are_tallied_too():
 
 
 def released(frame, fitted, cuts):
-    release = Release(fitted, [], SeededCoins(3, 0))
+    release = Release(fitted.protocol_, [], SeededCoins(fitted.randomness(call=0)))
     edges = [0, *cuts, len(frame)]
     return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
@@ -91,7 +91,7 @@ def keyed(number=0):
 
 def test_a_batch_that_is_drawn_again_has_the_same_reports():
     frame = only(numbers(5_000)).to_pandas()
-    release = Release(perturber(random_state=None).fit(frame), [], KeyedCoins())
+    release = Release(perturber(random_state=None).fit(frame).protocol_, [], KeyedCoins())
     again = pickle.loads(pickle.dumps(release))
     pd.testing.assert_frame_equal(release(frame, Place(3)), again(frame, Place(3)))
 
@@ -111,7 +111,7 @@ def test_another_key_place_or_row_has_coins_of_its_own():
         (other, keyed(), Place()),  # a number that is another one by a hundredth of a step, in the last row
         (longer, keyed(), Place()),
     ]:
-        reports = Release(fitted, [], coins)(frame, place)[:4_999]
+        reports = Release(fitted.protocol_, [], coins)(frame, place)[:4_999]
         seen += [tuple(reports["age"]), tuple(reports["height"])]
     assert len(set(seen)) == len(seen)
 
@@ -133,10 +133,10 @@ def test_reports_have_the_probabilities_of_the_channel(mechanism):
     fitted.fit(pd.DataFrame({"x": [0.0]}))
     for position in (0, 1, 4):
         frame = pd.DataFrame({"x": np.full(n, float(position))})
-        counts = fitted.tally(Release(fitted, [], keyed())(frame, Place(position))).counts[0]
+        counts = fitted.tally(Release(fitted.protocol_, [], keyed())(frame, Place(position))).counts[0]
         assert fits(counts, fitted.channel()[0][position])
         assert not fits(counts, fitted.channel()[0][2])
-    between = Release(fitted, [], keyed())(pd.DataFrame({"x": np.full(n, 1.25)}))
+    between = Release(fitted.protocol_, [], keyed())(pd.DataFrame({"x": np.full(n, 1.25)}))
     table = fitted.channel()[0]
     shares = [(3 * low + high) / 4 for low, high in zip(table[1], table[2], strict=True)]
     assert fits(fitted.tally(between).counts[0], shares)

@@ -71,7 +71,7 @@ def test_streams_are_tallied_too():
 
 
 def released(frame, fitted, cuts, **options):
-    release = Release(fitted, [], SeededCoins(3, 0), **options)
+    release = Release(fitted.protocol_, [], SeededCoins(fitted.randomness(call=0)), **options)
     edges = [0, *cuts, len(frame)]
     return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
@@ -96,7 +96,9 @@ def keyed(number=0):
 @pytest.mark.parametrize("options", [{}, {"record_id": "person"}])
 def test_a_batch_that_is_drawn_again_has_the_same_reports(options):
     frame = words(5_000).to_pandas()
-    release = Release(rappor(random_state=None, secret_key=KEY if options else None), [], KeyedCoins(), **options)
+    release = Release(
+        rappor(random_state=None, secret_key=KEY if options else None).protocol_, [], KeyedCoins(), **options
+    )
     again = pickle.loads(pickle.dumps(release))
     pd.testing.assert_frame_equal(release(frame, Place(3)), again(frame, Place(3)))
 
@@ -125,7 +127,7 @@ def test_another_key_place_or_value_has_coins_of_its_own():
         (pd.concat([same("a"), same("a")[:1]]), keyed(), Place()),
         (same("a").set_axis(["site", "word"], axis=1), keyed(), Place()),
     ]:
-        seen.append(tuple(Release(fitted, [], coins)(frame, place)["cohort"][:1_999]))
+        seen.append(tuple(Release(fitted.protocol_, [], coins)(frame, place)["cohort"][:1_999]))
     assert len(set(seen)) == len(seen)
 
 
@@ -133,7 +135,7 @@ def test_values_that_are_written_alike_in_a_row_have_coins_of_their_own():
     """Joined as they are written, "s a" and "s bs c" are what "s as b" and "s c" are."""
     fitted = rappor(random_state=None)
     frames = [same("a").assign(word=pair * 1_000) for pair in (["a", "bs c"], ["as b", "c"])]
-    seen = {tuple(Release(fitted, [], keyed())(frame)["cohort"]) for frame in frames}
+    seen = {tuple(Release(fitted.protocol_, [], keyed())(frame)["cohort"]) for frame in frames}
     assert len(seen) == 2
 
 
@@ -143,7 +145,7 @@ def test_other_persons_with_the_same_values_have_second_coins_of_their_own():
     fitted, seen = rappor(**one_cohort, random_state=None), []
     for number in range(2):
         frame = same("a").assign(person=[f"{number}:{row}" for row in range(2_000)])
-        seen.append(Release(fitted, [], keyed(), record_id="person")(frame))
+        seen.append(Release(fitted.protocol_, [], keyed(), record_id="person")(frame))
     assert not seen[0].equals(seen[1])
 
 
@@ -162,7 +164,7 @@ def test_reports_have_the_probabilities_of_the_channel(options, word):
     encoder = RapporEncoder(**params, handle_missing="value", secret_key=KEY if options else None)
     encoder.fit(pd.DataFrame({"word": ["a"]}))
     frame = pd.DataFrame({"word": [word] * n, "person": range(n)})
-    reports = Release(encoder, [], keyed(), **options)(frame).to_numpy().astype(int)
+    reports = Release(encoder.protocol_, [], keyed(), **options)(frame).to_numpy().astype(int)
     cells = np.bincount(reports @ [16, 8, 4, 2, 1], minlength=64)
     written = b"missing" if word is None else b"s " + word.encode()
     shares = []

@@ -31,7 +31,7 @@ def people():
 
 def crafted(encoder, reports):
     """Take a report that supports "a": of unary encoding the one of ones alone, of the others a genuine one."""
-    (part,), _ = encoder._read_reports(reports)
+    (part,) = encoder.protocol_.read(reports)
     if isinstance(encoder, UnaryEncodingTransformer):
         one = reports.iloc[:1].copy()
         one[:] = 1
@@ -59,7 +59,7 @@ def test_the_estimates_move_by_exactly_as_much(encoder, people):
     poisoned = pd.concat([reports, *[fake] * FAKE])
     moved = (encoder.estimate_counts(poisoned) - encoder.estimate_counts(reports))["count"].to_numpy()
     gain = poisoning_gain(encoder, FAKE, N).loc["job"]
-    (part,), _ = encoder._read_reports(fake)
+    (part,) = encoder.protocol_.read(fake)
     supported = encoder.oracles_[0].supports(part)[0]
     assert moved[supported] == pytest.approx(np.full(supported.sum(), gain["shift"]), rel=1e-9)
     assert gain["shift"] == pytest.approx(FAKE * gain["raised_by_one"])

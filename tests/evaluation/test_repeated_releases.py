@@ -112,7 +112,7 @@ def test_the_ledger_and_the_original_are_left_alone(people, make_frame):
         ({"n_releases": [0]}, ValueError, "n_releases must be whole numbers from 1"),
         ({"n_releases": [True]}, ValueError, "n_releases must be whole numbers from 1"),
         ({"encoder": NumericPerturber()}, TypeError, "encoder must be a local transformer with frequency oracles"),
-        ({"record_id": [1]}, ValueError, "record_id is of use with memoize=True only"),
+        ({"record_id": [1]}, ValueError, "record_id requires permanent reports"),
         (
             {"encoder": encoder(categories={"sex": ["F", "x"]}, handle_unknown="uniform")},
             ValueError,

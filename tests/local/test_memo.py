@@ -574,7 +574,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("ids", "error", "match"),
         [
-            (None, ValueError, r"memoize=True needs record_id, .*set_transform_request\(record_id=True\)"),
+            (None, ValueError, r"permanent reports require record_id, .*set_transform_request\(record_id=True\)"),
             ([1, 2], ValueError, "record_id must have an id for each of the 3 rows, got 2"),
             (np.ones((3, 1)), ValueError, "record_id must be 1-D, got 2-D"),
             (pd.DataFrame({"a": [1, 2, 3]}), ValueError, "record_id must be 1-D, got 2-D"),
@@ -598,7 +598,7 @@ class TestErrors:
     def test_an_id_that_is_not_wanted(self):
         ledger = PrivacyLedger(epsilon=10.0)
         encoder = RandomizedResponseEncoder(categories=DOMAIN, ledger=ledger)
-        with pytest.raises(ValueError, match="record_id is of use with memoize=True only"):
+        with pytest.raises(ValueError, match="record_id requires permanent reports"):
             encoder.fit_transform(table(3), record_id=[1, 2, 3])
         assert ledger.spent == (0.0, 0.0)
 
@@ -652,7 +652,7 @@ class TestRouting:
         model = make_pipeline(make(), OneHotEncoder())
         with pytest.raises(ValueError, match=r"\[record_id\] are passed but are not explicitly set as requested"):
             model.fit(table(), record_id=range_of(60))
-        with pytest.raises(ValueError, match="memoize=True needs record_id"):
+        with pytest.raises(ValueError, match="permanent reports require record_id"):
             model.fit(table())
 
     def test_through_a_column_transformer(self):

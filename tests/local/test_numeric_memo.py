@@ -305,7 +305,7 @@ class TestPromises:
         fitted.fit(table())
         assert "memoised" not in fitted.guarantee_.mechanism
         fitted.transform(table())
-        with pytest.raises(ValueError, match="record_id is of use with memoize=True only"):
+        with pytest.raises(ValueError, match="record_id requires permanent reports"):
             fitted.transform(table()[:1], record_id=[1])
         with pytest.raises(ValueError, match="without memoize=True every call costs guarantee_"):
             fitted.guarantee_for_changes(2)

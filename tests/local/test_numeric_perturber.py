@@ -444,7 +444,7 @@ class TestBadInput:
         fitted = perturber().fit(make_frame({"age": [1.0, 2.0], "income": [2.0, 3.0]}))
         levels = [2.0, bad] if bad in (math.inf, -math.inf) else [2.0]
         broken = make_frame({"age": [54321.0, 2.0], "income": [2.0, bad]}, {"age": [2.0, 54321.0], "income": levels})
-        monkeypatch.setattr("skdp.local._row_reports.coins", lambda *key: pytest.fail("a coin was drawn"))
+        monkeypatch.setattr("skdp.base._coins.coins", lambda *key: pytest.fail("a coin was drawn"))
         for method in (fitted.transform, clone(fitted).fit, fitted.estimate_mean):
             with pytest.raises(ValueError, match=r"column '(income|age)' holds") as caught:
                 method(broken)
@@ -542,7 +542,7 @@ class TestLedger:
         assert ledger.spent == (0, 0)
         fitted.estimate_mean(fitted.transform(pd.DataFrame(data)))
         clone(fitted).fit_transform(pd.DataFrame(data))
-        monkeypatch.setattr("skdp.local._row_reports.coins", lambda *key: pytest.fail("a coin was drawn"))
+        monkeypatch.setattr("skdp.base._coins.coins", lambda *key: pytest.fail("a coin was drawn"))
         with pytest.raises(BudgetExceeded, match="NumericPerturber asks for epsilon"):
             fitted.transform(pd.DataFrame(data))
         assert ledger.report()["scope"].tolist() == ["age, income"] * 2

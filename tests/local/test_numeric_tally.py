@@ -89,7 +89,7 @@ def test_a_memoised_perturber_reads_it_too(tally):
 
 def test_no_reports_have_no_estimate(fitted):
     with pytest.raises(ValueError, match="0 sample"):
-        fitted.estimate_mean(fitted._empty_tally())
+        fitted.estimate_mean(fitted.protocol_.empty_tally())
 
 
 def test_it_is_stored_and_read(fitted, tally, tmp_path):

@@ -236,10 +236,10 @@ class TestMemory:
 
     def test_key_and_ids_belong_together(self):
         rows = pd.DataFrame({"x": ["a", "b"]})
-        with pytest.raises(ValueError, match="record_id needs a secret_key"):
+        with pytest.raises(ValueError, match="record_id requires permanent reports"):
             RapporEncoder().fit(rows).transform(rows, record_id=[1, 2])
         encoder = RapporEncoder(secret_key=KEY).fit(rows)
-        with pytest.raises(ValueError, match="transform needs record_id"):
+        with pytest.raises(ValueError, match="permanent reports require record_id"):
             encoder.transform(rows)
         for ids, message in (
             ([1], "an id for each of the 2 rows"),

@@ -74,7 +74,7 @@ def test_posteriors_follow_bayes_rule(make, strategy):
     assert found.columns.tolist() == list(itertools.product(*BOTH.values()))
     np.testing.assert_allclose(found.sum(axis=1), 1)
     prior = joint_distribution(true, None, reports, encoder, postprocess="simplex")["count"]
-    parts, _ = encoder._read_reports(reports)
+    parts = encoder.protocol_.read(reports)
     supports = [oracle.supports(part) for oracle, part in zip(encoder.oracles_, parts, strict=True)]
     for row in range(0, 300, 37):
         weights = []

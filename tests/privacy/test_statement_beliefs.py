@@ -201,10 +201,12 @@ def test_methods_that_were_replaced_in_a_class_are_not_believed(monkeypatch, rep
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}).fit(PEOPLE[["sex"]])
     pipeline = make_pipeline(encoder)
     kinds = RandomizedResponseEncoder.__mro__
-    release = next(kind for kind in kinds if "_release" in vars(kind))
+    release = next(kind for kind in kinds if "_read" in vars(kind))
     for fitted, kind, name in [
         (encoder, RandomizedResponseEncoder, "transform"),
-        (encoder, release, "_release"),
+        (encoder, release, "_read"),
+        (encoder, type(encoder.protocol_), "write"),
+        (encoder, type(encoder.protocol_).__base__, "randomise"),
         (pipeline, RandomizedResponseEncoder, "transform"),
         (pipeline, Pipeline, "transform"),
     ]:
@@ -213,6 +215,13 @@ def test_methods_that_were_replaced_in_a_class_are_not_believed(monkeypatch, rep
             patch.setattr(kind, name, replacement, raising=False)
             assert AS_IS in released_protection(fitted)
     assert AS_IS not in released_protection(pipeline)
+
+
+def test_a_protocol_of_an_unknown_class_is_not_believed():
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}).fit(PEOPLE[["sex"]])
+    kind = type(encoder.protocol_)
+    object.__setattr__(encoder.protocol_, "__class__", type(kind.__name__, (kind,), {"__module__": kind.__module__}))
+    assert AS_IS in released_protection(encoder)
 
 
 def test_a_guarantee_that_was_put_on_a_known_class_is_not_believed():

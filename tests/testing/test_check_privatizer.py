@@ -7,6 +7,7 @@ import math
 import os
 import unittest
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -27,6 +28,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.local._randomized_response import ValueProtocol
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource, uniform_integers
 from skdp.testing import _privatizer, check_privatizer, privatizer_checks
@@ -93,14 +95,22 @@ class Mutant(RandomizedResponseEncoder):
     """Parameters are those of the class it breaks."""
 
 
+class BrokenProtocol(Mutant):
+    def _make_protocol(self, table):
+        protocol = super()._make_protocol(table)
+        object.__setattr__(protocol, "__class__", self.protocol)
+        return protocol
+
+
 class KeepsItsCoins(Mutant):
-    def _coins(self, call, purpose, *columns):
-        return super()._coins(0, purpose, *columns) if self._seed is not None else SeededSource("fixed", *columns)
+    def randomness(self, call=None):
+        seeded = super().randomness(call=0)
+        return seeded if self._seed is not None else lambda purpose, *columns: SeededSource("fixed", *columns)
 
 
 class KeepsSeededCoins(Mutant):
-    def _coins(self, call, purpose, *columns):
-        return super()._coins(0, purpose, *columns)
+    def randomness(self, call=None):
+        return super().randomness(call=0)
 
 
 class KeepsASecretSeed(Mutant):
@@ -110,8 +120,9 @@ class KeepsASecretSeed(Mutant):
         self._secret = os.urandom(8).hex()
         return super().fit(X, y)
 
-    def _coins(self, call, purpose, *columns):
-        return SeededSource(self._secret, call, purpose, *map(str, columns))
+    def randomness(self, call=None):
+        number = super().randomness(call).call
+        return lambda purpose, *columns: SeededSource(self._secret, number, purpose, *map(str, columns))
 
 
 class NumpySource:
@@ -120,16 +131,14 @@ class NumpySource:
 
 
 class UsesNumpy(Mutant):
-    def _coins(self, call, purpose, *columns):
-        return NumpySource()
+    def randomness(self, call=None):
+        return lambda *purpose: NumpySource()
 
 
 class ForgetsTheColumn(Mutant):
-    def _coins(self, call, purpose, *columns):
-        return SeededSource(os.urandom(8).hex() if self._seed is None else self._seed, call)
-
-    def _randomise(self, codes, call):
-        source = self._coins(call, "report").bytes(1 << 16)
+    def randomness(self, call=None):
+        number = super().randomness(call).call
+        source = SeededSource(os.urandom(8).hex() if self._seed is None else self._seed, number).bytes(1 << 16)
 
         class Replay:
             def __init__(self):
@@ -139,12 +148,13 @@ class ForgetsTheColumn(Mutant):
                 self.used += size
                 return np.resize(source, self.used)[-size:]
 
-        return [oracle.report(column, Replay()) for oracle, column in zip(self.oracles_, codes, strict=True)]
+        return lambda *purpose: Replay()
 
 
 class IgnoresTheSeed(Mutant):
-    def _coins(self, call, purpose, *columns):
-        return SeededSource(os.urandom(8).hex())
+    def randomness(self, call=None):
+        fresh = SeededSource(os.urandom(8).hex())
+        return lambda *purpose: fresh
 
 
 class StoresRows(Mutant):
@@ -185,24 +195,28 @@ class ShowsRows(StoresRowsOutOfThePickle):
         return f"{shown} fitted on {len(self._rows)} rows" if hasattr(self, "_rows") else shown
 
 
-class EchoesTheValue(Mutant):
-    def _refuse_undeclared(self, codes, advice):
-        pass
-
-    def _encode(self, table):
-        codes = super()._encode(table)
-        for name, size, column, values in zip(table.names, self.domain_.sizes, codes, table.columns, strict=True):
-            for place in np.flatnonzero(column == size):
-                raise ValueError(f"column {name!r} holds {list(values)[place]!r}")
-        return codes
+class EchoingProtocol(ValueProtocol):
+    def prepare(self, table):
+        for name, column, codes in zip(table.names, table.columns, self.domain.encode(table.columns), strict=True):
+            for place in np.flatnonzero(codes == len(self.domain[name])):
+                raise ValueError(f"column {name!r} holds {list(column)[place]!r}")
+        return super().prepare(table)
 
 
-class EchoesInTheCause(Mutant):
-    def _encode(self, table):
+class EchoesTheValue(BrokenProtocol):
+    protocol = EchoingProtocol
+
+
+class ChainingProtocol(ValueProtocol):
+    def prepare(self, table):
         try:
-            return super()._encode(table)
+            return super().prepare(table)
         except ValueError:
             raise ValueError("undeclared") from ValueError([list(column) for column in table.columns])
+
+
+class EchoesInTheCause(BrokenProtocol):
+    protocol = ChainingProtocol
 
 
 class WarnsOfAValue(Mutant):
@@ -279,16 +293,16 @@ class AlwaysSaysSecure(Mutant):
         return self
 
 
-class LiesInItsChannel(Mutant):
+class LyingProtocol(ValueProtocol):
+    def randomise(self, codes, records, randomness):
+        stronger = tuple(RandomizedResponse(oracle.k, 2 * oracle.epsilon) for oracle in self.oracles)
+        return ValueProtocol.randomise(replace(self, oracles=stronger), codes, records, randomness)
+
+
+class LiesInItsChannel(BrokenProtocol):
     """Reports are drawn with more epsilon than the channel and the guarantee say."""
 
-    def _randomise(self, codes, call):
-        stated = self.oracles_
-        try:
-            self.oracles_ = tuple(RandomizedResponse(oracle.k, 2 * oracle.epsilon) for oracle in stated)
-            return super()._randomise(codes, call)
-        finally:
-            self.oracles_ = stated
+    protocol = LyingProtocol
 
 
 class ChargesTooLate(Mutant):
@@ -453,9 +467,9 @@ class ReadsTheData(Mutant):
 
 
 class FollowsLaterParameters(Mutant):
-    def _coins(self, call, purpose, *columns):
+    def randomness(self, call=None):
         self._seed = self.random_state
-        return super()._coins(call, purpose, *columns)
+        return super().randomness(call)
 
 
 class WorksUnfitted(Mutant):
@@ -515,35 +529,39 @@ class LeavesTheOrderOfDrawing(SubsetSelectionEncoder):
         return pd.DataFrame(columns, index=X.index)
 
 
-class TakesTheWrongBranch(Mutant):
+class WrongBranchProtocol(ValueProtocol):
     """The truth is reported where the coin says lie."""
 
-    def _randomise(self, codes, call):
-        reports = super()._randomise([column.copy() for column in codes], call)
+    def randomise(self, codes, records, randomness):
+        reports = super().randomise(codes, records, randomness)
         return [
             np.where(report == column, (column + 1) % oracle.k, column).astype(report.dtype)
-            for report, column, oracle in zip(reports, codes, self.oracles_, strict=True)
+            for report, column, oracle in zip(reports, codes, self.oracles, strict=True)
         ]
 
 
-class AmplifiesTheSample(Mutant):
+class TakesTheWrongBranch(BrokenProtocol):
+    protocol = WrongBranchProtocol
+
+
+class AmplifiedProtocol(ValueProtocol):
     """One column of a record is reported, with the epsilon that sampling seems to allow, the others are made up."""
 
-    def fit(self, X, y=None):
-        super().fit(X, y)
-        d = len(self.oracles_)
-        self._amplified = [
-            RandomizedResponse(oracle.k, math.log(d * math.expm1(self.epsilon) + 1)) for oracle in self.oracles_
-        ]
-        return self
-
-    def _randomise(self, codes, call):
-        source = self._coins(call, "sampled")
+    def randomise(self, codes, records, randomness):
+        d, source = len(self.oracles), randomness("sampled")
         chosen = uniform_integers(source, len(codes), len(codes[0]))
+        amplified = [
+            RandomizedResponse(oracle.k, math.log(d * math.expm1(self.guarantee.epsilon) + 1))
+            for oracle in self.oracles
+        ]
         return [
             np.where(chosen == place, oracle.report(column, source), uniform_integers(source, oracle.k, column.size))
-            for place, (oracle, column) in enumerate(zip(self._amplified, codes, strict=True))
+            for place, (oracle, column) in enumerate(zip(amplified, codes, strict=True))
         ]
+
+
+class AmplifiesTheSample(BrokenProtocol):
+    protocol = AmplifiedProtocol
 
 
 class RoundsToCertainty(Mutant):

@@ -21,6 +21,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.local import SecretKey
+from skdp.local._randomized_response import ValueProtocol
 from skdp.local.memo._memo import Memo
 from skdp.testing import check_privatizer, privatizer_checks
 from skdp.testing._subject import give_fresh_records
@@ -75,7 +76,7 @@ class Mutant(RandomizedResponseEncoder):
 
     def fit(self, X, y=None):
         super().fit(X, y)
-        self._memo.__class__ = self.memo
+        self.protocol_.memo.__class__ = self.memo
         return self
 
 
@@ -140,17 +141,31 @@ class StoresTheIds(Mutant):
         return super().transform(X, record_id=record_id)
 
 
-class ShowsTheIds(Mutant):
-    def _read_records(self, record_id, rows):
+class ShowingProtocol(ValueProtocol):
+    def read_records(self, record_id, n_rows):
         try:
-            return super()._read_records(record_id, rows)
+            return super().read_records(record_id, n_rows)
         except ValueError:
             raise ValueError(f"record_id is odd: {record_id}") from None
 
 
-class TakesRepeatedIds(Mutant):
-    def _read_records(self, record_id, rows):
+class RepeatingProtocol(ValueProtocol):
+    def read_records(self, record_id, n_rows):
         return [str(name).encode() for name in record_id]
+
+
+class ShowsTheIds(Mutant):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        object.__setattr__(self.protocol_, "__class__", ShowingProtocol)
+        return self
+
+
+class TakesRepeatedIds(Mutant):
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        object.__setattr__(self.protocol_, "__class__", RepeatingProtocol)
+        return self
 
 
 class StatesTooLittleForChanges(Mutant):

@@ -15,10 +15,11 @@ from skdp.engines._batch_release import BatchCheck, Plan
 from skdp.engines._csv import text_batches
 from skdp.engines._errors import quietly, read_quietly
 from skdp.engines._registry import add_up_batches, import_extra
-from skdp.engines._tally import Counter, group_columns
+from skdp.engines._tally import Counter
 from skdp.engines.backends import memory as _memory
 from skdp.engines.backends.batches import check_arrow, read_again, release_batches, write_tables
 from skdp.frames import LargeTable, Summary
+from skdp.local import ReportProtocol
 
 pyarrow = import_extra("pyarrow", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")
@@ -93,11 +94,12 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.schema.names)
 
 
-def tally(frame: Any, transformer: Any) -> Any:
+def tally(frame: Any, protocol: ReportProtocol) -> Any:
     """Sum up the reports of a dataset, a reader, or a table."""
-    counter = Counter(transformer)
-    by_column = bool(group_columns(transformer)) and transformer._strategy == "split"
-    for batch in report_batches(frame, transformer._own_names()):
+    counter = Counter(protocol)
+    groups = protocol.counted_columns
+    by_column = protocol.values is not None and bool(groups) and all(len(columns) == 1 for columns in groups)
+    for batch in report_batches(frame, protocol.report_columns):
         if by_column and batch.num_rows and all(map(_is_coded, batch.select(counter.names).columns)):
             for name in counter.names:
                 counter.add_groups(*_count_codes(name, batch.column(name)))

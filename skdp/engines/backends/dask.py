@@ -19,6 +19,7 @@ from skdp.engines._record_ids import DistinctIds
 from skdp.engines._registry import add_up_batches, import_extra, tell_of_lazy_reports
 from skdp.engines._tally import Counter
 from skdp.frames import LargeTable, Summary
+from skdp.local import ReportProtocol
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
@@ -143,18 +144,18 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def tally(frame: Any, transformer: Any) -> Any:
+def tally(frame: Any, protocol: ReportProtocol) -> Any:
     """Sum up the reports of a Dask DataFrame: each partition by itself, then as a tree."""
-    shared = dask.delayed(transformer, pure=False, traverse=False)
+    shared = dask.delayed(protocol, pure=False, traverse=False)
     count, add = dask.delayed(_tally_partition, pure=False), dask.delayed(_add, pure=False)
-    counters = [count(shared, partition) for partition in frame[transformer._own_names()].to_delayed()]
+    counters = [count(shared, partition) for partition in frame[protocol.report_columns].to_delayed()]
     while len(counters) > 1:
         counters = [add(counters[start : start + _BRANCHES]) for start in range(0, len(counters), _BRANCHES)]
     return quietly(counters[0].compute).total()
 
 
-def _tally_partition(transformer: Any, partition: pd.DataFrame) -> Counter:
-    counter = Counter(transformer)
+def _tally_partition(protocol: ReportProtocol, partition: pd.DataFrame) -> Counter:
+    counter = Counter(protocol)
     refusing(lambda: counter.add(partition))
     return counter
 

@@ -32,6 +32,7 @@ from skdp.engines.backends.batches import (
     write_tables,
 )
 from skdp.frames import LargeTable, Summary
+from skdp.local import ReportProtocol
 
 pyarrow = import_extra("pyarrow", "duckdb")
 duckdb = import_extra("duckdb", "duckdb", least="1.5")
@@ -132,15 +133,15 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def tally(frame: Any, transformer: Any) -> Any:
+def tally(frame: Any, protocol: ReportProtocol) -> Any:
     """Sum up the reports of a relation."""
-    counter = Counter(transformer)
-    groups = group_columns(transformer) or number_columns(transformer)
+    counter = Counter(protocol)
+    groups = group_columns(protocol) or number_columns(protocol)
     for columns in groups:
         for values, counts in count_rows(frame, columns):
             counter.add_groups(values, counts)
     if not groups:
-        for table in arrow_tables(_read(frame, transformer._own_names(), 1 << 17)):
+        for table in arrow_tables(_read(frame, protocol.report_columns, 1 << 17)):
             counter.add(table)
     return counter.total()
 

@@ -12,6 +12,7 @@ from skdp.engines._batch_release import Plan
 from skdp.engines._errors import quietly
 from skdp.engines.backends.batches import write_tables
 from skdp.frames import is_frame
+from skdp.local import ReportProtocol
 
 
 def accepts(frame: Any) -> bool:
@@ -39,7 +40,9 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def tally(frame: Any, transformer: Any) -> Any:
+def tally(frame: Any, protocol: ReportProtocol) -> Any:
     """Sum up the reports of a table."""
     is_frame(frame)  # refuses two columns of one name
-    return transformer.tally(nw.from_native(frame, eager_only=True).select(*transformer._own_names()).to_native())
+    return protocol.tally(
+        protocol.read(nw.from_native(frame, eager_only=True).select(*protocol.report_columns).to_native())
+    )

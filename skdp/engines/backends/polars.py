@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.domain import Domain
 from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
 from skdp.engines._coins import Place
@@ -18,6 +19,7 @@ from skdp.engines._tally import Counter, group_columns
 from skdp.engines.backends import memory as _memory
 from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed, read_again
 from skdp.frames import LargeTable, Summary
+from skdp.local import ReportProtocol
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")
@@ -130,19 +132,19 @@ def column_names(frame: Any) -> list[Any]:
     return quietly(frame.collect_schema).names()
 
 
-def tally(frame: Any, transformer: Any) -> Any:
+def tally(frame: Any, protocol: ReportProtocol) -> Any:
     """Sum up the reports of a lazy frame, or a frame."""
-    counter = Counter(transformer)
+    counter = Counter(protocol)
     lazy = frame.lazy()
-    groups = group_columns(transformer)
-    if groups and _is_short_text(lazy, transformer):
-        _count_text(lazy, transformer, counter)
+    groups = group_columns(protocol)
+    values = protocol.values
+    if groups and values is not None and _is_short_text(lazy, protocol, values) and _count_text(lazy, values, counter):
         return counter.total()
     for columns in groups:
         found = quietly(lambda: count_groups(lazy, columns).collect(engine="streaming"))  # noqa: B023 - called at once
         counter.add_groups(found.select(columns), found.to_series(-1).to_numpy().astype(np.int64))
     if not groups:
-        for batch in read_quietly(lazy.select(transformer._own_names()).collect_batches(maintain_order=False)):
+        for batch in read_quietly(lazy.select(protocol.report_columns).collect_batches(maintain_order=False)):
             counter.add(batch)
     return counter.total()
 
@@ -153,26 +155,31 @@ def count_groups(frame: Any, columns: list[str]) -> Any:
     return rows.group_by(columns).agg(polars.col("").sum())
 
 
-def _is_short_text(frame: Any, transformer: Any) -> bool:
-    domain, schema = transformer.domain_, frame.collect_schema()
+def _is_short_text(frame: Any, protocol: ReportProtocol, domain: Domain) -> bool:
+    schema = frame.collect_schema()
     text = all(schema[name] == polars.String for name in domain.columns)
     values = [value for name in domain.columns for value in domain[name].values if value is not None]
     few = len(values) <= _FEW and all(isinstance(value, str) for value in values)
-    return text and few and transformer._strategy == "split"
+    return text and few and all(len(columns) == 1 for columns in protocol.counted_columns)
 
 
-def _count_text(frame: Any, transformer: Any, counter: Counter) -> None:
-    """Compare each column with each of a few values: less work than to group by them."""
-    domain = transformer.domain_
+def _count_text(frame: Any, domain: Domain, counter: Counter) -> bool:
+    """Compare each column with each of a few values, less work than to group by them; return whether that was all."""
     asked = [(name, value) for name in domain.columns for value in domain[name].values]
     *counts, n_rows = quietly(lambda: count_matches(frame, asked).collect(engine="streaming").row(0))
-    for name in domain.columns:
-        own = [count for (column, _), count in zip(asked, counts, strict=True) if column == name]
+    own = {
+        name: [count for (column, _), count in zip(asked, counts, strict=True) if column == name]
+        for name in domain.columns
+    }
+    if any(sum(found) != n_rows for found in own.values()):
+        return False
+    for name, found in own.items():
         values = polars.DataFrame({name: domain[name].values}, schema={name: polars.String})
-        counter.add_groups(values, np.array(own, np.int64), n_rows=n_rows)
+        counter.add_groups(values, np.array(found, np.int64))
+    return True
 
 
-def count_matches(frame: Any, asked: list[tuple[str, str | None]]) -> Any:
+def count_matches(frame: Any, asked: list[tuple[str, Any]]) -> Any:
     """Count the rows that have each of a few values, and all rows; in 64 bits, as `count_groups` does."""
     matches = [polars.col(name).eq_missing(polars.lit(value, polars.String)) for name, value in asked]
     every = polars.col(asked[0][0]).is_null().or_(polars.lit(True))

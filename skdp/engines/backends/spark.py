@@ -22,6 +22,7 @@ from skdp.engines._registry import add_up_batches, import_extra
 from skdp.engines._tally import Counter, group_columns
 from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
 from skdp.frames import LargeTable, Summary
+from skdp.local import ReportProtocol
 
 pyarrow = import_extra("pyarrow", "spark")
 sql = import_extra("pyspark.sql", "spark")
@@ -250,10 +251,10 @@ def column_names(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def tally(frame: Any, transformer: Any) -> Any:
+def tally(frame: Any, protocol: ReportProtocol) -> Any:
     """Sum up the reports of a Spark DataFrame: by Spark, within partitions first."""
-    counter = Counter(transformer)
-    groups = group_columns(transformer)
+    counter = Counter(protocol)
+    groups = group_columns(protocol)
     for columns in groups:
         keys = [bytewise(frame, name).alias(str(place)) for place, name in enumerate(columns)]
         table = _ask(frame.groupBy(*keys).count().toArrow)
@@ -265,17 +266,15 @@ def tally(frame: Any, transformer: Any) -> Any:
         ]
         counter.add_groups(pyarrow.table(values, columns), counts)
     if not groups:
-        sums = frame.select(*map(_name, counter.names)).mapInArrow(
-            Marked(_tallier(transformer)), "place long, value long"
-        )
+        sums = frame.select(*map(_name, counter.names)).mapInArrow(Marked(_tallier(protocol)), "place long, value long")
         table = _ask(sums.groupBy("place").sum("value").toArrow)
         counter.add_sums(table.column(0).to_numpy(), table.column(1).to_numpy())
     return counter.total()
 
 
-def _tallier(transformer: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _tallier(protocol: ReportProtocol) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def tally_partition(batches: Iterable[Any]) -> Iterator[Any]:
-        counter = Counter(transformer)
+        counter = Counter(protocol)
         for table in arrow_tables(batches):
             refusing(partial(counter.add, table))
         places, values = counter.sums()

@@ -27,7 +27,7 @@ except ImportError:  # there are no such locks on Windows
 from skdp.engines._atomic import sync, written_beside
 from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
 from skdp.engines._registry import import_extra
-from skdp.local import RowReports, SecretKey
+from skdp.local import ReportTransformer, SecretKey
 
 _KEY_BYTES = _DIGEST_BYTES = 32
 
@@ -44,7 +44,7 @@ class WorkingFolder:
         self._charged = self.path / "charged"
 
     @classmethod
-    def start(cls, target: Path, settings: dict[str, Any], transformer: RowReports) -> Self:
+    def start(cls, target: Path, settings: dict[str, Any], transformer: ReportTransformer) -> Self:
         """Make the folder, with a fresh key or the number of the call of a seeded transformer."""
         folder = cls(target)
         if folder.path.exists():
@@ -52,10 +52,10 @@ class WorkingFolder:
                 f"{folder.path} is of a run that did not finish, or that still goes on: take it up with resume "
                 "(--resume), or remove it and start anew, which is one more release"
             )
-        call = transformer._calls.advance()
+        randomness = transformer.randomness()
         with written_beside(folder.path) as beside:
             beside.mkdir(mode=0o700)
-            key = SecretKey.generate() if transformer._seed is None else str(call).encode()
+            key = SecretKey.generate() if randomness.seed is None else str(randomness.call).encode()
             _write(beside / folder._key.name, key)
             content = settings | {"run": secrets.token_hex(8)}
             _write(beside / folder._settings.name, json.dumps(content).encode())
@@ -118,12 +118,13 @@ class WorkingFolder:
             return True
         return False
 
-    def coins(self, transformer: RowReports) -> BatchCoins:
+    def coins(self, transformer: ReportTransformer) -> BatchCoins:
         """Take up the coins of the release."""
         key = self._key.read_bytes() if _is_there(self._key) else b""
-        if transformer._seed is not None and key.isdigit():
-            return SeededCoins(int(transformer._seed), int(key))
-        if transformer._seed is not None or len(key) != _KEY_BYTES:
+        seeded = transformer.randomness(call=0).seed is not None
+        if seeded and key.isdigit():
+            return SeededCoins(transformer.randomness(call=int(key)))
+        if seeded or len(key) != _KEY_BYTES:
             raise ValueError(f"{self.path} has lost its key, and cannot be resumed: remove it")
         return KeyedCoins(SecretKey(key))
 
@@ -132,13 +133,11 @@ class WorkingFolder:
         """Whether a charge is recorded."""
         return self._charged.exists()
 
-    def charge(self, transformer: RowReports) -> None:
+    def charge(self, transformer: ReportTransformer) -> None:
         """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
-        ledger, charged = transformer._ledger, _is_there(self._charged)
+        charged, ledger = _is_there(self._charged), transformer.charged_ledger
         if ledger is not None and not (charged and ledger.path is not None):
-            run = self._read_settings().get("run")
-            if run is None or not ledger.report()["what"].str.endswith(f" {run}").any():
-                transformer._charge(run)
+            transformer.charge(self._read_settings().get("run"))
         if not charged:
             _write(self._charged, b"")
             sync(self.path)

@@ -16,7 +16,7 @@ from skdp.engines._registry import import_extra
 from skdp.engines._schema import fit_on_schema
 from skdp.engines._tally import Counter
 from skdp.engines.files._formats import TableFile, format_of, write_file
-from skdp.local import LocalTransformer, RandomizedResponseEncoder
+from skdp.local import ReportProtocol
 
 
 def estimate_file(
@@ -73,19 +73,20 @@ def estimate_file(
     **Privacy.** Post-processing of reports: free.
     """
     check_transformer(transformer)
-    if not isinstance(transformer, LocalTransformer):
+    if not hasattr(transformer, "estimate_counts"):
         raise TypeError(
             f"estimate_file counts declared values, got {type(transformer).__name__}; give its own estimates what "
             "`tally` makes of the reports, such as of a pyarrow Dataset of the file"
         )
-    if not hasattr(transformer, "domain_"):
+    if not hasattr(transformer, "protocol_"):
         fit_on_schema(transformer, pd.DataFrame(), ())
+    protocol = transformer.protocol_
     table, place = TableFile(Path(source)), check_path(target)
     form = None if place is None else format_of(place)
-    counter = Counter(transformer)
+    counter = Counter(protocol)
     table.check_columns(counter.names)
     with closing(progress(table.count_rows())) as bar:
-        for batch in _report_tables(table, transformer, counter.names):
+        for batch in _report_tables(table, protocol, counter.names):
             counter.add(batch)
             bar.update(len(batch))
     estimates = transformer.estimate_counts(counter.total(), postprocess=postprocess, confidence_level=confidence_level)
@@ -94,14 +95,14 @@ def estimate_file(
     return estimates
 
 
-def _report_tables(table: TableFile, transformer: LocalTransformer, names: list[str]) -> Iterator[Any]:
+def _report_tables(table: TableFile, protocol: ReportProtocol, names: list[str]) -> Iterator[Any]:
     pyarrow = import_extra("pyarrow", "duckdb")
     if table.format != "csv":
         from skdp.engines.backends.arrow import report_batches
 
         yield from (pyarrow.Table.from_batches([batch]) for batch in report_batches(table.dataset, names))
         return
-    domain = transformer.domain_ if isinstance(transformer, RandomizedResponseEncoder) else None
+    domain = protocol.values
     values = () if domain is None else domain.columns
     for batch in table.tables(domain, names):
         columns = {name: batch[name] if name in values else _numbers(batch[name], name) for name in names}

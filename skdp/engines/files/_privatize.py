@@ -15,12 +15,11 @@ from skdp.engines._batch_release import BatchCheck, Release, check_transformer, 
 from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableTable
 from skdp.engines._registry import UnreadableError, import_extra
-from skdp.engines._schema import text_domain
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
 from skdp.engines.backends.record_ids import check_distinct
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
-from skdp.local import RandomizedResponseEncoder, RowReports
+from skdp.local import ReportProtocol, ReportTransformer
 from skdp.local.memo import keyed_digests
 
 
@@ -135,13 +134,13 @@ def privatize_file(
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     form = format_of(place)
-    declared = text_domain(transformer) if table.format == "csv" else None
+    declared = transformer.declared_domain if table.format == "csv" else None
     table.check_columns([*([] if declared is None else declared.columns), *_check_names(keep)])
     sample = table.sample(declared, table.names)
     trial = Release.rehearse(sample, transformer, keep, record_id)
     if record_id is not None:
         _check_ids(table, record_id)
-    schema = _output_schema(trial.schema, transformer, keep, table.format, form)
+    schema = _output_schema(trial.schema, transformer.protocol_, keep, table.format, form)
     check_writable(schema, form)
     rows = batch_rows(trial.num_columns)
     settings = _settings(table, transformer, keep, record_id, rows)
@@ -150,8 +149,8 @@ def privatize_file(
     with folder.locked():
         try:
             if check and not folder.is_charged:
-                transformer._check_budget()
-                look = BatchCheck(transformer, keep, record_id)
+                transformer.check_budget()
+                look = BatchCheck(transformer.protocol_, keep, record_id)
                 checked = check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
         except BaseException as error:  # nothing is charged
             _leave(error, folder, resume)
@@ -164,7 +163,9 @@ def privatize_file(
         except BaseException as error:
             _tell(error, folder)
             raise
-        release = None if folder.is_whole() else Release(transformer, keep, folder.coins(transformer), record_id)
+        release = (
+            None if folder.is_whole() else Release(transformer.protocol_, keep, folder.coins(transformer), record_id)
+        )
         try:
             if release is not None:
                 tables = in_full(table.tables(declared, release.columns), checked)
@@ -245,7 +246,7 @@ def _check_ids(table: TableFile, record_id: str) -> None:
     raise unreadable_error(table.path) if table.format == "csv" else failed
 
 
-def _output_schema(trial: Any, transformer: RowReports, keep: Sequence[str], source: str, form: str) -> Any:
+def _output_schema(trial: Any, protocol: ReportProtocol, keep: Sequence[str], source: str, form: str) -> Any:
     """Say what is written: whole numbers where such are declared for a CSV file, and dictionaries to Parquet only."""
     pyarrow = import_extra("pyarrow", "duckdb")
     fields = []
@@ -253,8 +254,9 @@ def _output_schema(trial: Any, transformer: RowReports, keep: Sequence[str], sou
         values = field.type
         if pyarrow.types.is_dictionary(values) and (form != "parquet" or field.name in keep):
             values = values.value_type
-        if source == "csv" and isinstance(transformer, RandomizedResponseEncoder) and field.name not in keep:
-            declared = transformer.domain_[field.name] if field.name in transformer.domain_.columns else None
+        domain = protocol.values if source == "csv" and field.name not in keep else None
+        if domain is not None:
+            declared = domain[field.name] if field.name in domain.columns else None
             values = pyarrow.int64() if declared is not None and type_of_values(declared) is int else values
         if form == "csv" and (pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)):
             raise ValueError(f"column {field.name!r} is of type {values}, which a CSV file cannot hold")
@@ -263,18 +265,19 @@ def _output_schema(trial: Any, transformer: RowReports, keep: Sequence[str], sou
 
 
 def _settings(
-    table: TableFile, transformer: RowReports, keep: Sequence[str], record_id: str | None, rows: int
+    table: TableFile, transformer: ReportTransformer, keep: Sequence[str], record_id: str | None, rows: int
 ) -> dict[str, Any]:
     """Describe a release by what decides its reports, and the size of its parts."""
-    ledger, key = transformer._ledger, transformer._permanent_key
+    protocol, ledger, seed = transformer.protocol_, transformer.charged_ledger, transformer.randomness(call=0).seed
+    parameters, key = protocol.parameters(), protocol.permanent_key
     path = ledger.path if ledger is not None else None
     return {
         "input file": table.fingerprint(),
-        "domain": _digest(transformer._declaration()),
-        "transformer": _digest(transformer._settings()),
+        "domain": _digest(parameters.pop("columns")),
+        "transformer": _digest(sorted(parameters.items())),
         "secret key": None if key is None else keyed_digests(key, ("unfinished run",), [b""])[0].hex(),
         "column of record ids": record_id,
-        "seed": None if transformer._seed is None else int(transformer._seed),
+        "seed": None if seed is None else int(seed),
         "list of kept columns": list(keep),
         "ledger": None if ledger is None else "in memory" if path is None else str(path.resolve()),
         "size of parts": rows,

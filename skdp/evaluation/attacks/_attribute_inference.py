@@ -16,7 +16,7 @@ from skdp.base import check_random_state
 from skdp.evaluation.attacks._attacker import Attacker, AttackResult
 from skdp.evaluation.attacks._bayes_bound import bound_of_reports
 from skdp.evaluation.attacks._features import factorize, name_of_kind, read_columns
-from skdp.local import LocalTransformer
+from skdp.local import OracleProtocol, ReportTransformer
 
 
 def attribute_inference(
@@ -188,9 +188,10 @@ def _is_instance(estimator: Any) -> bool:
 def _choose_columns(names: list[Any], known: Any, report: Any, encoder: Any) -> tuple[list[Any], list[Any]]:
     """Return the columns that the attacker sees, and those of them that are the report."""
     if encoder is not None:
-        if not isinstance(encoder, LocalTransformer):
+        if isinstance(encoder, ReportTransformer):
+            check_is_fitted(encoder)
+        if not isinstance(getattr(encoder, "protocol_", None), OracleProtocol):
             raise TypeError(f"encoder must be a fitted local transformer, got {name_of_kind(encoder)}")
-        check_is_fitted(encoder)
     if report is None:
         report = [] if encoder is None else list(encoder.get_feature_names_out())
     chosen = {"report": report, "known": names if known is None else known}

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.local import SAMPLED, LocalTransformer, RandomizedResponseEncoder
+from skdp.local import SAMPLED, OracleProtocol
 from skdp.oracles import FrequencyOracle
 
 
@@ -128,38 +128,29 @@ def bound_of_reports(
         if epsilon is None:
             return math.nan, ""
         return guessing_bound(shares, epsilon), f"the best protocol of epsilon = {epsilon:g}"
-    names = _names_of(protected, encoder)
-    whole = [index for index, columns in enumerate(encoder._attributes) if set(columns) == set(names)]
-    if not whole or not _is_alone(encoder, whole[0], reports):
+    protocol = encoder.protocol_
+    names = _names_of(protected, protocol)
+    whole = [index for index, columns in enumerate(protocol.attributes) if set(columns) == set(names)]
+    if not whole or not _is_alone(protocol, whole[0], reports):
         # The columns of a record may go together, so every report of it may tell of the protected ones.
         total = encoder.guarantee_.epsilon
-        together = ", for all reports of a record together" if len(encoder.oracles_) > 1 else ""
+        together = ", for all reports of a record together" if len(protocol.oracles) > 1 else ""
         return guessing_bound(shares, total), f"the best protocol of epsilon = {total:g}{together}"
-    exact = _exact_bound(protected.set_axis(names, axis=1), encoder, whole[0])
+    exact = _exact_bound(protected.set_axis(names, axis=1), protocol, whole[0])
     if exact is not None:
         return exact, EXACT
-    own = encoder.oracles_[whole[0]].epsilon
+    own = protocol.oracles[whole[0]].epsilon
     return guessing_bound(shares, own), f"the best protocol of epsilon = {own:g}"
 
 
-def _is_alone(encoder: LocalTransformer, place: int, reports: list[Any]) -> bool:
+def _is_alone(protocol: OracleProtocol, place: int, reports: list[Any]) -> bool:
     """Say whether the attacker sees no report of another attribute; a report that was renamed may be one."""
-    return len(encoder.oracles_) == 1 or set(reports) <= {*_reports_of(encoder, place), SAMPLED}
+    return len(protocol.oracles) == 1 or set(reports) <= {*protocol.columns_of(place), SAMPLED}
 
 
-def _reports_of(encoder: LocalTransformer, place: int) -> list[Any]:
-    """List the columns of the output that report an attribute."""
-    if isinstance(encoder, RandomizedResponseEncoder):
-        widths = [len(columns) for columns in encoder._attributes]
-    else:
-        widths = [oracle.width for oracle in encoder.oracles_]
-    start = sum(widths[:place])
-    return list(encoder.get_feature_names_out()[start : start + widths[place]])
-
-
-def _names_of(protected: pd.DataFrame, encoder: LocalTransformer) -> list[Any]:
+def _names_of(protected: pd.DataFrame, protocol: OracleProtocol) -> list[Any]:
     """Find the protected columns among those of the encoder; a single one needs no name."""
-    names, domain = list(protected.columns), encoder.domain_
+    names, domain = list(protected.columns), protocol.domain
     if len(names) == len(domain.columns) == 1:
         return list(domain.columns)
     absent = [name for name in names if name not in domain.columns]
@@ -170,16 +161,16 @@ def _names_of(protected: pd.DataFrame, encoder: LocalTransformer) -> list[Any]:
     return names
 
 
-def _exact_bound(protected: pd.DataFrame, encoder: LocalTransformer, place: int) -> float | None:
-    domain = encoder.domain_.select(encoder._attributes[place])
+def _exact_bound(protected: pd.DataFrame, protocol: OracleProtocol, place: int) -> float | None:
+    domain = protocol.domains[place]
     codes = domain.encode([protected[name] for name in domain.columns])
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
             raise ValueError(f"column {name!r} of sensitive holds a value outside the declared categories")
     prior = np.bincount(domain.join(codes).astype(np.intp), minlength=domain.size) / len(protected)
-    exact = bayes_accuracy(encoder.oracles_[place], prior)
-    if exact is None or encoder._strategy != "sample":
+    exact = bayes_accuracy(protocol.oracles[place], prior)
+    if exact is None or protocol.strategy != "sample":
         return exact
     # One attribute of each record is reported; of the others, the guess is the most frequent value.
-    d = len(encoder.oracles_)
+    d = len(protocol.oracles)
     return float((exact + (d - 1) * prior.max()) / d)

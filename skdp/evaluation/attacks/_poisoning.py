@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.local import LocalTransformer
+from skdp.local import OracleProtocol, ReportTransformer
 from skdp.oracles import FrequencyOracle
 
 
@@ -81,10 +81,12 @@ def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
     std_error                86.60
     shift_in_std_errors       1.73
     """
-    if not isinstance(encoder, LocalTransformer):
+    protocol = getattr(encoder, "protocol_", None)
+    if isinstance(encoder, ReportTransformer) and hasattr(encoder, "estimate_counts"):
+        check_is_fitted(encoder)
+    if not isinstance(protocol, OracleProtocol):
         raise TypeError(f"encoder must be a local transformer with frequency oracles, got {type(encoder).__name__}")
-    check_is_fitted(encoder)
-    if encoder._strategy == "sample":
+    if protocol.strategy == "sample":
         raise ValueError("under strategy='sample' the estimates are not linear in the reports; use 'split' or 'joint'")
     for name, number, least in (("n_fake", n_fake, 0), ("n_genuine", n_genuine, 1)):
         if not isinstance(number, Integral) or isinstance(number, bool):
@@ -92,12 +94,12 @@ def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
         if int(number) < least:
             raise ValueError(f"{name} must be at least {least}, got {number}")
     rows = []
-    for oracle in encoder.oracles_:
+    for oracle in protocol.oracles:
         raised, lowered = _contributions(oracle)
         shift, std_error = n_fake * raised, float(np.sqrt(oracle.variance(np.zeros(oracle.k), n_genuine)[0]))
         rows.append((raised, lowered, oracle.most_supported, shift, std_error, shift / std_error))
     names = ["raised_by_one", "lowered_by_one", "values_at_once", "shift", "std_error", "shift_in_std_errors"]
-    columns = [columns[0] if len(columns) == 1 else columns for columns in encoder._attributes]
+    columns = [columns[0] if len(columns) == 1 else columns for columns in protocol.attributes]
     return pd.DataFrame(rows, columns=names, index=pd.Index(columns, name="column", tupleize_cols=False))
 
 

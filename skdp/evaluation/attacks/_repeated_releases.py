@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from skdp.evaluation.attacks._bayes_bound import guessing_bound
 from skdp.frames import is_frame, read_table
-from skdp.local import LocalTransformer, read_report_table, read_sampled
+from skdp.local import OracleProtocol, ReportTransformer
 
 
 def repeated_releases(
@@ -72,24 +72,33 @@ def repeated_releases(
     1    sex           9      9.0      0.94       0.01       0.5   1.00
     """
     wanted = _check_numbers(n_releases)
-    if not isinstance(encoder, LocalTransformer):
-        raise TypeError(f"encoder must be a local transformer with frequency oracles, got {type(encoder).__name__}")
-    fitted = clone(encoder).set_params(ledger=None).set_output(transform="default").fit(X)
-    truths = _true_codes(fitted, X)
-    evidence = [np.zeros((len(truth), oracle.k)) for truth, oracle in zip(truths, fitted.oracles_, strict=True)]
+    fitted = _fit(encoder, X)
+    protocol = fitted.protocol_
+    truths = _true_codes(protocol, X)
+    evidence = [np.zeros((len(truth), oracle.k)) for truth, oracle in zip(truths, protocol.oracles, strict=True)]
+    repeats = protocol.permanent_key is not None and not protocol.permanent
     first: list[NDArray[Any]] | None = None
     rows = []
     for number in range(1, max(wanted) + 1):
-        parts, places = _release(fitted, X, record_id)
-        for index, (oracle, part, place) in enumerate(zip(fitted.oracles_, parts, places, strict=True)):
-            if first is not None and fitted.memoize and not fitted._rounds:
+        reports = fitted.transform(X) if record_id is None else fitted.transform(X, record_id=record_id)
+        parts = protocol.parts(protocol.read(reports))
+        for index, (oracle, (part, place)) in enumerate(zip(protocol.oracles, parts, strict=True)):
+            if first is not None and repeats:
                 changed = (part != first[index]).reshape(len(part), -1).any(axis=1)
                 part, place = part[changed], place[changed]
             evidence[index][place] += np.log1p(float(oracle.support_ratio - 1) * oracle.supports(part))
-        first = parts if first is None else first
+        first = [part for part, _ in parts] if first is None else first
         if number in wanted:
-            rows += [_judge(fitted, index, number, truths[index], evidence[index]) for index in range(len(truths))]
+            rows += [_judge(protocol, index, number, truths[index], evidence[index]) for index in range(len(truths))]
     return pd.DataFrame(rows)
+
+
+def _fit(encoder: Any, X: Any) -> Any:
+    if isinstance(encoder, ReportTransformer) and hasattr(encoder, "estimate_counts"):
+        fitted = clone(encoder).set_params(ledger=None).set_output(transform="default").fit(X)
+        if isinstance(fitted.protocol_, OracleProtocol):
+            return fitted
+    raise TypeError(f"encoder must be a local transformer with frequency oracles, got {type(encoder).__name__}")
 
 
 def _check_numbers(n_releases: Any) -> list[int]:
@@ -102,42 +111,28 @@ def _check_numbers(n_releases: Any) -> list[int]:
     return sorted({int(number) for number in wanted})
 
 
-def _true_codes(fitted: LocalTransformer, X: Any) -> list[NDArray[np.intp]]:
+def _true_codes(protocol: OracleProtocol, X: Any) -> list[NDArray[np.intp]]:
     """Code the truth of each attribute."""
-    table = read_table(X if is_frame(X) else np.asarray(X))
-    codes = fitted.domain_.encode(table.columns)
-    for name, size, column in zip(fitted.domain_.columns, fitted.domain_.sizes, codes, strict=True):
+    codes = protocol.domain.encode(read_table(X if is_frame(X) else np.asarray(X)).columns)
+    for name, size, column in zip(protocol.columns, protocol.domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
             raise ValueError(f"column {name!r} holds a value outside the declared categories, which is nobody's truth")
-    named = dict(zip(fitted.domain_.columns, codes, strict=True))
-    return [
-        fitted.domain_.select(columns).join([named[name] for name in columns]).astype(np.intp)
-        for columns in fitted._attributes
-    ]
-
-
-def _release(fitted: LocalTransformer, X: Any, record_id: Any) -> tuple[list[NDArray[Any]], list[NDArray[np.intp]]]:
-    """Draw the reports of each attribute, and say which rows they are of."""
-    reports = fitted.transform(X) if record_id is None else fitted.transform(X, record_id=record_id)
-    parts, n = fitted._read_reports(reports)
-    if fitted._strategy != "sample":
-        return parts, [np.arange(n)] * len(parts)
-    sampled = read_sampled(read_report_table(reports, fitted._own_names()).columns[-1], len(parts))
-    return parts, [np.flatnonzero(sampled == index) for index in range(len(parts))]
+    named = dict(zip(protocol.columns, codes, strict=True))
+    pairs = zip(protocol.domains, protocol.attributes, strict=True)
+    return [domain.join([named[name] for name in columns]).astype(np.intp) for domain, columns in pairs]
 
 
 def _judge(
-    fitted: LocalTransformer, index: int, number: int, truth: NDArray[np.intp], evidence: NDArray[np.float64]
+    protocol: OracleProtocol, index: int, number: int, truth: NDArray[np.intp], evidence: NDArray[np.float64]
 ) -> dict[str, Any]:
     """Guess the most likely values, and compare with the truth."""
     prior = np.bincount(truth, minlength=evidence.shape[1]) / len(truth)
     with np.errstate(divide="ignore"):  # what does not occur is never guessed
         accuracy = float((np.argmax(np.log(prior) + evidence, axis=1) == truth).mean())
-    single = fitted.oracles_[index].epsilon
-    epsilon = number * single
-    if fitted.memoize and number > 1:
-        epsilon = fitted.permanent_oracles_[index].epsilon
-    columns = fitted._attributes[index]
+    epsilon = number * protocol.oracles[index].epsilon
+    if protocol.permanent_key is not None and number > 1:
+        epsilon = (protocol.permanent or protocol.oracles)[index].epsilon
+    columns = protocol.attributes[index]
     return {
         "column": columns[0] if len(columns) == 1 else columns,
         "n_releases": number,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 from skdp.exact import log_upper
-from skdp.local import NumericPerturber, RapporEncoder
+from skdp.local import Channel, ReportProtocol
 
 _MOST_ENTRIES = 1 << 18
-
-Channel = Sequence[Sequence[Fraction]]
 
 
 def exact_epsilon(fitted: Any) -> float | None:
@@ -48,25 +46,7 @@ def worst_ratio(channel: Channel) -> Fraction | None:
 
 def _attributes(fitted: Any) -> list[Iterator[Channel]] | None:
     """List the channels of each attribute; there are several only where a public hash function decides."""
-    if isinstance(fitted, RapporEncoder):
-        return _bloom(fitted)
-    if isinstance(fitted, NumericPerturber):
-        small = (fitted.grid_size + 1) ** 2 <= _MOST_ENTRIES
-        return [iter([channel]) for channel in fitted.channel()] if small else None
-    oracles = getattr(fitted, "permanent_oracles_", getattr(fitted, "oracles_", None))
-    if oracles is None:
-        return [iter([channel]) for channel in fitted.channel()] if hasattr(fitted, "channel") else None
-    if any(oracle.k * max(oracle.k, oracle.n_reports) > _MOST_ENTRIES for oracle in oracles):
-        return None
-    return [oracle.channels() for oracle in oracles]
-
-
-def _bloom(fitted: RapporEncoder) -> list[Iterator[Channel]] | None:
-    """Enumerate the reports of two filters that differ in as many bits as any two can."""
-    bits, hashes = fitted.randomizer_.n_bits, fitted.randomizer_.n_hashes
-    if bits > 12:
-        return None
-    filters = [[int(bit < hashes) for bit in range(bits)], [int(bit >= bits - hashes) for bit in range(bits)]]
-    permanent = fitted.secret_key is not None
-    channel = fitted.randomizer_.channel(filters, permanent=permanent)
-    return [iter([channel]) for _ in range(fitted.n_features_in_)]
+    protocol = getattr(fitted, "protocol_", None)
+    if isinstance(protocol, ReportProtocol):
+        return protocol.channels(_MOST_ENTRIES)
+    return [iter([channel]) for channel in fitted.channel()] if hasattr(fitted, "channel") else None

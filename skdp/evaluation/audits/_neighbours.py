@@ -20,7 +20,7 @@ from skdp.coding import is_missing
 from skdp.domain import Categories, Domain, Interval
 from skdp.evaluation.audits._outputs import combine, hash_cells, read_rows
 from skdp.frames import is_frame
-from skdp.local import HeavyHitters, RapporEncoder
+from skdp.local import HeavyHitters, ReportTransformer
 
 _MOST_CELLS = 6
 _UNDECLARED = "undeclared"
@@ -28,8 +28,6 @@ _UNDECLARED = "undeclared"
 
 def make_records(estimator: Any) -> list[pd.DataFrame]:
     """Make tables of one record each, any two of which are neighbours."""
-    if isinstance(estimator, RapporEncoder | HeavyHitters):
-        return [_frame({"word": word}, object) for word in _words(estimator)]
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     for wrapped in ("encoder", "transformer"):
         if hasattr(parameters.get(wrapped), "get_params"):
@@ -38,6 +36,11 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
         return make_records(estimator.estimator)
     if "bounds" in parameters:
         return _number_records(parameters["bounds"])
+    if isinstance(estimator, ReportTransformer | HeavyHitters) and "categories" not in parameters:
+        domain = getattr(estimator, "declared_domain", None)
+        if domain is None:
+            return [_frame({"word": word}, object) for word in _words(parameters)]
+        parameters["categories"] = domain
     declared = _declared(getattr(estimator, "domain_", parameters.get("categories")))
     unknown = parameters.get("handle_unknown", "error") != "error"
     columns = {name: _values(attribute) for name, attribute in declared.items()}
@@ -57,11 +60,12 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
     return [_frame(record, dtypes) for record in records]
 
 
-def _words(estimator: Any) -> list[Any]:
-    if isinstance(estimator, RapporEncoder):
-        return ["a", "b", "c", "d", *([None] if estimator.handle_missing == "value" else [])]
-    letters = estimator.alphabet or "abc"
-    return [letters[0], letters[1], letters[-1] * estimator.max_length]
+def _words(parameters: Mapping[str, Any]) -> list[Any]:
+    """Make up words of an open vocabulary, over an alphabet if there is one."""
+    if "alphabet" not in parameters:
+        return ["a", "b", "c", "d", *([None] if parameters.get("handle_missing") == "value" else [])]
+    letters = parameters["alphabet"] or "abc"
+    return [letters[0], letters[1], letters[-1] * parameters["max_length"]]
 
 
 def _declared(categories: Any) -> dict[Any, Any]:

@@ -22,8 +22,8 @@ from skdp.base import (
     read_array,
 )
 from skdp.frames import Table, is_frame, read_table
-from skdp.local._report_columns import read_report_table
 from skdp.local.heavy_hitters._words import Start, WordCoder, check_words
+from skdp.local.protocol import read_report_table
 from skdp.oracles import PrefixHashing, check_size, vectors_of
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 

@@ -1,6 +1,6 @@
 """Permanent reports: keyed functions of record, column and value."""
 
-from skdp.local.memo._guarantees import MemoisedReports, RepeatedReports
+from skdp.local.memo._guarantees import MemoisedReports
 from skdp.local.memo._keys import (
     SecretKey,
     canonical,
@@ -19,7 +19,6 @@ __all__ = [
     "Memo",
     "MemoisedReports",
     "NumericMemo",
-    "RepeatedReports",
     "SecretKey",
     "canonical",
     "check_key",

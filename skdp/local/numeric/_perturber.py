@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import (
-    CallCounter,
-    all_or_nothing,
-    as_asked,
-    check_ledger,
-    check_names,
-    check_random_state,
-    read_bounds,
-    read_input,
-    read_numbers,
-)
+from skdp.base import as_asked, read_bounds, read_input, read_numbers
+from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.frames import Table
-from skdp.local._row_reports import Call, Drawn, RowReports, Write
+from skdp.local._tallies import NumericTally
+from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import MemoisedReports, NumericMemo
-from skdp.local.numeric._estimation import NumericEstimation
+from skdp.local.numeric._protocol import NumericProtocol
 from skdp.oracles import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Piecewise, SquareWave
-from skdp.oracles.numeric import SUBSTEPS, check_steps, round_at_random
+from skdp.oracles.numeric import check_steps
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 
 _MECHANISMS: dict[str, tuple[type[Any], str]] = {
@@ -39,7 +33,7 @@ _MECHANISMS: dict[str, tuple[type[Any], str]] = {
 }
 
 
-class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin, TransformerMixin, RowReports):
+class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer):
     """Add noise to each number so that one record reveals little and the means can still be estimated.
 
     A number is clipped to its public bounds, rounded at random to one of `grid_size` + 1 positions, and reported by one
@@ -182,6 +176,11 @@ class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin,
     ValueError: column 'age' holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public rule.
     """
 
+    protocol_: NumericProtocol
+    bounds_: NDArray[np.float64]
+    mechanism_: NumericMechanism
+    report_values_: list[NDArray[np.float64]]
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -203,157 +202,145 @@ class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin,
         self.ledger = ledger
         self.random_state = random_state
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the column names and take the declared bounds.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Only the column names are kept; the values are checked to be finite numbers.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted transformer.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, the bounds do not fit the columns, or X is empty, 1-D, sparse, lazy, or
-            holds anything but finite numbers.
-        """
+    def _make_protocol(self, table: Table) -> NumericProtocol:
         epsilon = self._check_parameters()
-        table = read_input(self, X, reset=True)
         bounds = read_bounds(self.bounds, table.names)
         make, description = _MECHANISMS[self.mechanism]
+        self._mechanism = description
         share = epsilon / len(table.names)
         mechanism: NumericMechanism = make(self.grid_size, share)
-        values = [_values(mechanism, low, high) for low, high in bounds]
         memo = None
         if self.memoize:
             memo = NumericMemo(self.secret_key, type(self).__name__, table.names, bounds, mechanism, share)
-        read_numbers(table)
-        # Everything is checked before the first attribute is set.
-        self.bounds_ = bounds
-        self.mechanism_ = mechanism
-        self.report_values_ = [np.unique(column) for column in values]
-        # The shares of the columns add up to epsilon, and no share is exceeded.
-        achieved = round_up(len(table.names) * Fraction(mechanism.epsilon))
-        self._mechanism = description
-        if memo is not None:
             description += (
                 f", memoised: epsilon per distinct position of a column on the grid, at most {mechanism.steps + 1} of "
                 "them"
             )
-        self.guarantee_ = PrivacyGuarantee(
+        # The shares of the columns add up to epsilon, and no share is exceeded.
+        achieved = round_up(len(table.names) * Fraction(mechanism.epsilon))
+        guarantee = PrivacyGuarantee(
             min(achieved, round_up(epsilon)),
             scope=table.names,
             mechanism=description,
             secure=self.random_state is None or memo is not None,
         )
-        self._values = values
-        self._share = share
-        self._memo = memo
-        # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
-        self._seed = self.random_state
-        self._ledger = self.ledger
-        self._calls = CallCounter()
-        return self
+        protocol = NumericProtocol(bounds, mechanism, share, guarantee, memo)
+        read_numbers(table)
+        return protocol
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_calls")  # a `fit` that failed has set n_features_in_
+    def _set_fitted(self, protocol: NumericProtocol) -> None:
+        self.bounds_, self.mechanism_ = protocol.bounds, protocol.mechanism
+        self.report_values_ = protocol.values_of
 
     def _check_parameters(self) -> Fraction:
         epsilon = check_epsilon(self.epsilon)
         if not isinstance(self.mechanism, str) or self.mechanism not in _MECHANISMS:
             raise ValueError(f"mechanism must be one of {tuple(_MECHANISMS)}, got {self.mechanism!r}")
         check_steps(self.grid_size)
-        check_ledger(self.ledger)
-        check_random_state(self.random_state)
         self._check_memo()
         return epsilon
 
-    def _cost_of_changes(self, n_values: int) -> Fraction:
-        positions = min(n_values, self.mechanism_.steps + 1)
-        return len(self.bounds_) * positions * Fraction(self.mechanism_.epsilon)
+    def tally(self, reports: Any) -> NumericTally:
+        check_is_fitted(self)
+        read_input(self, reports, reset=False)  # they have the form of the input
+        return super().tally(reports)
 
-    def fit_transform(self, X: Any, y: Any = None, record_id: Any = None) -> Any:
-        """Fit, and privatise the same table.
+    tally.__doc__ = ReportTransformer.tally.__doc__
 
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values.
-        y : None
-            Ignored.
-        record_id : array-like of shape (n_samples,), optional
-            As for `transform`.
-
-        Returns
-        -------
-        same kind as X
-            As for `transform`.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetExceeded
-            As for `fit` and `transform`.
-        """
-        return self.fit(X, y).transform(X, record_id=record_id)
-
-    def transform(self, X: Any, record_id: Any = None) -> Any:
-        """Privatise a table: a new release at every call, with fresh coins unless it is memoised.
+    def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Estimate the mean of each column, of the values clipped to their bounds.
 
         Parameters
         ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values, in the columns of `fit`.
-        record_id : array-like of shape (n_samples,), optional
-            Whose the rows are: needed with ``memoize=True``, and only then. As for `RandomizedResponseEncoder`.
+        reports : what `transform` returns, or NumericTally
+            Privatised rows, or their sums.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
 
         Returns
         -------
-        same kind as X
-            The privatised columns as floats, with the row index of X.
+        pandas.DataFrame
+            ``mean, std_error, lower, upper`` for each column. The mean is that of the reports, without bias. The
+            standard error is their standard deviation (at least the smallest that the mechanism has) over the root of
+            their number: right for the mean of the population that the records are drawn from, and for the mean of
+            these very records too large rather than too small. The interval is a normal approximation, and not cut to
+            the bounds.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If X has other columns, or holds anything but finite numbers, or the record ids are missing, repeated, too
-            few, or not wanted.
-        BudgetExceeded
-            If the ledger does not cover the release.
+            If the reports come from another transformer, or the parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._release(X, record_id)
+        tally = self._tally_of(reports)
+        return self.protocol_.estimate(tally, confidence_level=confidence_level)
 
-    def _prepare(self, table: Table) -> tuple[list[NDArray[np.int64]], Write]:
-        names = self.guarantee_.scope
-        check_names(self, table, names)
-        scaled = [self._scale(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds_, strict=True)]
+    def estimate_distribution(self, reports: Any, *, n_bins: int | None = None, smooth: bool = True) -> pd.DataFrame:
+        """Estimate how the values of each column are distributed over bins of equal width.
 
-        def write(reports: list[NDArray[Any]], _: NDArray[Any] | None) -> Any:
-            columns = [values[report] for values, report in zip(self._values, reports, strict=True)]
-            return table.rebuild(columns, names)
+        By default a smooth distribution that explains the reports on the exact channel: expectation maximisation,
+        averaged over neighbours at each update, as the square wave mechanism has it ("EMS"), until nothing moves. That
+        is regularised, not the likeliest distribution, and biased where the distribution has spikes. There are no
+        standard errors; to learn how sure it is, repeat it on resampled reports, which is free.
 
-        return scaled, write
+        Parameters
+        ----------
+        reports : what `transform` returns, or NumericTally
+            Privatised rows, or their sums.
+        n_bins : int, optional
+            The number of bins between the bounds, at most `grid_size`; by default 32, or fewer on a smaller grid.
+        smooth : bool, default=True
+            Whether to smooth. If not, it is the likeliest distribution over the bins, to 0.001 of log-likelihood (for
+            all reports together). Under much noise that has a few high bins and nothing between them, the more so the
+            more bins there are.
 
-    def _draw(self, codes: list[NDArray[np.int64]], records: list[bytes], call: Call) -> Drawn:
-        if self._memo is not None:
-            return self._memo.report(codes, records), None
-        sources = [self._coins(call, "report", name) for name in self.guarantee_.scope]
-        pairs = zip(codes, sources, strict=True)
-        return [self.mechanism_.report(round_at_random(places, source), source) for places, source in pairs], None
+        Returns
+        -------
+        pandas.DataFrame
+            ``left, right, frequency``: the edges of each bin, and the share of the values in it, indexed by bin for one
+            column and by (column, bin) for several.
 
-    def _declaration(self) -> Any:
-        return list(zip(self.guarantee_.scope, (self.bounds_ + 0.0).tolist(), strict=True))
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If the reports come from another transformer, a parameter is out of range, or the mechanism reports nothing
+            but two numbers (Duchi's, and the hybrid one up to epsilon = 0.61), which tell the mean only.
 
-    def _settings(self) -> Any:
-        return type(self).__name__, *self._protocol().items()
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        tally = self._tally_of(reports)
+        return self.protocol_.estimate_distribution(tally, n_bins, smooth)
+
+    def _tally_of(self, reports: Any) -> NumericTally:
+        check_is_fitted(self)
+        return reports if isinstance(reports, NumericTally) else self.tally(reports)
+
+    def channel(self) -> list[list[list[Fraction]]]:
+        """Return the exact probabilities of the reports, given the position on the grid.
+
+        Returns
+        -------
+        list
+            A table for each column: a row a position, from the lower to the upper bound; a column a report, in the
+            order of `report_values_`; each entry a Fraction. There are more than ``grid_size**2`` of them, so this is
+            for small grids.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self)
+        return self.protocol_.channel()
 
     def encode(self, X: Any) -> Any:
         """Clip the numbers of a table to their bounds, without noise. Not private.
@@ -381,22 +368,21 @@ class NumericPerturber(MemoisedReports, NumericEstimation, OneToOneFeatureMixin,
         -----
         **Privacy.** None: the output is the truth. Nothing is charged.
         """
-        check_is_fitted(self)
-        table = read_input(self, X, reset=False)
-        check_names(self, table, self.guarantee_.scope)
-        columns = [np.clip(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds_, strict=True)]
-        return as_asked(self, table.rebuild(columns, self.guarantee_.scope))
+        table = self._read(X)
+        return as_asked(self, self.protocol_.encode(table))
 
-    def _scale(self, numbers: NDArray[np.float64], low: float, high: float) -> NDArray[np.int64]:
-        """Place numbers on the grid, in parts of a step: the last use of floats before the noise."""
-        place = (np.clip(numbers, low, high) - low) / (high - low)
-        return np.rint(place * (self.mechanism_.steps * SUBSTEPS)).astype(np.int64)
+    @property
+    def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
+        """The declared bounds of the columns, before or after `fit`."""
+        if hasattr(self, "bounds_"):
+            pairs = dict(zip(self.guarantee_.scope, self.bounds_.tolist(), strict=True))
+        elif isinstance(self.bounds, Mapping):
+            pairs = dict(self.bounds)
+        else:
+            raise ValueError("the columns of a CSV file are declared by name: bounds must be a mapping")
+        return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
 
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        return pd.DataFrame({name: [0.0] for name in (self.bounds if isinstance(self.bounds, Mapping) else names)})
 
-def _values(mechanism: NumericMechanism, low: float, high: float) -> NDArray[np.float64]:
-    """Return the number that each report stands for, rounded once."""
-    step = (Fraction(high) - Fraction(low)) / mechanism.steps
-    try:
-        return np.array([float(Fraction(low) + step * place) for place in mechanism.estimates])
-    except OverflowError:
-        raise ValueError("epsilon is too small, or the bounds are too far apart: the reports would overflow") from None
+    declared_row.__doc__ = ReportTransformer.declared_row.__doc__

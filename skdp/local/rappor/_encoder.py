@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skdp.base import CallCounter, all_or_nothing, check_ledger, check_names, check_random_state, read_input
 from skdp.coding import ColumnError
 from skdp.exact import log_upper
 from skdp.frames import Table
-from skdp.local._row_reports import Call, Drawn, RowReports, Write
-from skdp.local.memo import canonical, check_key, keyed_coins, keyed_digests, keyed_integers, read_record_ids, to_bytes
-from skdp.local.rappor._estimation import RapporEstimation
+from skdp.local._tallies import RapporTally
+from skdp.local._transformer import ReportTransformer
+from skdp.local.memo import SecretKey, canonical, check_key
+from skdp.local.rappor._protocol import RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
-from skdp.randomness import bernoulli, uniform_integers
 
 
-class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
+class RapporEncoder(ReportTransformer):
     """Report each value as a Bloom filter whose bits are randomised twice ("RAPPOR").
 
     No domain needs to be declared: any text, number or boolean is hashed into a filter, and who reads the reports asks
@@ -135,6 +135,8 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
     d.example      0.0      700.0
     """
 
+    protocol_: RapporProtocol
+
     def __init__(
         self,
         epsilon: float | None = 1.0,
@@ -172,189 +174,106 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the column names.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Nothing is kept but the column names; values that `transform` would refuse are refused.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted transformer.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, or X is empty, 1-D, sparse or lazy, or holds what cannot be reported.
-        """
+    def _make_protocol(self, table: Table) -> RapporProtocol:
         self._check_parameters()
-        table = read_input(self, X, reset=True)
-        keyed = self.secret_key is not None
-        if keyed:
+        key = None if self.secret_key is None else SecretKey(self.secret_key)
+        if key is not None:
             _check_names_can_be_written(table.names)
         share = None if self.epsilon is None else check_epsilon(self.epsilon) / len(table.names)
         rappor = BloomRandomizer(
             self.n_bits, self.n_hashes, self.n_cohorts, epsilon=share, f=self.f, p=self.p, q=self.q
         )
+        missing = self.handle_missing == "value"
         for name, column in zip(table.names, table.columns, strict=True):
-            _read(name, column, self.handle_missing == "value")
-        names = [f"{name}_bit_{bit}" for name in table.names for bit in range(rappor.n_bits)]
-        self.randomizer_ = rappor
-        self.permanent_guarantee_, self.instantaneous_guarantee_ = (
-            PrivacyGuarantee(
-                log_upper(ratio ** len(table.names)),
-                scope=table.names,
-                mechanism=mechanism,
-                secure=self.random_state is None,
-            )
-            for ratio, mechanism in (
-                (rappor.permanent_ratio, "RAPPOR, permanent bits"),
-                (rappor.report_ratio, "RAPPOR, one report"),
-            )
+            read_values(name, column, missing)
+        guarantee = self._promise(rappor, table.names, permanent=key is not None)
+        return RapporProtocol(rappor, guarantee, missing, key)
+
+    def _promise(self, rappor: BloomRandomizer, names: tuple[Any, ...], *, permanent: bool) -> PrivacyGuarantee:
+        return PrivacyGuarantee(
+            log_upper((rappor.permanent_ratio if permanent else rappor.report_ratio) ** len(names)),
+            scope=names,
+            mechanism="RAPPOR, permanent bits" if permanent else "RAPPOR, one report",
+            secure=self.random_state is None,
         )
-        self.guarantee_ = self.permanent_guarantee_ if keyed else self.instantaneous_guarantee_
-        # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
-        self._columns, self._names = table.names, ["cohort", *names]
-        self._missing, self._key, self._constant = self.handle_missing == "value", self.secret_key, self.constant_values
-        self._seed, self._ledger = self.random_state, self.ledger
-        self._calls, self._charged = CallCounter(), False
-        return self
+
+    def _set_fitted(self, protocol: RapporProtocol) -> None:
+        self.randomizer_ = protocol.randomizer
+        self.permanent_guarantee_, self.instantaneous_guarantee_ = (
+            self._promise(protocol.randomizer, protocol.columns, permanent=permanent) for permanent in (True, False)
+        )
+        self._once, self._charged = protocol.permanent_key is not None and bool(self.constant_values), False
 
     def _check_parameters(self) -> None:
         if self.handle_missing not in ("error", "value"):
             raise ValueError(f"handle_missing must be 'error' or 'value', got {self.handle_missing!r}")
         if not isinstance(self.constant_values, bool | np.bool_):
             raise TypeError(f"constant_values must be True or False, got {type(self.constant_values).__name__}")
-        check_ledger(self.ledger)
         check_key(self.secret_key)
-        check_random_state(self.random_state)
 
-    def fit_transform(self, X: Any, y: Any = None, *, record_id: Any = None) -> Any:
-        """Learn the column names, and privatise the same table.
+    def charge(self, run: str | None = None) -> None:
+        if self._ledger is not None and not self._charged:
+            super().charge(run)
+            self._charged = self._once
 
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values.
-        y : None
-            Ignored.
-        record_id : array-like of shape (n_samples,), optional
-            As for `transform`.
+    charge.__doc__ = ReportTransformer.charge.__doc__
 
-        Returns
-        -------
-        same kind as X
-            As for `transform`.
+    def check_budget(self) -> None:
+        if not self._charged:
+            super().check_budget()
 
-        Raises
-        ------
-        TypeError, ValueError, BudgetExceeded
-            As for `fit` and `transform`.
-        """
-        return self.fit(X, y).transform(X, record_id=record_id)
+    check_budget.__doc__ = ReportTransformer.check_budget.__doc__
 
-    def transform(self, X: Any, *, record_id: Any = None) -> Any:
-        """Privatise a table.
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        return pd.DataFrame({name: [""] for name in names})
+
+    declared_row.__doc__ = ReportTransformer.declared_row.__doc__
+
+    def decode(self, reports: Any, candidates: Any, *, method: str = "nnls") -> pd.DataFrame:
+        """Estimate how many records truly have each candidate value.
+
+        The counts of ones, freed of the expected noise, are regressed on the filters of the candidates (a row a bit of
+        a cohort), together with a constant part for all values that are no candidates.
 
         Parameters
         ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            True values, in the columns of `fit`.
-        record_id : array-like of shape (n_samples,), optional
-            Who reports: text, numbers or times, all different. Needed with a secret key, and only then; in a pipeline,
-            route it with ``set_transform_request(record_id=True)``.
+        reports : what `transform` returns, or RapporTally
+            Privatised rows, one a record, or their sums.
+        candidates : list, or mapping of column to list
+            The values to count; a mapping if there are several columns.
+        method : {"nnls", "lasso", "least_squares"}, default="nnls"
+            ``"nnls"``: least squares with counts that are not negative. ``"lasso"``: a lasso with counts that are not
+            negative chooses the candidates that occur, and "nnls" counts these; for long lists, also longer than there
+            are bits. ``"least_squares"``: unbiased, possibly negative.
 
         Returns
         -------
-        same kind as X
-            The column ``cohort`` and, for each column of X, the columns ``<column>_bit_0, …`` of zeros and ones.
+        pandas.DataFrame
+            ``count, std_error``, indexed by candidate for one column, by (column, candidate) for several. The standard
+            error is that of unconstrained least squares on the candidates that are counted: of the coins of both
+            rounds, and of the cohorts that the records of each candidate happen to be in. It is nan for a candidate
+            that the lasso did not choose, and for all if the bits do not tell them apart. It does not include how
+            values outside the list collide with candidates: of 8 cohorts, one unlisted value that half of 300,000
+            records have makes the errors 2.7 times the stated ones. List every frequent value.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If X has other columns, or holds missing values under ``handle_missing="error"``, or infinite ones, or the
-            record ids are missing, repeated, or not wanted.
-        BudgetExceeded
-            If the ledger does not cover the release.
+            If the reports come from another encoder, a candidate is repeated or of a kind that cannot be reported, or
+            "least_squares" cannot tell the candidates apart.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable with other candidates.
+
+        Records that report several times in `reports` count as many, and the errors are then too small, since the
+        permanent coins are the same.
         """
-        return self._release(X, record_id)
-
-    def _prepare(self, table: Table) -> tuple[list[NDArray[Any]], Write]:
-        check_names(self, table, self._columns)
-        pairs = zip(self._columns, table.columns, strict=True)
-        # The values themselves, as bytes: numbers of those that occur would be the same in batches of other values.
-        values = [np.array(_read(name, column, self._missing), object) for name, column in pairs]
-        self.randomizer_.check_size(len(values[0]) * len(values))
-
-        def write(reports: list[NDArray[Any]], _: NDArray[Any] | None) -> Any:
-            return table.rebuild(reports, self._names)
-
-        return values, write
-
-    def _draw(self, codes: list[NDArray[Any]], records: list[bytes], call: Call) -> Drawn:
-        cohorts = self._cohorts(records, len(codes[0]), call)
-        reports: list[NDArray[Any]] = [cohorts]
-        for name in self._columns:
-            bits = self._permanent(name, codes.pop(0).tolist(), cohorts, records, call)
-            reports.append(self.randomizer_.instantaneous(bits, self._coins(call, "report", name)))
-        return reports, None
-
-    @property
-    def _permanent_key(self) -> bytes | None:
-        return self._key
-
-    def _read_records(self, record_id: Any, rows: int) -> list[bytes]:
-        if (self._key is None) != (record_id is None):
-            raise ValueError(
-                "record_id needs a secret_key" if self._key is None else "with a secret_key, transform needs record_id"
-            )
-        if record_id is None:
-            return []
-        ids = read_record_ids(record_id, rows)
-        if len({*ids}) < rows:
-            raise ValueError("record_id has repeated entries; a record reports once in a call")
-        return ids
-
-    def _charge(self, run: str | None = None) -> None:
-        if self._ledger is not None and not self._charged:
-            super()._charge(run)
-            self._charged = self._key is not None and bool(self._constant)
-
-    def _cohorts(self, records: list[bytes], rows: int, call: Call) -> NDArray[np.unsignedinteger]:
-        count = self.randomizer_.n_cohorts
-        if self._key is None:
-            return uniform_integers(self._coins(call, "cohort"), count, rows)
-        digests = keyed_digests(self._key, ("cohort", *self._protocol()), records)
-        return keyed_integers(digests, count).astype(np.min_scalar_type(count - 1))
-
-    def _permanent(
-        self, name: Any, values: list[bytes], cohorts: NDArray[Any], records: list[bytes], call: Call
-    ) -> NDArray[np.bool_]:
-        rappor = self.randomizer_
-        bits = rappor.filters(cohorts, values)
-        if self._key is None:
-            bits ^= bernoulli(self._coins(call, "permanent", name), rappor.flip, bits.size).reshape(bits.shape)
-        else:
-            purpose: tuple[str | bytes, ...] = ("permanent", *self._protocol(), canonical(name))
-            bits ^= keyed_coins(keyed_digests(self._key, purpose, records, values), rappor.flip, rappor.n_bits)
-        return bits
-
-    def _own_names(self) -> list[str]:
-        return self._names
-
-    def _declaration(self) -> Any:
-        return list(self._columns)
-
-    def _settings(self) -> Any:
-        return sorted(self._meaning().items()), self._missing
+        check_is_fitted(self)
+        tally = reports if isinstance(reports, RapporTally) else self.tally(reports)
+        return self.protocol_.estimate(tally, candidates, method=method)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name the columns of the output.
@@ -378,8 +297,7 @@ class RapporEncoder(RapporEstimation, TransformerMixin, RowReports):
         """
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
-        bits = [f"{name}_bit_{bit}" for name in names for bit in range(self.randomizer_.n_bits)]
-        return np.array(["cohort", *bits], dtype=object)
+        return np.array(self.protocol_.names(names), dtype=object)
 
 
 def _check_names_can_be_written(names: tuple[Any, ...]) -> None:
@@ -390,11 +308,3 @@ def _check_names_can_be_written(names: tuple[Any, ...]) -> None:
             raise ValueError(
                 f"a secret_key needs column names of text, numbers, booleans or times; {name!r} is another"
             ) from None
-
-
-def _read(name: Any, column: Any, missing: bool) -> list[bytes]:
-    try:
-        return to_bytes(column, missing=missing)
-    except ColumnError as error:
-        advice = "; set handle_missing='value' to report them as a value" if "missing" in str(error) else ""
-        raise ValueError(f"column {name!r} {error}{advice}") from None

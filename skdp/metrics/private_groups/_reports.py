@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.local import ReportEstimator
+from skdp.local import OracleProtocol, ReportTransformer
 from skdp.oracles import FrequencyOracle
 
 _CHUNK = 1 << 20
@@ -68,28 +68,31 @@ class GroupReports:
 def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports:
     """Read the reports of the columns that make up the group."""
     chosen = check_encoder(encoder, columns)
-    domain = encoder.domain_
-    parts, _ = encoder._read_reports(reports)
-    if len(encoder.oracles_) == 1:
-        return GroupReports(domain.select(chosen), domain, encoder.oracles_, tuple(parts))
+    protocol = encoder.protocol_
+    domain, oracles = protocol.domain, protocol.oracles
+    parts = [part for part, _ in protocol.parts(protocol.read(reports))]
+    if len(oracles) == 1:
+        return GroupReports(domain.select(chosen), domain, oracles, tuple(parts))
     places = [domain.columns.index(name) for name in chosen]
     of_group = domain.select(chosen)
     return GroupReports(
-        of_group, of_group, tuple(encoder.oracles_[place] for place in places), tuple(parts[place] for place in places)
+        of_group, of_group, tuple(oracles[place] for place in places), tuple(parts[place] for place in places)
     )
 
 
 def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
     """Refuse an encoder whose reports say nothing of the group of each row."""
-    if not isinstance(encoder, ReportEstimator):
+    if isinstance(encoder, ReportTransformer):
+        check_is_fitted(encoder)
+    protocol = getattr(encoder, "protocol_", None)
+    if isinstance(encoder, type) or not isinstance(protocol, OracleProtocol):
         name = encoder.__name__ if isinstance(encoder, type) else type(encoder).__name__
         raise TypeError(f"encoder must be a fitted local transformer, as RandomizedResponseEncoder is; got {name}")
-    check_is_fitted(encoder)
-    domain = encoder.domain_
+    domain = protocol.domain
     chosen = _choose_columns(columns, domain)
-    if encoder._strategy == "sample" and len(domain.columns) > 1:
+    if protocol.strategy == "sample" and len(domain.columns) > 1:
         raise ValueError("under strategy='sample' a row reports one of its columns only; use 'split' or 'joint'")
-    if any(oracle.p == oracle.q for oracle in encoder.oracles_):
+    if any(oracle.p == oracle.q for oracle in protocol.oracles):
         raise ValueError("the encoder's epsilon is so small that its reports say nothing")
     return chosen
 

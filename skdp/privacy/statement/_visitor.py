@@ -96,7 +96,10 @@ class Walk:
         if type(estimator) in self._trusted:
             return not has_own_methods(estimator)
         # What wraps a privatiser takes its guarantee from it, and its rows.
-        return library_of(estimator) == "skdp" and all(map(self._is_private, parts_of(estimator)))
+        # What a local transformer does to a row is done by its protocol.
+        kept = [estimator, *([estimator.protocol_] if hasattr(estimator, "protocol_") else [])]
+        known = all(library_of(part) == "skdp" for part in kept)
+        return known and all(map(self._is_private, parts_of(estimator)))
 
     def _promises(self, estimator: Any) -> bool:
         """Return whether there is a guarantee anywhere inside."""

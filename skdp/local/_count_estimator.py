@@ -1,0 +1,203 @@
+"""The public estimates of the encoders: everything that is computed from reports only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.local._tallies import ReportTally
+from skdp.local._transformer import ReportTransformer
+from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts
+
+
+class CountEstimator(ReportTransformer):
+    """The server's methods of an encoder with frequency oracles."""
+
+    protocol_: OracleProtocol
+
+    def estimate_counts(
+        self,
+        reports: Any,
+        *,
+        postprocess: str = "none",
+        confidence_level: float = 0.95,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """Estimate how many records truly have each value.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        postprocess : str, default="none"
+            ``"none"``: unbiased, possibly negative. ``"clip"``: the unbiased estimate clipped to [0, n]; biased, and
+            the counts no longer add up to n. ``"simplex"``: the nearest counts that are not negative and add up to n
+            (norm-sub). ``"norm_mul"``, ``"norm_cut"``: negative counts become 0, the others are scaled, or the smallest
+            cut, to add up. ``"base_cut"``: what is not significant becomes 0. ``"power"``: shrunk by a fitted power
+            law. ``"mle"``: the likeliest counts; needs the reports themselves, but for randomised response.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+        simultaneous : bool, default=False
+            Whether all intervals together shall have the coverage (Bonferroni), not each by itself.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``count, std_error, lower, upper``, indexed by value for one column, by (column, value) if the columns are
+            attributes of their own, and by the values of all columns under "joint". The standard error is that of the
+            unbiased estimate (a plug-in of its variance), and so is the interval (normal approximation); with a
+            postprocess, the interval is cut to [0, n], where the truth lies.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the reports come from another encoder, or a parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._estimate(reports, postprocess, confidence_level, simultaneous, "count")
+
+    def estimate_frequencies(
+        self,
+        reports: Any,
+        *,
+        postprocess: str = "none",
+        confidence_level: float = 0.95,
+        simultaneous: bool = False,
+    ) -> pd.DataFrame:
+        """Estimate which share of the records truly has each value.
+
+        Parameters
+        ----------
+        reports : what `transform` returns, or ReportTally
+            Privatised rows, or their sums.
+        postprocess : str, default="none"
+            As for `estimate_counts`.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+        simultaneous : bool, default=False
+            As for `estimate_counts`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`, whose values these are, divided by
+            the number of reports.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the reports come from another encoder, or a parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable.
+        """
+        return self._estimate(reports, postprocess, confidence_level, simultaneous, "frequency")
+
+    def _estimate(
+        self, reports: Any, postprocess: str, confidence_level: float, simultaneous: bool, what: str
+    ) -> pd.DataFrame:
+        check_is_fitted(self)
+        protocol, arrays, tally = self.protocol_, None, reports
+        if not isinstance(reports, ReportTally):
+            arrays = protocol.read(reports)
+            tally = protocol.tally(arrays)
+        return protocol.estimate(
+            tally,
+            reports=arrays,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            simultaneous=simultaneous,
+            what=what,
+        )
+
+    def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Return the variances of the unbiased counts if the true counts are given ones.
+
+        Parameters
+        ----------
+        counts : array-like of shape (n_cells,)
+            True counts, in the order of the rows of `estimate_counts`.
+
+        Returns
+        -------
+        ndarray of shape (n_cells,)
+            Exact, by the closed form of the oracle; under "sample", for equal samples of the records.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the counts are of another number than the cells, negative, or do not add up to the same n in each column.
+        """
+        check_is_fitted(self)
+        return count_variances(self.protocol_, counts)
+
+    def estimate_joint_counts(
+        self, reports: Any, *, columns: Sequence[Any] | None = None, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate how many records truly have each combination of values, from columns that were reported apart.
+
+        The unbiased estimates of the one-hot vectors of a record's columns are independent given the record, so their
+        outer product is unbiased for the combination: the inverse of the Kronecker product of the channels.
+
+        Parameters
+        ----------
+        reports : same kind as what `transform` returns
+            Privatised rows of an encoder with ``strategy="split"``; a tally has lost what goes together.
+        columns : sequence of column names, optional
+            Which columns to combine; by default all.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``count, std_error, lower, upper``, indexed by the values of the columns.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the encoder has another strategy, a column is unknown, or a parameter is out of range.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free, and repeatable. The variance of a cell is the sum over the
+        records of the product of the second moments, less the cell's count; it grows quickly with the number of
+        columns.
+        """
+        check_is_fitted(self)
+        return estimate_joint_counts(self.protocol_, reports, columns, confidence_level)
+
+    def channel(self) -> list[list[list[Fraction]]]:
+        """Return the exact probabilities of the reports.
+
+        Returns
+        -------
+        list
+            A table for each attribute: one for each column, or one for all under "joint". A row a true value, a column
+            a report, each entry a Fraction.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self)
+        return [oracle.channel() for oracle in self.protocol_.oracles]

@@ -1,0 +1,301 @@
+"""What all encoders with frequency oracles share: their parameters, and how these make a protocol."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import as_asked, declares_missing, domains_of_dtypes, read_domain, warn_of_observed
+from skdp.coding import is_missing
+from skdp.domain import Domain
+from skdp.exact import log_upper
+from skdp.frames import Table
+from skdp.local._count_estimator import CountEstimator
+from skdp.local._shares import attribute_epsilons
+from skdp.local._transformer import ReportTransformer
+from skdp.local.memo import Memo, MemoisedReports
+from skdp.local.protocol import OracleProtocol, attributes_of
+from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
+from skdp.privacy import PrivacyGuarantee, check_epsilon
+
+STRATEGIES = ("split", "joint", "sample")
+
+_CHANGING = (
+    "memoize=True draws the permanent reports of everybody anew, at their full cost, when the categories change, as "
+    "those of the data do"
+)
+
+
+class OracleEncoder(MemoisedReports, CountEstimator):
+    """Base of the encoders that report the columns of a record with frequency oracles."""
+
+    # A subclass names the mechanism and makes the oracle of an attribute.
+
+    epsilon: Any
+    strategy: Any
+    shares: Any
+    categories: Any
+    handle_unknown: Any
+    output: Any = "bits"
+
+    domain_: Domain
+    oracles_: tuple[FrequencyOracle, ...]
+    _mechanism: str
+    _protocol_class: type[OracleProtocol] = OracleProtocol
+
+    @abstractmethod
+    def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
+        """Make the oracle of an attribute with k values."""
+
+    def _make_first_round(self, k: int, epsilon: Any, again: Fraction) -> FrequencyOracle:
+        """Make the oracle of permanent reports, whose second round shall bound a single report by another epsilon."""
+        return self._make_oracle(k, epsilon)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = self._declares_missing()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _declares_missing(self) -> bool:
+        if hasattr(self, "domain_"):
+            return declares_missing(self.domain_)
+        if isinstance(self.categories, Domain):
+            return declares_missing(self.categories)
+        lists = self.categories.values() if isinstance(self.categories, Mapping) else self.categories
+        # Not checked before `fit`: whatever is no list of lists declares nothing.
+        nested = lists if isinstance(lists, Iterable) and not isinstance(lists, str) else ()
+        return any(
+            is_missing(value) for values in nested if isinstance(values, list | tuple | np.ndarray) for value in values
+        )
+
+    def _check_parameters(self) -> Fraction | None:
+        """Check the parameters before a table is read, and return epsilon unless p and q decide it."""
+        if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
+            raise ValueError(f"strategy must be one of {STRATEGIES}, got {self.strategy!r}")
+        self._check_memo()
+        return self._check_epsilon()
+
+    def _check_epsilon(self) -> Fraction | None:
+        return check_epsilon(self.epsilon)
+
+    def _make_protocol(self, table: Table) -> OracleProtocol:
+        epsilon = self._check_parameters()
+        domain = read_domain(table, self.categories, why_declared=_CHANGING if self.memoize else "")
+        for name, size in zip(domain.columns, domain.sizes, strict=True):
+            if size < 2:
+                raise ValueError(
+                    f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
+                    "is needed to read categories from the data); drop the column or declare its other categories"
+                )
+        unknown = self._unknown_codes(domain)
+        attributes = attributes_of(domain, self.strategy)
+        sizes = [domain.select(columns).size for columns in attributes]
+        if max(sizes) >= 1 << 32:
+            raise ValueError(f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns")
+        oracles, again = self._make_oracles(epsilon, attributes, sizes)
+        owner, memo = type(self).__name__, None
+        if self.memoize:
+            sample, uniform = self.strategy == "sample", unknown == "uniform"
+            memo = Memo(self.secret_key, owner, domain, attributes, oracles, sample=sample, unknown=uniform)
+        guarantee = self._promise(oracles, domain, memo)
+        rounds = self._add_round(oracles, again, guarantee)
+        permanent = oracles if rounds else ()
+        protocol = self._protocol_class(
+            owner, domain, rounds or oracles, guarantee, self.strategy, unknown, self.output, memo, permanent
+        )
+        _ = protocol.report_columns  # refuses two of one name
+        return protocol
+
+    def _make_oracles(
+        self, epsilon: Fraction | None, attributes: Sequence[tuple[Any, ...]], sizes: Sequence[int]
+    ) -> tuple[tuple[FrequencyOracle, ...], list[Any]]:
+        """Make the oracle of each attribute; with a second round, also return the epsilon of a single report of it."""
+        epsilons = attribute_epsilons(epsilon, attributes, sizes, self.strategy, self.shares)
+        if self.instantaneous_epsilon is None:
+            return tuple(self._make_oracle(k, part) for k, part in zip(sizes, epsilons, strict=True)), []
+        wanted = check_epsilon(self.instantaneous_epsilon, name="instantaneous_epsilon")
+        again: list[Any] = attribute_epsilons(wanted, attributes, sizes, self.strategy, self.shares)
+        parts = zip(sizes, epsilons, again, strict=True)
+        return tuple(self._make_first_round(k, first, second) for k, first, second in parts), again
+
+    def _add_round(
+        self, oracles: Sequence[FrequencyOracle], again: list[Any], guarantee: PrivacyGuarantee
+    ) -> tuple[TwoRounds, ...]:
+        if not again:
+            return ()
+        whole = guarantee.epsilon if self.epsilon is None else self.epsilon
+        if check_epsilon(self.instantaneous_epsilon) >= whole:
+            raise ValueError(
+                f"instantaneous_epsilon must be smaller than epsilon, got {self.instantaneous_epsilon} and {whole}"
+            )
+        return tuple(two_rounds(oracle, part) for oracle, part in zip(oracles, again, strict=True))
+
+    def _promise(self, oracles: Sequence[FrequencyOracle], domain: Domain, memo: Memo | None) -> PrivacyGuarantee:
+        """State what a report of these oracles promises, or, with a memo, all reports of an unchanged value."""
+        ratios = [oracle.worst_ratio for oracle in oracles]
+        worst = max(ratios) if self.strategy == "sample" else prod(ratios, start=Fraction(1))
+        mechanism, secure = self._mechanism, self.random_state is None
+        if memo is not None:
+            value = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
+            unit = "the columns together" if self.strategy == "joint" else "a column"
+            mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {max(memo.n_states)} of them"
+            secure = True  # the random bits come from the key
+        return PrivacyGuarantee(log_upper(worst), scope=domain.columns, mechanism=mechanism, secure=secure)
+
+    def _unknown_codes(self, domain: Domain) -> str | dict[Any, int]:
+        """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
+        if isinstance(self.handle_unknown, str) and self.handle_unknown in ("error", "uniform"):
+            return self.handle_unknown
+        if not np.isscalar(self.handle_unknown) and not is_missing(self.handle_unknown):
+            raise TypeError(f"handle_unknown must be a single value, got {type(self.handle_unknown).__name__}")
+        value = np.empty(1, object)
+        value[0] = self.handle_unknown
+        codes = {name: int(domain[name].encode(value)[0]) for name in domain.columns}
+        for name, code in codes.items():
+            if code == len(domain[name]):
+                raise ValueError(
+                    "handle_unknown must be 'error', 'uniform' or a value that every column declares; column "
+                    f"{name!r} does not declare {self.handle_unknown!r}"
+                )
+        return codes
+
+    def _set_fitted(self, protocol: OracleProtocol) -> None:
+        self.domain_, self.oracles_ = protocol.domain, protocol.oracles
+        self.categories_ = [np.array(self.domain_[name].labels, dtype=object) for name in self.domain_.columns]
+        if protocol.memo is not None:
+            self.permanent_oracles_ = protocol.permanent or protocol.oracles
+        else:
+            self.__dict__.pop("permanent_oracles_", None)
+        if protocol.permanent:
+            self.instantaneous_guarantee_ = self._promise(protocol.oracles, protocol.domain, None)
+        else:
+            self.__dict__.pop("instantaneous_guarantee_", None)
+
+    def encode(self, X: Any) -> Any:
+        """Encode a table as `transform` does, without noise. Not private.
+
+        For rows that need no protection, such as those of a model's own users: `OnFitOnly` uses it.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values, in the columns of `fit`.
+
+        Returns
+        -------
+        same kind as X
+            What `transform` would give at an unlimited epsilon. Undeclared values are treated as by `transform`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If X has other columns or undeclared values, or if the encoding draws coins by nature (hashing, Hadamard
+            response, sampling).
+
+        Notes
+        -----
+        **Privacy.** None: the output is the truth. Nothing is charged.
+        """
+        self.check_encodable()
+        return as_asked(self, self.protocol_.encode(self._read(X), self.randomness()))
+
+    def check_encodable(self) -> None:
+        """Check that there is an encoding without noise.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the encoding draws coins by nature: hashing, Hadamard response, one sampled column.
+        """
+        check_is_fitted(self)
+        self.protocol_.check_encodable()
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Name the columns of the output.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns of the input, where `fit` saw none.
+
+        Returns
+        -------
+        ndarray of str
+            The names: ``<column>_<category>`` for bits, ``<column>_missing`` where missing is declared.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If the input features are not those of `fit`.
+        """
+        check_is_fitted(self)
+        own = getattr(self, "feature_names_in_", None)
+        if input_features is None:
+            given = list(map(str, self.domain_.columns)) if own is None else list(own)
+        else:
+            given = [str(name) for name in input_features]
+            if own is not None and given != list(own):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(given) != self.n_features_in_:
+                raise ValueError(f"input_features should have length equal to {self.n_features_in_}, got {len(given)}")
+        return np.array(self.protocol_.names(given), dtype=object)
+
+    @property
+    def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
+        """The declared values of the columns, before or after `fit`."""
+        if hasattr(self, "domain_"):
+            return self.domain_
+        if isinstance(self.categories, Mapping):
+            return Domain(self.categories)
+        if isinstance(self.categories, Domain):
+            return self.categories
+        raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
+
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        declared: Any = self.categories
+        if isinstance(declared, Domain):
+            declared = {name: declared[name] for name in declared.columns}
+        if not isinstance(declared, Mapping | str):
+            raise ValueError(
+                "which columns a list of categories is for is not known from a large table: declare them by name, as a "
+                "mapping or Domain, or fit the transformer before"
+            )
+        by_dtype = isinstance(declared, str)
+        names = names if by_dtype else list(declared)
+        if by_dtype:
+            declared, observed = domains_of_dtypes(sample)
+            if not self.memoize:  # whose reports are at their full cost again when the data change the categories
+                declared |= observed
+            declared = {name: values for name, values in declared.items() if values}
+        undeclared = [name for name in names if name not in declared]
+        if undeclared:
+            raise ValueError(
+                f"the values of the columns {undeclared} are not declared, and are not read from a large table, as "
+                "which of them occur is private; declare them with categories=, or by an Enum"
+            )
+        if by_dtype:
+            if read := [name for name in names if name in observed]:
+                warn_of_observed(read, "categories")
+            levels = {name: declared[name] for name in names}
+            return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
+        domain = Domain({name: declared[name] for name in names})
+        return pd.DataFrame({name: pd.Series([domain[name].values[0]], dtype=object) for name in names})
+
+    declared_row.__doc__ = ReportTransformer.declared_row.__doc__

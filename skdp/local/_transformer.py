@@ -1,0 +1,298 @@
+"""The scikit-learn side of a local transformer: fit a protocol, charge, draw, write."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.base import (
+    CallCounter,
+    CallRandomness,
+    all_or_nothing,
+    as_asked,
+    check_ledger,
+    check_names,
+    check_random_state,
+    read_input,
+)
+from skdp.domain import Domain
+from skdp.frames import Table
+from skdp.local.protocol import ReportProtocol
+from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+
+
+class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
+    """Base of the transformers that report each row by itself.
+
+    A subclass has ``ledger`` and ``random_state`` among its parameters and implements `_make_protocol`; it inherits
+    `fit`, `transform`, the charge, the call counter and the record ids. Then `skdp.engines` takes it as it takes ours.
+
+    Attributes
+    ----------
+    protocol_ : ReportProtocol
+        What the fitted transformer does to a row, and what a server does with the reports.
+    guarantee_ : PrivacyGuarantee
+        What a call of `transform` promises for one record.
+
+    See Also
+    --------
+    ReportProtocol : What `_make_protocol` returns.
+
+    Notes
+    -----
+    **Privacy.** Each call of `transform` validates the rows, then charges the ledger, then draws randomness.
+    """
+
+    ledger: PrivacyLedger | None = None
+    random_state: int | None = None
+
+    protocol_: ReportProtocol
+    guarantee_: PrivacyGuarantee
+    _calls: CallCounter
+    _ledger: PrivacyLedger | None
+    _seed: int | None
+
+    @abstractmethod
+    def _make_protocol(self, table: Table) -> ReportProtocol:
+        """Check the parameters, and make the protocol from the names and dtypes of a table and what is declared."""
+
+    def _set_fitted(self, protocol: Any) -> None:
+        """Set the fitted attributes besides `protocol_` and `guarantee_`."""
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Make the protocol from what is declared.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Only the column names and dtypes are used, unless the class says otherwise.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted transformer. Parameters that are set later take effect with the next `fit`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range or does not fit the columns, or X is empty, 1-D, sparse or lazy.
+        """
+        check_ledger(self.ledger)
+        check_random_state(self.random_state)
+        protocol = self._make_protocol(read_input(self, X, reset=True))
+        # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
+        self.protocol_, self.guarantee_ = protocol, protocol.guarantee
+        self._set_fitted(protocol)
+        self._seed, self._ledger, self._calls = self.random_state, self.ledger, CallCounter()
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "protocol_")  # a `fit` that failed has set n_features_in_
+
+    def fit_transform(self, X: Any, y: Any = None, record_id: Any = None) -> Any:
+        """Fit, and privatise the same table.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values.
+        y : None
+            Ignored.
+        record_id : array-like of shape (n_samples,), optional
+            As for `transform`.
+
+        Returns
+        -------
+        same kind as X
+            As for `transform`.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetExceeded
+            As for `fit` and `transform`.
+        """
+        return self.fit(X, y).transform(X, record_id=record_id)
+
+    def transform(self, X: Any, record_id: Any = None) -> Any:
+        """Privatise a table: a new release at every call, with fresh randomness unless reports are permanent.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            True values, in the columns of `fit`.
+        record_id : array-like of shape (n_samples,), optional
+            Which record each row is of: required with permanent reports (``memoize=True``, or a secret key of
+            `RapporEncoder`), and only then. Text, numbers (1 and 1.0 are one, "1" is another), dates, UUIDs, bytes, or
+            tuples of these; all different. In a Pipeline, route it with ``set_transform_request(record_id=True)``.
+
+        Returns
+        -------
+        same kind as X
+            The reports, with the row index of X.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If X has other columns or values that cannot be reported, or the record ids are missing, too few, repeated,
+            or not wanted.
+        BudgetExceeded
+            If the ledger does not cover the release.
+        """
+        table, protocol = self._read(X), self.protocol_
+        codes = protocol.prepare(table)
+        records = protocol.read_records(record_id, len(table.columns[0]))
+        self.charge()
+        return as_asked(self, protocol.write(protocol.randomise(codes, records, self.randomness()), table))
+
+    def _read(self, X: Any) -> Table:
+        """Read true rows, which must have the columns of `fit`."""
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False)
+        check_names(self, table, self.protocol_.columns)
+        return table
+
+    def tally(self, reports: Any) -> Any:
+        """Sum up reports.
+
+        Parameters
+        ----------
+        reports : same kind as what `transform` returns
+            Privatised rows.
+
+        Returns
+        -------
+        tally
+            The sums; tallies of several batches add.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If the reports have other columns or values than this transformer's.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of reports: free.
+        """
+        check_is_fitted(self)
+        return self.protocol_.tally(self.protocol_.read(reports))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Name the columns of the output.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+            The names of the report columns.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self)
+        return np.array(list(map(str, self.protocol_.report_columns)), dtype=object)
+
+    def charge(self, run: str | None = None) -> None:
+        """Charge the ledger with one call, before anything is drawn; `transform` does so itself.
+
+        Parameters
+        ----------
+        run : str, optional
+            The name of a run that can be resumed: it stands in the ledger, and is charged once.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not cover the release.
+        """
+        if self._ledger is None:
+            return
+        name = type(self).__name__ if run is None else f"{type(self).__name__}, run {run}"
+        if run is None or not self._ledger.report()["what"].str.endswith(f" {run}").any():
+            self._ledger.charge(self.guarantee_, name)
+
+    def check_budget(self) -> None:
+        """Refuse what the ledger does not cover before a row is read; `charge` decides.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not cover a call.
+        """
+        ledger = self._ledger
+        if ledger is None:
+            return
+        asked = self.guarantee_ if ledger.relation is None else self.guarantee_.to(ledger.relation)
+        left = ledger.remaining()
+        if asked.epsilon > left.epsilon:
+            raise BudgetExceeded(
+                f"{type(self).__name__} asks for epsilon {asked.epsilon}; the ledger has {left.epsilon} of "
+                f"{ledger.epsilon} left. Nothing was released."
+            )
+
+    def randomness(self, call: int | None = None) -> CallRandomness:
+        """Return the randomness of one call.
+
+        Parameters
+        ----------
+        call : int, optional
+            The number of an earlier call, to resume it; by default the next one.
+
+        Returns
+        -------
+        CallRandomness
+            Secure, or with an integer ``random_state`` a stream of its own for each call since `fit`.
+        """
+        number = self._calls.advance() if call is None else call
+        return CallRandomness(self._seed, type(self).__name__, number)
+
+    @property
+    def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01
+        """The values of the columns that are not text, before or after `fit`: how the text of a CSV file is read."""
+        return None
+
+    def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+        """Make a row to fit on from what is declared, where the rows of a large table are not read.
+
+        Parameters
+        ----------
+        sample : Table
+            The names and dtypes of the table, without rows.
+        names : sequence of column names
+            The columns that may be privatised.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row.
+
+        Raises
+        ------
+        ValueError
+            If what is declared does not suffice.
+        """
+        raise ValueError(f"{type(self).__name__} cannot be fitted without rows: fit it before")
+
+    @property
+    def charged_ledger(self) -> PrivacyLedger | None:  # numpydoc ignore=RT01
+        """The ledger that calls are charged to: that of `fit`."""
+        return self._ledger

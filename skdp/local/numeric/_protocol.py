@@ -1,0 +1,238 @@
+"""The protocol of privatised numbers: positions on a grid, randomised, and what they tell of the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.base import check_confidence_level, read_numbers
+from skdp.domain import Interval
+from skdp.frames import Table, read_table
+from skdp.local._tallies import NumericTally
+from skdp.local.memo import NumericMemo
+from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
+from skdp.oracles import NumericMechanism, check_size
+from skdp.oracles.numeric import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
+from skdp.privacy import PrivacyGuarantee
+
+_BINS = 32
+_CELLS = 512
+"""The smoothing of neighbours must not reach far: about so many bins are estimated, and merged in the end."""
+_MOST_COUNTED = 1 << 16
+"""Of the numbers that may be reported, for an engine to count them."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NumericProtocol(ReportProtocol):
+    """Numbers on a grid between public bounds, reported by a mechanism for all columns."""
+
+    bounds: NDArray[np.float64]
+    mechanism: NumericMechanism
+    share: Fraction
+    guarantee: PrivacyGuarantee
+    memo: NumericMemo | None = None
+    values_of: list[NDArray[np.float64]] = field(init=False)
+    """The numbers that may be reported in each column, ascending: a report is a place among them."""
+    places_of: list[NDArray[np.intp]] = field(init=False)
+    """For each column the place of each report of the mechanism; some may be one number, where floats are too few."""
+
+    def __post_init__(self) -> None:
+        numbers = [_numbers(self.mechanism, low, high) for low, high in self.bounds]
+        distinct = [np.unique(column) for column in numbers]
+        places = [np.searchsorted(values, column) for values, column in zip(distinct, numbers, strict=True)]
+        object.__setattr__(self, "values_of", distinct)
+        object.__setattr__(self, "places_of", places)
+
+    @property
+    def report_columns(self) -> list[Any]:
+        return list(self.columns)
+
+    @property
+    def permanent_key(self) -> bytes | None:
+        return None if self.memo is None else self.memo.key
+
+    @property
+    def counted_columns(self) -> list[list[Any]]:
+        return [[name] for name in self.columns] if max(map(len, self.values_of)) <= _MOST_COUNTED else []
+
+    def prepare(self, table: Table) -> Codes:
+        return [self._scale(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds, strict=True)]
+
+    def _scale(self, numbers: NDArray[np.float64], low: float, high: float) -> NDArray[np.int64]:
+        """Place numbers on the grid, in parts of a step: the last use of floats before the noise."""
+        place = (np.clip(numbers, low, high) - low) / (high - low)
+        return np.rint(place * (self.mechanism.steps * SUBSTEPS)).astype(np.int64)
+
+    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
+        if self.memo is not None:
+            reports = self.memo.report(codes, records)
+        else:
+            sources = [randomness("report", name) for name in self.columns]
+            pairs = zip(codes, sources, strict=True)
+            reports = [self.mechanism.report(round_at_random(code, source), source) for code, source in pairs]
+        # Mostly, the reports of the mechanism ascend and are all different: they are their own places.
+        return [
+            places[report] if (np.diff(places) != 1).any() else report
+            for places, report in zip(self.places_of, reports, strict=True)
+        ]
+
+    def write(self, reports: Reports, table: Table) -> Any:
+        columns = [values[report] for values, report in zip(self.values_of, reports, strict=True)]
+        return table.rebuild(columns, self.columns)
+
+    def encode(self, table: Table) -> Any:
+        """Write the numbers, clipped to their bounds: not private."""
+        columns = [np.clip(numbers, *ends) for numbers, ends in zip(read_numbers(table), self.bounds, strict=True)]
+        return table.rebuild(columns, self.columns)
+
+    def read(self, reports: Any) -> Reports:
+        table = read_report_table(reports, self.report_columns)
+        named = Table(self.columns, table.columns, table.native)
+        return [self._place(place, numbers) for place, numbers in enumerate(read_numbers(named))]
+
+    def _place(self, column: int, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Find the place of each number among those that may be reported."""
+        values = self.values_of[column]
+        above = np.clip(np.searchsorted(values, numbers), 1, len(values) - 1)
+        nearest = above - (numbers - values[above - 1] < values[above] - numbers)
+        # Reports may have been written with fewer digits.
+        if (np.abs(values[nearest] - numbers) > 1e-6 * (values[-1] - values[0])).any():
+            name = self.columns[column]
+            raise ValueError(f"column {name!r} holds numbers that are not reports of this transformer")
+        return nearest
+
+    def tally(self, reports: Reports) -> NumericTally:
+        pairs = zip(reports, self.values_of, strict=True)
+        return self._tally_of([np.bincount(report, minlength=len(values)) for report, values in pairs])
+
+    def empty_tally(self) -> NumericTally:
+        return self._tally_of([np.zeros(len(values), np.int64) for values in self.values_of])
+
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> NumericTally:
+        table, tally = read_table(rows), self.empty_tally()
+        for name, numbers in zip(table.names, read_numbers(table), strict=True):
+            column = self.columns.index(name)
+            np.add.at(tally.counts[column], self._place(column, numbers), counts)
+        return tally
+
+    def _tally_of(self, counts: Sequence[NDArray[np.int64]]) -> NumericTally:
+        return NumericTally(tuple(counts), self.meaning)
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What a server must know to read the reports."""
+        return {
+            "encoder": "NumericPerturber",
+            "columns": list(self.columns),
+            "mechanism": type(self.mechanism).__name__,
+            "grid_size": self.mechanism.steps,
+            "epsilon of a column": str(self.share),
+            "bounds": (self.bounds + 0.0).tolist(),
+            "n_values": [len(values) for values in self.values_of],
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        meaning = self.meaning
+        return meaning | {"columns": list(zip(self.columns, meaning.pop("bounds"), strict=True))}
+
+    def without_secrets(self) -> NumericProtocol:
+        return replace(self, memo=None)
+
+    def cost_of_changes(self, n_values: int) -> Fraction:
+        """Add up the epsilons of a record's permanent reports: those of `n_values` positions of each column."""
+        return len(self.bounds) * min(n_values, self.mechanism.steps + 1) * Fraction(self.mechanism.epsilon)
+
+    def _check_tally(self, tally: NumericTally) -> None:
+        if tally.protocol != self.meaning:
+            raise ValueError("the tally comes from a perturber with different parameters or columns")
+        if tally.n_reports == 0:
+            raise ValueError("Found a tally of 0 sample(s) (rows); at least 1 is required")
+
+    def estimate(self, tally: NumericTally, *, confidence_level: float = 0.95) -> pd.DataFrame:  # type: ignore[override]
+        """Estimate the mean of each column."""
+        self._check_tally(tally)
+        reach = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
+        steps = self.mechanism.steps
+        extremes = self.mechanism.variances([0, steps // 2])
+        rows = []
+        for counts, values, (low, high) in zip(tally.counts, self.values_of, self.bounds, strict=True):
+            n = int(counts.sum())
+            mean = counts @ values / n
+            least, most = np.sort(extremes) * ((high - low) / steps) ** 2
+            # Reports that happen to agree, or a single one, do not say how much they vary: the mechanism does.
+            variance = max(least, counts @ (values - mean) ** 2 / (n - 1)) if n > 1 else most
+            std_error = np.sqrt(variance / n)
+            rows.append((mean, std_error, mean - reach * std_error, mean + reach * std_error))
+        index = pd.Index(self.columns, name="column", tupleize_cols=False)
+        return pd.DataFrame(rows, columns=["mean", "std_error", "lower", "upper"], index=index)
+
+    def estimate_distribution(self, tally: NumericTally, n_bins: int | None, smooth: bool) -> pd.DataFrame:
+        """Estimate how the values of each column are distributed over bins of equal width."""
+        self._check_tally(tally)
+        steps = self.mechanism.steps
+        bins = check_size(min(_BINS, steps) if n_bins is None else n_bins, least=1, most=steps, name="n_bins")
+        if self.mechanism.n_reports == 2 < bins + 1:
+            raise ValueError(
+                "two numbers are all that is reported, and they tell the mean but not the distribution; use "
+                "mechanism='square_wave'"
+            )
+        cells = bins * max(1, min(_CELLS, steps) // bins) if smooth and bins > 1 else bins
+        channel = self.mechanism.spread(bin_positions(steps, cells))
+        parts = []
+        for name, counts, places, (low, high) in zip(
+            self.columns,
+            tally.counts,
+            self.places_of,
+            self.bounds,
+            strict=True,
+        ):
+            merged = _merge(channel.T, places, len(counts)).T
+            frequencies = estimate_frequencies(merged, counts, smooth=smooth)
+            interval = Interval(low, high, bins=bins)
+            table = {
+                "left": interval.edges[:-1],
+                "right": interval.edges[1:],
+                "frequency": frequencies.reshape(bins, -1).sum(axis=1),
+            }
+            parts.append(pd.DataFrame(table, index=pd.Index(interval.labels, name=name)))
+        return parts[0] if len(parts) == 1 else pd.concat(parts, keys=self.columns, names=["column", "bin"])
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        small = (self.mechanism.steps + 1) ** 2 <= most_entries
+        return [iter([channel]) for channel in self.channel()] if small else None
+
+    def channel(self) -> list[list[list[Fraction]]]:
+        """Return the exact probabilities of the reports of each column, given the position on the grid."""
+        table, merged = self.mechanism.channel(), []
+        for values, places in zip(self.values_of, self.places_of, strict=True):
+            rows = []
+            for row in table:
+                entries = [Fraction(0)] * len(values)
+                for place, share in zip(places.tolist(), row, strict=True):
+                    entries[place] += share
+                rows.append(entries)
+            merged.append(rows)
+        return merged
+
+
+def _merge(table: NDArray[np.float64], places: NDArray[np.intp], n_values: int) -> NDArray[np.float64]:
+    """Add up the rows of reports that are the same number."""
+    merged = np.zeros((n_values, table.shape[1]))
+    np.add.at(merged, places, table)
+    return merged
+
+
+def _numbers(mechanism: NumericMechanism, low: float, high: float) -> NDArray[np.float64]:
+    """Return the number that each report stands for, rounded once."""
+    step = (Fraction(high) - Fraction(low)) / mechanism.steps
+    try:
+        return np.array([float(Fraction(low) + step * place) for place in mechanism.estimates])
+    except OverflowError:
+        raise ValueError("epsilon is too small, or the bounds are too far apart: the reports would overflow") from None

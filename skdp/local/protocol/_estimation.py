@@ -1,0 +1,146 @@
+"""From sums of reports to counts: unbiased estimates, errors and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from skdp.base import check_confidence_level
+from skdp.local._tallies import ReportTally
+from skdp.oracles import POSTPROCESSORS, FrequencyOracle
+
+# The protocol is an OracleProtocol, which imports this module.
+
+_CHUNK = 1 << 22
+
+
+def estimate_counts(
+    protocol: Any,
+    tally: ReportTally,
+    reports: Sequence[NDArray[Any]] | None,
+    postprocess: str,
+    confidence_level: float,
+    simultaneous: bool,
+    what: str,
+) -> pd.DataFrame:
+    """Estimate the count, or the frequency, of each value of each attribute."""
+    if not isinstance(postprocess, str) or postprocess not in POSTPROCESSORS:
+        raise ValueError(f"postprocess must be one of {tuple(POSTPROCESSORS)}, got {postprocess!r}")
+    level = check_confidence_level(confidence_level)
+    if tally.domain != protocol.domain or tally.protocol != protocol.meaning:
+        raise ValueError("the tally comes from an encoder with different parameters or another domain")
+    parts = [None] * len(protocol.oracles) if reports is None else reports
+    n = tally.n_reports
+    triples = list(zip(protocol.oracles, tally.support, tally.sizes, strict=True))
+    # Of a sampled attribute, n_j of n records were reported.
+    scales = np.repeat(
+        [n / size if size else np.nan for size in tally.sizes], [oracle.k for oracle in protocol.oracles]
+    )
+    unbiased = np.concatenate([oracle.estimate(support, size) for oracle, support, size in triples]) * scales
+    counts = scales * np.concatenate(
+        [
+            POSTPROCESSORS[postprocess](oracle, support, size, part)
+            for (oracle, support, size), part in zip(triples, parts, strict=True)
+        ]
+    )
+    std_error = np.sqrt(_variances(protocol, unbiased, tally.sizes, n))
+    tail = (1 - level) / 2 / (len(std_error) if simultaneous else 1)
+    reach = -NormalDist().inv_cdf(tail) * std_error
+    lower, upper = np.nan_to_num(unbiased) - reach, np.nan_to_num(unbiased) + reach
+    if postprocess != "none":
+        lower, upper = np.clip(lower, 0, n), np.clip(upper, 0, n)
+    scale = n if what == "frequency" else 1
+    table = {what: counts, "std_error": std_error, "lower": lower, "upper": upper}
+    return pd.DataFrame({name: values / scale for name, values in table.items()}, index=_cells(protocol))
+
+
+def _cells(protocol: Any) -> pd.Index:
+    if protocol.strategy == "joint" or len(protocol.domain.columns) == 1:
+        return protocol.domain.cells()
+    pairs = [(name, label) for name in protocol.domain.columns for label in protocol.domain[name].labels]
+    return pd.MultiIndex.from_tuples(pairs, names=["column", "category"])
+
+
+def split_counts(protocol: Any, counts: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    return np.split(counts, np.cumsum([oracle.k for oracle in protocol.oracles])[:-1])
+
+
+def _variances(protocol: Any, counts: NDArray[np.float64], sizes: Sequence[int], n: int) -> NDArray[np.float64]:
+    """Return the variances of the counts of n records, of which each attribute was reported by a sample."""
+    variances = []
+    for oracle, part, size in zip(protocol.oracles, split_counts(protocol, counts), sizes, strict=True):
+        if size == 0:
+            variances.append(np.full(oracle.k, np.inf))
+            continue
+        scale = n / size
+        inside = np.clip(part, 0, n)
+        sampling = inside * (n - inside) / size * (n - size) / max(n - 1, 1)
+        variances.append(scale**2 * oracle.variance(part / scale, size) + sampling)
+    return np.concatenate(variances)
+
+
+def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
+    """Return the variances of the unbiased counts for given true counts."""
+    given = np.asarray(counts, float)
+    n_cells = sum(oracle.k for oracle in protocol.oracles)
+    if given.shape != (n_cells,):
+        raise ValueError(f"counts must have shape ({n_cells},), got {given.shape}")
+    totals = [part.sum() for part in split_counts(protocol, given)]
+    if (given < 0).any() or not np.allclose(totals, totals[0]):
+        raise ValueError("counts must be at least 0 and add up to the same number in each column")
+    size = totals[0] / (len(protocol.oracles) if protocol.strategy == "sample" else 1)
+    return _variances(protocol, given, [size] * len(protocol.oracles), totals[0])
+
+
+def estimate_joint_counts(
+    protocol: Any, reports: Any, columns: Sequence[Any] | None, confidence_level: float
+) -> pd.DataFrame:
+    """Estimate the count of each combination of values of columns that are attributes of their own."""
+    if protocol.strategy != "split":
+        raise ValueError(f"joint counts are estimated from strategy='split', not {protocol.strategy!r}")
+    level = check_confidence_level(confidence_level)
+    chosen = list(protocol.domain.columns if columns is None else columns)
+    absent = [name for name in chosen if name not in protocol.domain.columns]
+    if absent or not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"columns must be distinct ones of {list(protocol.domain.columns)}, got {chosen}")
+    parts = protocol.read(reports)
+    places = [protocol.domain.columns.index(name) for name in chosen]
+    oracles, parts = [protocol.oracles[place] for place in places], [parts[place] for place in places]
+    counts = _outer_sums(oracles, parts)
+    moments = [oracle.second_moments() for oracle in oracles]
+    plug_in = np.clip(counts, 0, None)
+    std_error = np.sqrt(np.clip(_along_each_axis(moments, plug_in) - plug_in, 0, None)).ravel()
+    reach = -NormalDist().inv_cdf((1 - level) / 2) * std_error
+    flat = counts.ravel()
+    return pd.DataFrame(
+        {"count": flat, "std_error": std_error, "lower": flat - reach, "upper": flat + reach},
+        index=protocol.domain.select(chosen).cells(),
+    )
+
+
+def _outer_sums(oracles: Sequence[FrequencyOracle], parts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Sum up the outer products of the unbiased one-hot vectors of each record."""
+    shape = [oracle.k for oracle in oracles]
+    total = np.zeros((int(np.prod(shape[:-1])), shape[-1]))
+    step = max(1, _CHUNK // max(total.size // shape[-1], shape[-1]))
+    for start in range(0, len(parts[0]), step):
+        vectors = [oracle.unbiased(part[start : start + step]) for oracle, part in zip(oracles, parts, strict=True)]
+        left = reduce(
+            lambda left, right: (left[:, :, np.newaxis] * right[:, np.newaxis, :]).reshape(len(left), -1),
+            vectors[:-1],
+            np.ones((len(vectors[0]), 1)),
+        )
+        total += left.T @ vectors[-1]
+    return total.reshape(shape)
+
+
+def _along_each_axis(matrices: Sequence[NDArray[np.float64]], cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    for axis, matrix in enumerate(matrices):
+        cells = np.moveaxis(np.tensordot(matrix, cells, axes=(1, axis)), 0, axis)
+    return cells

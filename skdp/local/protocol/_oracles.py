@@ -1,0 +1,298 @@
+"""The protocol of the transformers that report each attribute of a record by a frequency oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.domain import Domain, Interval
+from skdp.frames import Table
+from skdp.local._tallies import ReportTally
+from skdp.local.memo import Memo
+from skdp.local.protocol._estimation import estimate_counts
+from skdp.local.protocol._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
+from skdp.oracles import FrequencyOracle, TwoRounds
+from skdp.privacy import PrivacyGuarantee
+from skdp.randomness import uniform_integers
+
+SAMPLED = "sampled"
+"""The column that says, under ``strategy="sample"``, which attribute a row reports."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OracleProtocol(ReportProtocol):
+    """Reports of frequency oracles, in columns of their own."""
+
+    # The columns form attributes: one for each column (``strategy="split"``, each with a share of epsilon, or
+    # ``"sample"``, where each record reports one of them with all of epsilon), or a single one with a value for each
+    # cell of the Cartesian product (``"joint"``). Reports are an array for each attribute, and under "sample" a last
+    # one that says which attribute each row reports: all others are 0.
+
+    encoder: str
+    domain: Domain
+    oracles: tuple[FrequencyOracle, ...]
+    guarantee: PrivacyGuarantee
+    strategy: str = "split"
+    unknown: str | dict[Any, int] = "error"
+    output: str = "bits"
+    memo: Memo | None = None
+    permanent: tuple[FrequencyOracle, ...] = ()
+    """The oracles of the permanent reports, if `oracles` randomise these once more at each report."""
+
+    attributes: list[tuple[Any, ...]] = field(init=False)
+    """The columns of each attribute."""
+    domains: list[Domain] = field(init=False)
+    """The values of each attribute."""
+
+    def __post_init__(self) -> None:
+        attributes = attributes_of(self.domain, self.strategy)
+        object.__setattr__(self, "attributes", attributes)
+        object.__setattr__(self, "domains", [self.domain.select(columns) for columns in attributes])
+
+    @property
+    def report_columns(self) -> list[Any]:
+        return self.names(list(map(str, self.columns)))
+
+    @property
+    def permanent_key(self) -> bytes | None:
+        return None if self.memo is None else self.memo.key
+
+    def names(self, inputs: Sequence[str]) -> list[str]:
+        """Name the report columns after the columns of the input."""
+        known = dict(zip(self.columns, inputs, strict=True))
+        names = [name for index in range(len(self.oracles)) for name in self.columns_of(index, known)]
+        if self.strategy == "sample":
+            names.append(SAMPLED)
+        if len(set(names)) < len(names):
+            raise ValueError("two columns of the output would have the same name; rename columns or categories")
+        return names
+
+    def columns_of(self, index: int, inputs: Mapping[Any, str] | None = None) -> list[Any]:
+        """Name the report columns of one attribute."""
+        oracle = self.oracles[index]
+        prefix = "_".join(str(name) if inputs is None else inputs[name] for name in self.attributes[index])
+        suffixes = oracle.fields(value_labels(self.domains[index]) if oracle.has_bits else ())
+        return [f"{prefix}_{suffix}" if suffix else prefix for suffix in suffixes]
+
+    def prepare(self, table: Table) -> Codes:
+        codes = self.domain.encode(table.columns)
+        if self.unknown == "error":
+            self.refuse_undeclared(self.domain, codes, "Declare it, or set handle_unknown='uniform'.")
+        for oracle in self.oracles:
+            oracle._check_size(len(codes[0]))
+        return codes
+
+    def refuse_undeclared(self, domain: Domain, codes: Codes, advice: str) -> None:
+        """Refuse codes of values that are not declared."""
+        for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+            if column.max(initial=0) == size:
+                raise ValueError(
+                    f"column {name!r} holds a value, or a NaN or inf, outside the declared categories. {advice}"
+                )
+
+    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
+        chosen = None
+        if self.memo is not None:
+            codes = codes if self.unknown == "uniform" else self._fill_unknown(codes, randomness)
+            reports, chosen = self.memo.report([*codes], records)
+            if self.permanent:
+                two_rounds = cast(tuple[TwoRounds, ...], self.oracles)
+                reports = [
+                    oracle.report_again(report, randomness("report", *columns))
+                    for oracle, report, columns in zip(two_rounds, reports, self.attributes, strict=True)
+                ]
+        else:
+            codes = self._join(self._fill_unknown(codes, randomness))
+            if self.strategy == "sample":
+                # Drawn without looking at the data, so it may be public.
+                chosen = uniform_integers(randomness("sample"), len(self.attributes), len(codes[0]))
+            reports = [
+                oracle.report(code, randomness("report", *columns))
+                for oracle, code, columns in zip(self.oracles, codes, self.attributes, strict=True)
+            ]
+        if chosen is None:
+            return reports
+        for index, report in enumerate(reports):
+            report[chosen != index] = 0
+        return [*reports, chosen]
+
+    def _join(self, codes: Codes) -> Codes:
+        return [self.domain.join(codes)] if self.strategy == "joint" else codes
+
+    def _fill_unknown(self, codes: Codes, randomness: Randomness) -> Codes:
+        """Replace the codes of undeclared values."""
+        if self.unknown == "error":
+            return codes
+        filled = []
+        for name, size, column in zip(self.columns, self.domain.sizes, codes, strict=True):
+            if isinstance(self.unknown, dict):
+                drawn: Any = self.unknown[name]
+            else:
+                # Drawn for every row, so that the time does not show how many were unforeseen.
+                drawn = uniform_integers(randomness("unknown", name), size, column.size)
+            column = column.copy()
+            np.copyto(column, drawn, where=column == size, casting="unsafe")
+            filled.append(column)
+        return filled
+
+    def write(self, reports: Reports, table: Table) -> Any:
+        blocks = []
+        for index, (oracle, report) in enumerate(zip(self.oracles, reports, strict=False)):
+            if self.output == "unbiased" and report.dtype == np.uint8:
+                report = oracle.unbiased(report)
+                if self.strategy == "sample":
+                    report[reports[-1] != index] = 0
+            blocks.append(report if report.ndim == 2 else report.reshape(-1, 1))
+        if self.strategy == "sample":
+            blocks.append(reports[-1].reshape(-1, 1))
+        return table.rebuild(blocks, self.report_columns)
+
+    def encode(self, table: Table, randomness: Randomness) -> Any:
+        """Write the reports without noise: not private."""
+        self.check_encodable()
+        codes = self._join(self._fill_unknown(self.prepare(table), randomness))
+        plain = [oracle.encode(code) for oracle, code in zip(self.oracles, codes, strict=True)]
+        if self.output == "unbiased":  # without noise, the unbiased form of a bit is the bit itself
+            plain = [bits.astype(float) for bits in plain]
+        return self.write(plain, table)
+
+    def check_encodable(self) -> None:
+        """Check that there are reports without noise."""
+        if self.strategy == "sample":
+            raise ValueError("strategy='sample' reports one column of each record: there is no encoding of all of them")
+        for oracle in self.oracles:
+            if not oracle.is_encodable:
+                raise ValueError(f"{type(oracle).__name__} draws coins by nature: it has no encoding without noise")
+
+    def read(self, reports: Any) -> Reports:
+        table = read_report_table(reports, self.report_columns)
+        columns = list(table.columns)
+        chosen = read_sampled(columns.pop(), len(self.oracles)) if self.strategy == "sample" else None
+        arrays, start = [], 0
+        for index, oracle in enumerate(self.oracles):
+            block = np.column_stack([np.asarray(column) for column in columns[start : start + oracle.width]])
+            start += oracle.width
+            if chosen is None:
+                arrays.append(self._to_report(oracle, block))
+            else:
+                own = chosen == index
+                arrays.append(spread(self._to_report(oracle, block[own]), own))
+        return arrays if chosen is None else [*arrays, chosen]
+
+    def _to_report(self, oracle: FrequencyOracle, block: NDArray[Any]) -> NDArray[Any]:
+        if self.output == "unbiased":
+            numbers = _floats(block)
+            bits = (numbers > 0).view(np.uint8)
+            if not np.allclose(oracle.unbiased(bits), numbers):
+                raise ValueError("the reports hold numbers that are not ones of this encoder")
+            return bits
+        if block.dtype.kind not in "iub":
+            whole = _floats(block)
+            if not (np.isfinite(whole).all() and (whole == np.floor(whole)).all() and (whole >= 0).all()):
+                raise ValueError("the reports hold something else than whole numbers")
+            block = whole.astype(np.uint64)
+        return oracle.read(block)
+
+    def parts(self, reports: Reports) -> list[tuple[NDArray[Any], NDArray[np.intp]]]:
+        """Return for each attribute the reports of it, and which rows they are of."""
+        if self.strategy != "sample":
+            return [(report, np.arange(len(report))) for report in reports]
+        *reports, chosen = reports
+        rows = [np.flatnonzero(chosen == index) for index in range(len(reports))]
+        return [(report[own], own) for report, own in zip(reports, rows, strict=True)]
+
+    def tally(self, reports: Reports) -> ReportTally:
+        own = [part for part, _ in self.parts(reports)] if self.strategy == "sample" else reports
+        support = tuple(oracle.tally(part) for oracle, part in zip(self.oracles, own, strict=True))
+        return self._tally_of(support, tuple(map(len, own)), len(reports[0]))
+
+    def empty_tally(self) -> ReportTally:
+        support = tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles)
+        return self._tally_of(support, (0,) * len(support), 0)
+
+    def _tally_of(self, support: Any, sizes: Any, n_reports: int) -> ReportTally:
+        return ReportTally(support, sizes, n_reports, self.domain, self.meaning)
+
+    def estimate(  # type: ignore[override]
+        self,
+        tally: ReportTally,
+        *,
+        reports: Reports | None = None,
+        postprocess: str = "none",
+        confidence_level: float = 0.95,
+        simultaneous: bool = False,
+        what: str = "count",
+    ) -> pd.DataFrame:
+        parts = None if reports is None else [part for part, _ in self.parts(reports)]
+        return estimate_counts(self, tally, parts, postprocess, confidence_level, simultaneous, what)
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What a server must know to read the reports, besides the domain."""
+        oracles = [oracle.parameters() for oracle in self.oracles]
+        return {"encoder": self.encoder, "strategy": self.strategy, "oracles": oracles}
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        oracles = self.permanent or self.oracles
+        if any(oracle.k * max(oracle.k, oracle.n_reports) > most_entries for oracle in oracles):
+            return None
+        return [oracle.channels() for oracle in oracles]
+
+    def parameters(self) -> dict[str, Any]:
+        columns = [[name, _plain_values(self.domain[name])] for name in self.columns]
+        return {"columns": columns, **self.meaning, "unknown": self.unknown, "output": self.output}
+
+    def without_secrets(self) -> OracleProtocol:
+        return replace(self, memo=None)
+
+    def cost_of_changes(self, n_values: int) -> Fraction:
+        """Add up the epsilons of a record's permanent reports: those of `n_values` values of each attribute."""
+        assert self.memo is not None
+        pairs = zip(self.permanent or self.oracles, self.memo.n_states, strict=True)
+        costs = [Fraction(oracle.epsilon) * min(n_values, most) for oracle, most in pairs]
+        return max(costs) if self.strategy == "sample" else sum(costs, Fraction(0))
+
+
+def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
+    """Return the columns of each attribute."""
+    return [domain.columns] if strategy == "joint" else [(name,) for name in domain.columns]
+
+
+def value_labels(domain: Domain) -> list[str]:
+    """Label each combination of values of the columns."""
+    cells = product(*(domain[column].labels for column in domain.columns))
+    return ["_".join("missing" if value is None else str(value) for value in cell) for cell in cells]
+
+
+def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
+    """Read which attribute each row reports."""
+    numbers = _floats(np.asarray(column))
+    if not np.isin(numbers, np.arange(n_attributes)).all():
+        raise ValueError(f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}")
+    return numbers.astype(np.intp)
+
+
+def _floats(block: NDArray[Any]) -> NDArray[np.float64]:
+    try:
+        return block.astype(float)
+    except Exception:
+        pass  # it may hold a value, and would be the context of an error that is raised here
+    raise ValueError("the reports hold something else than numbers")
+
+
+def spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
+    """Put the reports of some rows in their places, and 0 elsewhere."""
+    whole = np.zeros((len(rows), *part.shape[1:]), part.dtype)
+    whole[rows] = part
+    return whole
+
+
+def _plain_values(values: Any) -> Any:
+    return (values.edges, values.missing) if isinstance(values, Interval) else values.values

@@ -1,0 +1,338 @@
+"""What client and server agree on: how a row becomes a report, and how reports become estimates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.base import read_array
+from skdp.domain import Domain
+from skdp.frames import Table, is_frame, read_table
+from skdp.local.memo import read_record_ids
+from skdp.privacy import PrivacyGuarantee
+from skdp.randomness import ByteSource
+
+Codes = list[NDArray[Any]]
+"""What reports depend on, and nothing else: arrays of numbers, or of bytes (as objects), a row a record."""
+
+Reports = list[NDArray[Any]]
+"""Reports as arrays, a row a record."""
+
+Channel = Sequence[Sequence[Fraction]]
+"""The exact probability of each report (a column) given each true value (a row)."""
+
+Randomness = Callable[..., ByteSource]
+"""``randomness(purpose, *columns)`` returns the random bits of one purpose and columns in one call."""
+
+
+class Tally(Protocol):
+    """Sums over reports. They add, and are made of arrays of whole numbers that can be added elsewhere."""
+
+    @property
+    def n_reports(self) -> int: ...
+
+    def __add__(self, other: Any) -> Any: ...
+
+    def sums(self) -> list[NDArray[np.int64]]:
+        """Return all that adds up when tallies do."""
+
+    def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Any:
+        """Return a tally like this one, of other sums."""
+
+
+class ReportProtocol(ABC):
+    """How a local transformer reports a row, and what a server makes of the reports.
+
+    Every fitted local transformer has one as ``protocol_``. It holds what was declared and nothing of the data, does
+    not change, and can be pickled. The engines, attacks, audits and metrics use it and nothing else of a transformer,
+    except `ReportTransformer.charge`, `~ReportTransformer.check_budget` and `~ReportTransformer.randomness`.
+
+    A release is ``write(randomise(prepare(table), records, randomness), table)``: all that can be refused is refused by
+    `prepare`, then the ledger is charged, then randomness is drawn. The reports of a row depend on this row only.
+
+    Notes
+    -----
+    **For authors.** Derive from it, implement the abstract methods, and return it from
+    `ReportTransformer._make_protocol`. Errors must not show a value. Which random bits a row gets may depend on its
+    place only: draw for every row, whatever it holds. `check_privatizer` tests all this.
+    """
+
+    guarantee: PrivacyGuarantee
+    """What one call promises; with permanent reports, what all calls together promise for unchanged values."""
+
+    values: Domain | None = None
+    """The domain whose values the columns of the reports hold, if they do."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.guarantee!r})"
+
+    @property
+    def columns(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
+        """The names of the columns that are privatised."""
+        return self.guarantee.scope
+
+    @property
+    @abstractmethod
+    def report_columns(self) -> list[Any]:  # numpydoc ignore=RT01
+        """The names of the columns of the reports."""
+
+    @property
+    def permanent_key(self) -> bytes | None:  # numpydoc ignore=RT01
+        """The secret key of permanent reports, or None."""
+        return None
+
+    @property
+    def counted_columns(self) -> list[list[Any]]:  # numpydoc ignore=RT01
+        """Sets of report columns whose distinct rows an engine may count; none if reports come in batches only."""
+        return []
+
+    @abstractmethod
+    def prepare(self, table: Table) -> Codes:
+        """Code the rows of a table; all that may be refused is refused here.
+
+        Parameters
+        ----------
+        table : Table
+            The true values of `columns`, in this order, as `skdp.frames.read_table` reads a frame or an array.
+
+        Returns
+        -------
+        list of ndarray
+            What the reports depend on: arrays of numbers, or of bytes (as objects), a row a record.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a value cannot be reported, or the reports cannot be written into a table of this kind.
+        """
+
+    @abstractmethod
+    def randomise(self, codes: Codes, records: list[bytes], randomness: Randomness) -> Reports:
+        """Draw the reports of coded rows.
+
+        Parameters
+        ----------
+        codes : list of ndarray
+            What `prepare` returned.
+        records : list of bytes
+            What `read_records` returned.
+        randomness : callable
+            ``randomness(purpose, *columns)`` returns a source of random bits.
+
+        Returns
+        -------
+        list of ndarray
+            The reports, a row a record.
+        """
+
+    @abstractmethod
+    def write(self, reports: Reports, table: Table) -> Any:
+        """Write reports as a frame or array.
+
+        Parameters
+        ----------
+        reports : list of ndarray
+            What `randomise` returned.
+        table : Table
+            The table that was prepared: its library, dtypes and row index are kept, and no value.
+
+        Returns
+        -------
+        same kind as the table
+            The reports in `report_columns`.
+        """
+
+    @abstractmethod
+    def read(self, reports: Any) -> Reports:
+        """Read a frame or array of reports, and check them.
+
+        Parameters
+        ----------
+        reports : dataframe or array-like
+            What `write` returned, perhaps stored and loaded since.
+
+        Returns
+        -------
+        list of ndarray
+            The reports as arrays.
+
+        Raises
+        ------
+        ValueError
+            If these are not reports of this protocol.
+        """
+
+    @abstractmethod
+    def tally(self, reports: Reports) -> Any:
+        """Sum up reports.
+
+        Parameters
+        ----------
+        reports : list of ndarray
+            What `read` or `randomise` returned.
+
+        Returns
+        -------
+        tally
+            Has ``n_reports``, adds to other tallies, and has ``sums()`` and ``with_sums(sums)``.
+        """
+
+    @abstractmethod
+    def empty_tally(self) -> Any:
+        """Return the tally of no reports.
+
+        Returns
+        -------
+        tally
+            As of `tally`.
+        """
+
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> Any:
+        """Sum up the distinct rows of some report columns.
+
+        Parameters
+        ----------
+        rows : dataframe
+            Distinct rows of one or more sets of `counted_columns`.
+        counts : ndarray of int64
+            How often each row occurs.
+
+        Returns
+        -------
+        tally
+            Those of all sets of columns add up to the tally of the reports.
+
+        Raises
+        ------
+        ValueError
+            If these are not reports of this protocol.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def estimate(self, tally: Any, **parameters: Any) -> Any:
+        """Estimate what the reports were made for.
+
+        Parameters
+        ----------
+        tally : tally
+            What `tally` returned.
+        **parameters : dict
+            Those of the protocol.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The estimates.
+        """
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        """Return the exact channel of each attribute of a record, for audits.
+
+        Parameters
+        ----------
+        most_entries : int
+            How large a channel may be.
+
+        Returns
+        -------
+        list of iterators, or None
+            For each attribute its channel, or several of which the public part of a report chooses one; None if they
+            are too large, or not known.
+        """
+        return None
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return what decides the reports of a row.
+
+        Returns
+        -------
+        dict
+            Plain text, numbers and lists; ``"columns"`` is what is declared of each column. No key and no seed.
+        """
+
+    def without_secrets(self) -> Self:
+        """Return what prepares, writes, reads and tallies, to be sent to workers.
+
+        Returns
+        -------
+        ReportProtocol
+            A copy without the key of permanent reports; the protocol itself if there is none.
+        """
+        if self.permanent_key is not None:
+            raise NotImplementedError(f"{type(self).__name__} has a key, and must say how it is left out")
+        return self
+
+    def read_records(self, record_id: Any, n_rows: int) -> list[bytes]:
+        """Write the ids of the records as bytes.
+
+        Parameters
+        ----------
+        record_id : array-like of shape (n_rows,) or None
+            Ids that differ, required with permanent reports and only then.
+        n_rows : int
+            The number of rows.
+
+        Returns
+        -------
+        list of bytes
+            An id for each row; empty without permanent reports.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ids are missing, repeated, too few, or not wanted.
+        """
+        if self.permanent_key is None:
+            if record_id is not None:
+                raise ValueError("record_id requires permanent reports (memoize=True, or a RAPPOR secret_key)")
+            return []
+        if record_id is None:
+            raise ValueError(
+                "permanent reports require record_id, an id for each row; in a Pipeline, route it with "
+                "set_transform_request(record_id=True)"
+            )
+        ids = read_record_ids(record_id, n_rows)
+        if len({*ids}) < n_rows:
+            # Rows of one record with different values would cost more than the one charge of a call.
+            raise ValueError("record_id has repeated entries; a record reports once in a call")
+        return ids
+
+
+def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
+    """Take a frame or array of reports apart into columns, for `ReportProtocol.read`.
+
+    Parameters
+    ----------
+    reports : dataframe or array-like
+        The reports.
+    names : sequence of column names
+        What the columns of a frame must be called; an array must have as many.
+
+    Returns
+    -------
+    Table
+        The columns, as ``columns``; their values are not checked.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the reports are no such table; no error shows a value.
+    """
+    frame = is_frame(reports)
+    if not frame:
+        reports = read_array(reports, "reports")
+        if reports.ndim != 2:
+            raise ValueError(f"reports must be a table, got {reports.ndim} dimensions")
+    table = read_table(reports)
+    if (frame and list(table.names) != [*names]) or len(table.columns) != len(names):
+        raise ValueError(f"the reports of this encoder have the columns {[*names]}")
+    if len(table.columns[0]) == 0:
+        raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
+    return table
