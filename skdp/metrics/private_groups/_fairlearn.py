@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from fairlearn.reductions import ClassificationMoment, ErrorRate
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skdp.metrics.fairness import import_fairlearn, read_column
+from skdp.metrics.fairness import import_fairlearn
 from skdp.metrics.private_groups._joint import joint_distribution, read_labels
 from skdp.metrics.private_groups._reports import check_choice, check_encoder, check_integer, read_groups
 
@@ -217,81 +214,6 @@ def private_parity(
         raise ValueError(f"difference_bound must be a number of at least 0, got {difference_bound!r}")
     import_fairlearn("reductions")
     # Its class inherits from fairlearn's, so its module cannot be imported without.
-    from skdp.metrics.private_groups._fairlearn import PrivateParity
+    from skdp.metrics.private_groups._parity_moment import PrivateParity
 
     return PrivateParity(encoder, constraints, columns, float(difference_bound))
-
-
-_EVENTS = {"equalized_odds": (0, 1), "true_positive_rate_parity": (1,), "demographic_parity": ("all",)}
-
-
-class PrivateParity(ClassificationMoment):
-    """The difference between a rate of each group and that of all rows, from unbiased indicators of the groups."""
-
-    # With u the indicators, e an event (a label, or all rows) and h a classifier, the rate of group g is ``sum(u_g h) /
-    # sum(u_g)`` over the rows of the event, linear in h: all that the reductions of Agarwal et al. (2018) need. Their
-    # costs may have either sign, so the indicators may too.
-
-    def __init__(self, encoder: Any, constraints: str, columns: Any, difference_bound: float) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.constraints = constraints
-        self.columns = columns
-        self.difference_bound = difference_bound
-
-    def __repr__(self) -> str:
-        parameters = ("constraints", "columns", "difference_bound")
-        listed = ", ".join(f"{name}={getattr(self, name)!r}" for name in parameters)
-        return f"{type(self).__name__}({self.encoder!r}, {listed})"
-
-    def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
-        """Read the rows that a classifier is learnt from."""
-        labels = read_column(y, "y")
-        if not set(labels.unique()) <= {0, 1}:
-            raise ValueError("y must hold the labels 0 and 1 only")
-        super().load_data(X, labels.astype(int))
-        groups = read_groups(sensitive_features, self.encoder, self.columns)
-        if len(groups) != len(labels):
-            raise ValueError(f"y has {len(labels)} labels, sensitive_features has {len(groups)} reports")
-        indicators = np.concatenate([part for _, part in groups.indicators()])
-        rows, keys = [], []
-        for event in _EVENTS[self.constraints]:
-            inside = (labels.to_numpy() == event) if event != "all" else np.ones(len(labels), bool)
-            sums = indicators[inside].sum(axis=0)
-            if not (sums > 0).all():
-                raise ValueError("a group is estimated to have no row of a label: too few rows for this much noise")
-            rows.append(np.where(inside[:, np.newaxis], indicators / sums - 1 / inside.sum(), 0.0))
-            keys += [(event, str(cell)) for cell in groups.domain.cells()]
-        self._differences: NDArray[np.float64] = np.concatenate(rows, axis=1)
-        pairs = [(sign, *key) for sign in "+-" for key in keys]
-        self._index = pd.MultiIndex.from_tuples(pairs, names=["sign", "event", "group_id"])
-
-    @property
-    def index(self) -> pd.MultiIndex:
-        """The constraints: above and below, for each event and group."""
-        return self._index
-
-    def default_objective(self) -> Any:
-        """Return what is minimised."""
-        return ErrorRate()
-
-    def bound(self) -> pd.Series:
-        """Return how large the differences may be."""
-        return pd.Series(self.difference_bound, index=self.index)
-
-    def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
-        """Return the differences between a classifier's rates."""
-        differences = self._differences.T @ np.asarray(predictor(self.X), float).reshape(-1)
-        return pd.Series(np.concatenate([differences, -differences]), index=self.index)
-
-    def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
-        """Shrink multipliers without a change of what they add up to."""
-        above, below = np.split(lambda_vec.to_numpy(), 2)
-        net = above - below
-        return pd.Series(np.concatenate([net.clip(min=0), (-net).clip(min=0)]), index=self.index)
-
-    def signed_weights(self, lambda_vec: pd.Series) -> pd.Series:
-        """Return what it is worth to predict 1 rather than 0."""
-        above, below = np.split(lambda_vec.to_numpy(), 2)
-        weights = -self.total_samples * (self._differences @ (above - below))
-        return pd.Series(weights, index=self.tags.index)
