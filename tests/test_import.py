@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 # One process, for each takes seconds to import pandas and scikit-learn.
 SCRIPT = """
 import sys
@@ -14,6 +16,7 @@ print(fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="a", 
 """
 
 
+@pytest.mark.slow
 def test_the_import_warns_of_nothing_and_imports_nothing_optional():
     done = subprocess.run([sys.executable, "-W", "error", "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

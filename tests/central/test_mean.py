@@ -111,6 +111,7 @@ class TestAccuracy:
             within = np.mean(np.abs(drawn) <= cube_quantile(0.95, dimension, slope))
             assert within == pytest.approx(0.95, abs=5 * math.sqrt(0.05 * 0.95 / 200_000))
 
+    @pytest.mark.slow
     def test_the_textbook_figures_on_adult(self):
         from skdp.datasets import load_adult
 

@@ -94,6 +94,7 @@ class TestMostFrequent:
         assert worst(Fraction(1, 2)) <= 2
         assert worst(Fraction(2, 5)) > 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_columns", [1, 4])
     def test_it_follows_the_law_with_its_share_of_epsilon(self, n_columns):
         """1000 choices, one false alarm in a million: the scores are counts, the rate is epsilon / d."""

@@ -160,6 +160,7 @@ def zipf(n, seed, *, size=5_000, longest=8, exponent=1.3):
 
 
 class TestFinding:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("seed", "alphabet"), [(0, None), (1, string.ascii_lowercase)])
     def test_the_frequent_words_of_a_zipf_vocabulary(self, seed, alphabet):
         words = zipf(200_000, seed)
@@ -174,6 +175,7 @@ class TestFinding:
         assert top["count"].is_monotonic_decreasing
         assert finder.n_reports_ == 200_000
 
+    @pytest.mark.slow
     def test_estimates_are_unbiased_and_intervals_hold(self):
         runs = 120
         truth = pd.Series({"": 500, "a": 1_500, "ab": 1_000, "cab": 600, "caba": 400})
@@ -191,6 +193,7 @@ class TestFinding:
         # The shorter a word, the more groups tell it.
         assert errors.mean(axis=0)[0] < errors.mean(axis=0)[3]
 
+    @pytest.mark.slow
     def test_noise_is_not_found(self):
         runs, rng = 30, np.random.default_rng(0)
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", first_bits=8, random_state=2)

@@ -337,6 +337,7 @@ CONTRACT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "inner",
     [

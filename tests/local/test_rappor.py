@@ -211,6 +211,7 @@ class TestMemory:
         assert np.array_equal(one[:, 0], two[:, 0])
         assert set(one[:, 0]) == set(range(8))
 
+    @pytest.mark.slow
     def test_the_average_of_many_reports_shows_the_permanent_bits_and_no_more(self):
         rows, ids = pd.DataFrame({"x": ["a"] * 20}), np.arange(20)
         kept = permanent(["a"] * 20, ids, n_cohorts=1)[:, 1:]
@@ -280,6 +281,7 @@ def example(n=20_000):
 
 
 class TestDecoding:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("shape", "rounds"),
         [

@@ -304,6 +304,7 @@ def test_at_the_ends_a_rate_is_as_far_from_0_as_the_level_says(rows):
     assert (found.upper < wide.upper).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_intervals_cover_in_all_draws_where_what_a_rate_divides_by_is_hardly_told_from_0(epsilon):
     """Exact: all counts of reports of 140 positive rows, 45 of which are privileged, by their probabilities."""
@@ -706,6 +707,7 @@ POPULATION = pd.Series([0.6, 0.16] * 3 + [0.44, 3.75, 0.44, 0.44])
 LEAST, MOST = np.r_[np.zeros(6), -1, 0, -1, -1], np.r_[np.ones(6), 1, np.inf, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", ["fieller", "bootstrap"])
 def test_intervals_cover_in_all_draws(interval):
     """Shown only where it stood out, disparate impact was biased and covered too rarely in the draws that show it."""

@@ -107,6 +107,7 @@ some_cells = st.fixed_dictionaries({(y, p): st.integers(0, 9) for y in (0, 1) fo
 groups = st.lists(some_cells.filter(lambda cells: any(cells.values())), min_size=2, max_size=4)
 
 
+@pytest.mark.slow
 @given(groups)
 def test_the_values_are_aif360s_and_fairlearns_on_any_table(parts):
     frame = rows(**dict(zip("abcd", parts, strict=False)))

@@ -340,6 +340,7 @@ def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
     assert projected @ gamma == pytest.approx(multipliers @ gamma)
 
 
+@pytest.mark.slow
 def test_the_constraint_holds_for_true_groups_where_that_on_reports_falls_short():
     from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
 

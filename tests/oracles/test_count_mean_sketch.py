@@ -61,6 +61,7 @@ def test_over_all_functions_the_estimate_is_unbiased(small_prime, g):
     assert square == pytest.approx(oracle.second_moments(), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_over_all_functions_the_variance_is_the_stated_one(small_prime):
     """One function for all reports: the collisions do not average out."""
     counts = np.array([5, 0, 3, 1, 2])
@@ -132,6 +133,7 @@ def test_the_tally_is_the_sum_of_inner_estimates(monkeypatch):
         assert (oracle.inner.tally(own) == table[number]).all()
 
 
+@pytest.mark.slow
 def test_the_error_is_near_the_stated_one_over_seeds():
     """Few functions, so that collisions of heavy values count."""
     counts = np.array([600, 200, 100, 60, 30, 10, 0, 0])

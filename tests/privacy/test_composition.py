@@ -70,6 +70,7 @@ def test_never_smaller_than_the_truth_and_hardly_larger(pairs, extra):
         assert true_delta(pairs, total.epsilon - slack) >= Fraction(delta) * (1 - Fraction(1, 10**6))
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(st.floats(0.01, 2), st.integers(1, 60), st.sampled_from([1e-9, 1e-6, 1e-2]), st.sampled_from([0.0, 1e-8]))
 def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsilon, k, delta, part):

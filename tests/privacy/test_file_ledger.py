@@ -270,6 +270,7 @@ def test_a_fork_waits_for_a_charge(path):
     assert sorted(PrivacyLedger(path).report()["what"]) == ["child", "thread"]
 
 
+@pytest.mark.slow
 @forks
 def test_eight_processes_race_for_room_for_three(folder):
     for codes in json.loads(run("race", folder, 4)):
@@ -278,6 +279,7 @@ def test_eight_processes_race_for_room_for_three(folder):
         assert PrivacyLedger(ledger).report()["what"].tolist() == ["process"] * 3
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize("kills", [8, pytest.param(400, marks=pytest.mark.long)])
 def test_no_release_without_its_charge_whenever_a_process_is_killed(folder, kills):

@@ -66,6 +66,7 @@ def integrated_delta(mu, epsilon):
     return math.exp(log)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.floats(1e-6, 30), st.floats(-7, 36))
 def test_delta_is_the_truth_rounded_up_to_a_float(mu, near):

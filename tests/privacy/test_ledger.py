@@ -285,6 +285,7 @@ def test_cross_validation_charges_what_is_privatised_for_scoring_too(make):
     assert ledger.spent == (10, 0)
 
 
+@pytest.mark.slow
 def test_cross_validation_over_processes_charges_every_fit(tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger.sqlite", epsilon=7)
     assert not np.isnan(cross_val_score(model(ledger), FRAME, ILL, cv=5, n_jobs=2, error_score="raise")).any()
@@ -297,6 +298,7 @@ def test_cross_validation_over_processes_charges_every_fit(tmp_path):
 ADVICE = r"a PrivacyLedger in memory lives in one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
 
 
+@pytest.mark.slow
 def test_in_memory_work_over_processes_is_refused_with_advice():
     """In the last line that the user sees, and not in that of an error behind it."""
     ledger = PrivacyLedger(epsilon=7)

@@ -354,6 +354,7 @@ KINDS = dict(all_estimators())
 PLAIN = [kind for kind in KINDS.values() if not set(inspect.signature(kind.__init__).parameters) & set(INSIDE)]
 
 
+@pytest.mark.slow
 def test_none_of_scikit_learn_is_called_protected():
     seen = 0
     for kind in KINDS.values():
@@ -381,6 +382,7 @@ def test_of_what_is_made_of_estimators_only_what_is_known_to_hand_its_table_on_i
     assert len(others) >= 5
 
 
+@pytest.mark.slow
 def test_whatever_learns_the_target_is_named():
     """Told by what they have learnt from two targets, for all of scikit-learn's that are not made of others."""
     silent, learners = [], 0
