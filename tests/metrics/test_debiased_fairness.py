@@ -568,7 +568,7 @@ def arguments(**changes):
         ({"reports": pd.DataFrame({"gender": ["Male"] * 50})}, ValueError, "gender|sex"),
         ({"encoder": RandomizedResponseEncoder()}, NotFittedError, "not fitted"),
         ({"encoder": RandomizedResponseEncoder}, TypeError, "RandomizedResponseEncoder"),
-        ({"encoder": NumericPerturber()}, TypeError, "NumericPerturber"),
+        ({"encoder": NumericPerturber(bounds=(0, 1)).fit([[0.5]])}, TypeError, "NumericPerturber"),
         ({"encoder": None}, TypeError, "NoneType"),
     ],
 )
