@@ -70,12 +70,12 @@ class FrequencyOracle(SupportAlgebra):
         codes : ndarray of unsigned integers, shape (n,)
             True values.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
         ndarray of shape (n,) or (n, width)
-            One report a code.
+            One report per code.
         """
 
     @abstractmethod
@@ -85,7 +85,7 @@ class FrequencyOracle(SupportAlgebra):
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a report.
+            One row per true value, one column per report.
         """
 
     @property
@@ -147,7 +147,7 @@ class FrequencyOracle(SupportAlgebra):
         Yields
         ------
         list of list of Fraction
-            What `channel` returns.
+            The channel, as returned by `channel`.
         """
         yield self.channel()
 
@@ -181,7 +181,7 @@ class FrequencyOracle(SupportAlgebra):
         return None
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
@@ -279,7 +279,7 @@ class FrequencyOracle(SupportAlgebra):
         Returns
         -------
         ndarray of shape (n,) or (n, width)
-            One report a code.
+            One report per code.
         """
         return self._draw_keyed(codes, digests("report", values))
 

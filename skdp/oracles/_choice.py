@@ -58,9 +58,9 @@ def choose_oracle(
     k : int
         The number of values.
     epsilon : float or Fraction
-        The wanted privacy loss.
+        The requested privacy loss.
     again : float or Fraction, optional
-        The wanted privacy loss of a single report after a second round of noise; the error is then that of both rounds.
+        The requested privacy loss of one report after a second round of noise; the error is that of both rounds.
     max_report_bytes : int, optional
         The largest size of a report; None for no limit.
     among : collection of str

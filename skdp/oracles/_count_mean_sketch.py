@@ -28,7 +28,7 @@ class CountMeanSketch(FrequencyOracle):
     k : int
         The number of values, from 2 to 2**31 - 2.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
     n_functions : int, default=256
         The number d of hash functions.
     n_buckets : int, default=1024
@@ -128,7 +128,7 @@ class CountMeanSketch(FrequencyOracle):
         return (1 - 1 / self.k) * meet / (self.n_functions * (1 - meet))
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class CountMeanSketch(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
@@ -178,17 +178,17 @@ class CountMeanSketch(FrequencyOracle):
             raise ValueError("the functions or indices are not ones of this oracle")
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: those whose bucket the index supports.
+        """Return which values each report supports: those whose bucket the index supports.
 
         Parameters
         ----------
         reports : ndarray of integers, shape (n, 2)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
         ndarray of shape (n, k), dtype bool
-            True where the report speaks for the value.
+            True where the report supports the value.
         """
         return self._inner(reports) > 0
 
@@ -204,13 +204,13 @@ class CountMeanSketch(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray of integers, shape (n, 2)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
         ndarray of shape (n, k)
             The estimate of the bucket of each value, less the probability c to meet there, divided by 1 - c; nan if
-            the reports say nothing.
+            the reports carry no information.
         """
         meet = float(self.hash_family.collision)
         return (self._inner(reports) - meet) / (1 - meet)
@@ -221,7 +221,7 @@ class CountMeanSketch(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray of integers, shape (n, 2)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -242,7 +242,7 @@ class CountMeanSketch(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray of integers, shape (n, 2)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -264,14 +264,14 @@ class CountMeanSketch(FrequencyOracle):
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
 
         Returns
         -------
         ndarray of shape (k,)
-            The counts of the buckets less n c, divided by 1 - c; nan if the reports say nothing.
+            The counts of the buckets less n c, divided by 1 - c; nan if the reports carry no information.
         """
         meet = float(self.hash_family.collision)
         gain = float(1 - self.inner.lie)
@@ -303,7 +303,7 @@ class CountMeanSketch(FrequencyOracle):
         Returns
         -------
         ndarray of shape (k,)
-            The variances; infinite if the reports say nothing.
+            The variances; infinite if the reports carry no information.
         """
         if self.inner.lie == 1:
             return np.full(self.k, np.inf)
@@ -322,7 +322,7 @@ class CountMeanSketch(FrequencyOracle):
         -------
         ndarray of shape (k, k)
             Row v, column x: the mean of the square of entry v, over the seed too, if the true value is x; infinite if
-            the reports say nothing.
+            the reports carry no information.
         """
         if self.inner.lie == 1:
             return np.full((self.k, self.k), np.inf)
@@ -340,7 +340,7 @@ class CountMeanSketch(FrequencyOracle):
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column an index.
+            One row per true value, one column per index.
         """
         return self.inner._channel(self.hash_family(np.array(function), np.arange(self.k)))
 
@@ -350,7 +350,7 @@ class CountMeanSketch(FrequencyOracle):
         Yields
         ------
         list of list of Fraction
-            What `channel` returns.
+            The channel, as returned by `channel`.
         """
         for function in range(min(16, self.n_functions)):
             yield self.channel(function)

@@ -29,7 +29,7 @@ class HadamardResponse(FrequencyOracle):
     k : int
         The number of values, from 2 to 2**30.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
     n_blocks : int, optional
         The number B of blocks, a power of two; by default the one with the least mean squared error.
 
@@ -125,7 +125,7 @@ class HadamardResponse(FrequencyOracle):
         return (self.k * _share_together(self.k, self.n_blocks) - 1) / (self.k - 1)
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
@@ -149,7 +149,7 @@ class HadamardResponse(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
@@ -189,12 +189,12 @@ class HadamardResponse(FrequencyOracle):
         return (1 - 2 * _parity(index & row).astype(np.int8)) * same_block
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports.
+        """Return which values each report supports.
 
         Parameters
         ----------
         reports : ndarray of integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -209,7 +209,7 @@ class HadamardResponse(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray of integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -246,7 +246,7 @@ class HadamardResponse(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray of integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -262,7 +262,7 @@ class HadamardResponse(FrequencyOracle):
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
 
@@ -317,7 +317,7 @@ class HadamardResponse(FrequencyOracle):
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column an index.
+            One row per true value, one column per index.
         """
         return self._channel(np.arange(self.k))
 

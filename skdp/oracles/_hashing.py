@@ -57,9 +57,9 @@ class AffineHash:
         Parameters
         ----------
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
         n : int
-            How many.
+            Number of bytes.
 
         Returns
         -------
@@ -163,9 +163,9 @@ class QuadraticHash:
         Parameters
         ----------
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
         n : int
-            How many functions.
+            Number of functions.
 
         Returns
         -------

@@ -30,7 +30,7 @@ class LocalHashing(FrequencyOracle):
     k : int
         The number of values, from 2 to 2**31 - 2.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
     n_buckets : int, optional
         The number g of buckets, from 2 to 65,521; 2 is binary local hashing (BLH). By default the one with the least
         mean squared error, near e^eps + 1 (optimised local hashing, OLH), but not more than k.
@@ -111,7 +111,7 @@ class LocalHashing(FrequencyOracle):
         return -(-self.hash_family.seed_bits // 8) + self._inner.report_bytes
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
@@ -128,7 +128,7 @@ class LocalHashing(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
@@ -148,12 +148,12 @@ class LocalHashing(FrequencyOracle):
         return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: those in the reported bucket.
+        """Return which values each report supports: those in the reported bucket.
 
         Parameters
         ----------
         reports : ndarray of shape (n, 2), dtype uint64
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class LocalHashing(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray of shape (n, 2), dtype uint64
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -242,7 +242,7 @@ class LocalHashing(FrequencyOracle):
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a bucket.
+            One row per true value, one column per bucket.
         """
         buckets = self.hash_family(np.full(self.k, seed, np.uint64), np.arange(self.k))
         inner = self._inner.channel()
@@ -254,7 +254,7 @@ class LocalHashing(FrequencyOracle):
         Yields
         ------
         list of list of Fraction
-            What `channel` returns.
+            The channel, as returned by `channel`.
         """
         for seed in self.hash_family.draw(SeededSource(0), 16):  # public, so they need not be secret
             yield self.channel(int(seed))

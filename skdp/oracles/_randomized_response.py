@@ -34,7 +34,7 @@ class RandomizedResponse(FrequencyOracle):
     k : int
         The number of values, from 2 to 2**32 - 1.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class RandomizedResponse(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from. How many bytes are read does not depend on the codes.
+            Source of the random bytes. How many bytes are read does not depend on the codes.
 
         Returns
         -------
@@ -204,12 +204,12 @@ class RandomizedResponse(FrequencyOracle):
         return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: the reported one.
+        """Return which values each report supports: the reported one.
 
         Parameters
         ----------
         reports : ndarray of unsigned integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class RandomizedResponse(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray of unsigned integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -245,7 +245,7 @@ class RandomizedResponse(FrequencyOracle):
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a report.
+            One row per true value, one column per report.
         """
         return [[self.p if value == report else self.q for report in range(self.k)] for value in range(self.k)]
 
@@ -271,7 +271,7 @@ class RandomizedResponse(FrequencyOracle):
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
         reports : ignored

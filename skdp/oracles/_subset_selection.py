@@ -41,7 +41,7 @@ class SubsetSelection(FrequencyOracle):
     k : int
         The number of values, at least 2.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
     subset_size : int, optional
         The size w, from 1 to k - 1; by default the one with the least mean squared error, near k / (e^eps + 1).
 
@@ -129,7 +129,7 @@ class SubsetSelection(FrequencyOracle):
         return -(-self.k // 8)
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class SubsetSelection(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
@@ -224,12 +224,12 @@ class SubsetSelection(FrequencyOracle):
         return sets
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: those in the set.
+        """Return which values each report supports: those in the set.
 
         Parameters
         ----------
         reports : ndarray of shape (n, k), dtype uint8
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -244,7 +244,7 @@ class SubsetSelection(FrequencyOracle):
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a set, in the order of `itertools.combinations`.
+            One row per true value, one column per set, in the order of `itertools.combinations`.
 
         Raises
         ------

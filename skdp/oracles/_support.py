@@ -35,17 +35,17 @@ class SupportAlgebra(ABC):
 
     @abstractmethod
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports.
+        """Return which values each report supports.
 
         Parameters
         ----------
         reports : ndarray of shape (n, …)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
         ndarray of shape (n, k), dtype bool
-            True where the report speaks for the value.
+            True where the report supports the value.
         """
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
@@ -54,7 +54,7 @@ class SupportAlgebra(ABC):
         Parameters
         ----------
         reports : ndarray of shape (n, …)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -72,7 +72,7 @@ class SupportAlgebra(ABC):
         Parameters
         ----------
         reports : ndarray of shape (n, …)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class SupportAlgebra(ABC):
         Parameters
         ----------
         reports : ndarray of shape (n, …)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class SupportAlgebra(ABC):
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
 
@@ -172,7 +172,7 @@ class SupportAlgebra(ABC):
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
         reports : ndarray of shape (n, …), optional

@@ -31,7 +31,7 @@ class UnaryEncoding(FrequencyOracle):
     k : int
         The number of values, at least 2.
     epsilon : float or Fraction, optional
-        The wanted privacy loss, finite and > 0; None if p and q are given.
+        The requested privacy loss, finite and > 0; None if p and q are given.
     variant : {"optimized", "symmetric", "threshold"}, default="optimized"
         How epsilon becomes p and q. ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
         basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1). ``"threshold"`` (THE): each bit plus Laplace noise of
@@ -138,7 +138,7 @@ class UnaryEncoding(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
@@ -179,12 +179,12 @@ class UnaryEncoding(FrequencyOracle):
         return _turned(self.k).take(turns, axis=0, mode="wrap").reshape(-1, self.k)[: codes.size]
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: those whose bit is 1.
+        """Return which values each report supports: those whose bit is 1.
 
         Parameters
         ----------
         reports : ndarray of shape (n, k), dtype uint8
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -199,7 +199,7 @@ class UnaryEncoding(FrequencyOracle):
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a vector, in the order of binary numbers whose first digit is the first value.
+            One row per true value, one column per vector, in the order of binary numbers, the first value first.
 
         Raises
         ------

@@ -57,7 +57,7 @@ def range_query_error(
         a list of values, None among them for missing. By default random ones, those of `random_range_queries`; what
         follows is about these.
     n_queries : int, default=100
-        How many.
+        Number of bytes.
     order : int, default=2
         How many columns each looks at.
     columns : list of column names, optional
@@ -133,7 +133,7 @@ def random_range_queries(
     real : dataframe or 2-D array-like of shape (n_rows, n_columns)
         The table to draw values from where `domain` says nothing.
     n_queries : int, default=100
-        How many.
+        Number of bytes.
     order : int, default=2
         How many columns each looks at.
     columns : list of column names, optional

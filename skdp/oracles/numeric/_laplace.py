@@ -28,7 +28,7 @@ class ClampedLaplace(NumericMechanism):
     steps : int
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class ClampedLaplace(NumericMechanism):
         bits = 64 + math.ceil(1 / wanted).bit_length()
         self.ratio = Fraction(math.ceil((1 << bits) / exp_bounds(wanted)[0]), 1 << bits)
         if self.ratio >= 1:
-            raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would say nothing")
+            raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise")
         self.worst_ratio = (1 / self.ratio) ** self.steps
 
     @property

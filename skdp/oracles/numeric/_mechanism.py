@@ -81,7 +81,7 @@ class NumericMechanism(ABC):
         positions : ndarray of integers, shape (n,)
             True positions, ``0 .. steps``.
         source : ByteSource
-            Where the coins come from. Which bytes are read does not depend on the positions.
+            Source of the random bytes. Which bytes are read does not depend on the positions.
 
         Returns
         -------
@@ -105,7 +105,7 @@ class NumericMechanism(ABC):
         Returns
         -------
         list of list of Fraction
-            A row a position, a column a report: ``(steps + 1) * n_reports`` fractions, so this is for small grids.
+            One row per position, one column per report: ``(steps + 1) * n_reports`` fractions, for small grids.
         """
         return [self._row(position) for position in range(self.steps + 1)]
 
@@ -150,7 +150,7 @@ def informative_threshold(epsilon: float | Fraction, weight: Fraction) -> int:
     """Return `lie_threshold`, provided that it leaves something of the truth."""
     threshold = lie_threshold(epsilon, weight)
     if threshold == ONE:
-        raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would say nothing")
+        raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise")
     return threshold
 
 

@@ -76,7 +76,7 @@ class Piecewise(WindowMechanism):
     steps : int
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Notes
     -----
@@ -108,7 +108,7 @@ class SquareWave(WindowMechanism):
     steps : int
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Notes
     -----
