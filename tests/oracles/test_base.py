@@ -412,7 +412,7 @@ def test_the_report_without_noise_supports_the_value_alone(name):
         with pytest.raises(ValueError, match="codes must be"):
             oracle.encode(codes + 1)
     else:
-        with pytest.raises(ValueError, match=f"{type(oracle).__name__} draws coins by nature"):
+        with pytest.raises(ValueError, match=f"{type(oracle).__name__} has no encoding without noise"):
             oracle.encode(codes)
 
 
