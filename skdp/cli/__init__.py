@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         done = options.run(options)
     except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
-        # One line: how to use the command is no answer to what is wrong with a file.
+        # One line, without the usage: the error may be in a file.
         text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
         options.parser.exit(2, f"{options.parser.prog}: error: {in_flags(text, options.parser)}\n")
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What the commands share: how words become numbers, ledgers, and progress bars."""
+"""Common parts of the commands: parsers of numbers, ledgers, and progress bars."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_delta(text: str) -> float:
 
 
 def whole_number(least: int, what: str = "expected") -> Callable[[str], int]:
-    """Make what reads a whole number."""
+    """Return a parser of whole numbers."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
@@ -77,7 +77,7 @@ _PARAMETER = re.compile(r"\b([a-z_]+)=(True|False|'[^']*'|[\w.]+)")
 
 
 def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
-    """Write the parameters of Python that an error names as the options of a command."""
+    """Replace the parameters that an error names by the options of a command."""
 
     def flag(found: re.Match[str]) -> str:
         name, value = found[1].replace("_", "-"), found[2].strip("'")
@@ -91,14 +91,14 @@ def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
 
 def add_ledger(command: Any) -> None:
     """Add the options of `opened_ledger`."""
-    command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or --budget makes it")
-    command.add_argument("--budget", type=read_epsilon, help="make the ledger anew, with so much epsilon")
+    command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or be created by --budget")
+    command.add_argument("--budget", type=read_epsilon, help="create the ledger, with this epsilon")
     command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")
 
 
 @contextmanager
 def opened_ledger(options: argparse.Namespace) -> Iterator[PrivacyLedger | None]:
-    """Open the ledger that is to be charged, or make it; one that was made for nothing is removed again."""
+    """Open or create the ledger to charge; a new one is removed if nothing was charged."""
     ledger = _open_ledger(options)
     try:
         yield ledger
@@ -117,7 +117,7 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
         if options.budget_delta:
             raise ValueError("--budget-delta goes with --budget")
         if not options.ledger.exists():
-            raise ValueError(f"there is no ledger {options.ledger}; --budget makes one")
+            raise ValueError(f"there is no ledger {options.ledger}; --budget creates one")
         return PrivacyLedger(options.ledger)
     if options.ledger.exists():
         raise ValueError(f"{options.ledger} exists already: leave out --budget, which is given once")
@@ -135,7 +135,7 @@ def add_quiet(command: Any) -> None:
 
 
 def bar_of_steps(options: argparse.Namespace) -> Callable[[int], Callable[[], Any]]:
-    """Return what shows the progress in steps, on a terminal and unless it is to be quiet."""
+    """Return the progress bar in steps, shown on a terminal and unless quiet."""
     return (lambda total: lambda: None) if options.quiet else _bar_of_steps
 
 
@@ -155,13 +155,13 @@ def _bar_of_steps(total: int) -> Callable[[], Any]:
 
 
 def bar_of_rows(options: argparse.Namespace) -> Progress:
-    """Return what shows the progress in rows, on a terminal, if there is something to show it with."""
+    """Return the progress bar in rows, shown on a terminal if tqdm is installed."""
     return NoBar if options.quiet else _bar_of_rows
 
 
 def _bar_of_rows(total: int | None) -> Any:
     try:
         from tqdm import tqdm
-    except ImportError:  # it only shows
+    except ImportError:  # the bar is optional
         return NoBar(total)
     return tqdm(total=total, unit="rows", unit_scale=True, file=sys.stderr, dynamic_ncols=True, disable=None)

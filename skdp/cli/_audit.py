@@ -22,18 +22,18 @@ def add_audit(commands: Any) -> None:
     """Add ``skdp audit``."""
     audit = commands.add_parser(
         "audit",
-        help="try to refute what the local transformers promise",
+        help="try to refute the guarantees of the local transformers",
         description="Draw from every local transformer for neighbouring records, and look for outputs "
-        "whose frequencies refute the epsilon that it promises. The exit status is 1 if one is refuted. "
-        "That none is proves nothing.",
+        "whose frequencies refute its epsilon. The exit status is 1 if one is refuted. "
+        "Finding none is not a proof.",
     )
-    audit.add_argument("--epsilon", type=read_epsilon, default=1.0, help="what they are to promise (default: 1)")
+    audit.add_argument("--epsilon", type=read_epsilon, default=1.0, help="the epsilon of each (default: 1)")
     audit.add_argument("--k", type=read_categories, default=4, help="categories of a column (default: 4)")
     audit.add_argument("--draws", type=read_positive, default=100_000, help="draws of each (default: 100000)")
     audit.add_argument(
         "--confidence", type=read_share, default=1 - 1e-6, help="of each refutation (default: 1 - 10**-6)", metavar="C"
     )
-    audit.add_argument("--seed", type=read_seed, help="reproducible coins (default: secure coins, as in use)")
+    audit.add_argument("--seed", type=read_seed, help="reproducible random bits (default: secure ones, as in use)")
     add_quiet(audit)
     audit.set_defaults(parser=audit, run=_run_audit)
 

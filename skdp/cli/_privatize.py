@@ -44,7 +44,7 @@ def add_privatize(commands: Any) -> None:
     """Add ``skdp privatize``."""
     privatize = commands.add_parser(
         "privatize",
-        help="randomise each row of a table, for whoever is not trusted with it",
+        help="randomise each row of a table, for recipients that are not trusted with it",
         description="Write a report for each row, from which counts can be estimated, and little can be learned of the "
         "row (differential privacy in the local model). Files are CSV, Parquet or Arrow by their names, and of any "
         "size. Columns that are neither privatised nor kept are left out.",
@@ -63,17 +63,17 @@ def add_privatize(commands: Any) -> None:
     kept.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help="columns to release AS THEY ARE")
     kept.add_argument("--keep-all", action="store_true", help="release all other columns AS THEY ARE")
     add_ledger(privatize)
-    privatize.add_argument("--seed", type=read_seed, help="reproducible coins, not secure (default: secure coins)")
+    privatize.add_argument("--seed", type=read_seed, help="reproducible, not secure (default: secure random bits)")
     privatize.add_argument(
         "--resume",
         action="store_true",
-        help="take up a run that was stopped: no row is reported twice, and nothing is charged again",
+        help="resume a run that was stopped: no row is reported twice, and nothing is charged again",
     )
     privatize.add_argument(
         "--no-check",
         dest="check",
         action="store_false",
-        help="read the rows once only: an undeclared value is then found while reports are drawn, after the charge "
+        help="read the rows only once: an undeclared value is then found while reports are drawn, after the charge "
         "(default: all rows are checked before the charge, so that a table that is refused costs nothing)",
     )
     add_quiet(privatize)

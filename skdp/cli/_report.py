@@ -33,7 +33,7 @@ def add_report(commands: Any) -> None:
     report = commands.add_parser(
         "report",
         help="show what differential privacy costs, on Adult or on your own table",
-        description="Study what privacy costs by epsilon (counts, accuracy, fairness, leakage, synthetic rows), of age "
+        description="Study the cost of privacy (counts, accuracy, fairness, leakage, synthetic rows), of age "
         "x sex on Adult or of the columns of your own table, and write a page, index.html, and its tables. The page "
         "compares with true values: it is not private.",
     )
@@ -42,7 +42,7 @@ def add_report(commands: Any) -> None:
     report.add_argument(
         "--model-repeats", type=read_positive, default=5, help="splits of the rows for the classifiers (default: 5)"
     )
-    report.add_argument("--seed", type=read_seed, help="reproducible coins, not secure (default: secure coins)")
+    report.add_argument("--seed", type=read_seed, help="reproducible, not secure (default: secure random bits)")
     report.add_argument("--out", type=Path, default=Path("report"), help="folder to write to (default: report)")
     report.add_argument(
         "--jobs", type=read_positive, default=None, help="processes that train classifiers (default: all cores)"
@@ -163,7 +163,7 @@ def _read_domain(
 
 
 def _find(text: str, values: Iterable[Any]) -> Any:
-    """Find the value that a word stands for, such as 1 for "1"; a word that fits none stays as it is."""
+    """Return the value of a word, such as 1 for "1"; a word that matches none is returned unchanged."""
     return next((value for value in values if str(value) == text), text)
 
 

@@ -50,7 +50,7 @@ def add_synthesize(commands: Any) -> None:
         "synthesize",
         help="write a synthetic table that may be shared",
         description="Learn a table from counts with noise, and write synthetic rows (differential privacy in the "
-        "central model: whoever runs this is trusted with the table). Only the columns of the domain file are read. "
+        "central model: the user is trusted with the table). Only the columns of the domain file are read. "
         "Files are CSV, Parquet or Arrow by their names, and of any size.",
     )
     synthesize.add_argument("data", type=Path, help="the private table: .csv, .parquet, .arrow, .feather or .ipc")
@@ -72,7 +72,7 @@ def add_synthesize(commands: Any) -> None:
         "--max-rows-per-person", type=read_positive, default=1, help="rows that one person may have (default: 1)"
     )
     synthesize.add_argument(
-        "--person-column", help="the column that says who a row is about: surplus rows of a person are left out"
+        "--person-column", help="the column that identifies the person of a row: surplus rows of a person are left out"
     )
     synthesize.add_argument(
         "--handle-unknown",
@@ -96,9 +96,9 @@ def add_synthesize(commands: Any) -> None:
         help="a file for the fitted model, written before rows are drawn: if they cannot be written, it is not lost; "
         "DPMarginalSynthesizer.load reads it",
     )
-    synthesize.add_argument("--seed", type=read_seed, help="reproducible coins, not secure (default: secure coins)")
+    synthesize.add_argument("--seed", type=read_seed, help="reproducible, not secure (default: secure random bits)")
     shown = synthesize.add_mutually_exclusive_group()
-    shown.add_argument("--verbose", action="store_true", help="say what is done")
+    shown.add_argument("--verbose", action="store_true", help="report each step")
     add_quiet(shown)
     synthesize.set_defaults(parser=synthesize, run=_run_synthesize)
 
@@ -111,7 +111,7 @@ def _run_draft_domain(options: argparse.Namespace) -> Path:
     text = draft_file(TableFile(options.data), bins=options.bins, max_values=options.max_values)
     with options.domain.open("x", encoding="utf-8") as file:
         file.write(text)
-    # The remarks stand at the top of the file, before the first empty line.
+    # The remarks are at the top of the file, before the first empty line.
     print(*(line.removeprefix("# ") for line in text.partition("\n\n")[0].splitlines()), sep="\n", file=sys.stderr)
     return options.domain
 
@@ -146,7 +146,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
                 progress=bar_of_rows(options),
             )
     except KeyboardInterrupt:
-        print("Stopped: no table was written. What was charged to a ledger stays charged.", file=sys.stderr)
+        print("Stopped: no table was written. A charge to a ledger remains.", file=sys.stderr)
         return 130
     print(synthesizer.guarantee_)
     return options.out

@@ -1,6 +1,6 @@
-"""Errors of counts and of synthetic tables, and fairness, as plain functions that use the true values.
+"""Errors of counts and of synthetic tables, and group fairness, computed from the true values.
 
-Fairness is also estimated from privatised groups, without the bias of the reports, and models are trained with them.
+Fairness metrics and model weights are also estimated from privatised groups, without bias.
 """
 
 from skdp.metrics._counts import expected_l2_error, l1_count_error, l2_count_error, percent_error, total_variation

@@ -1,4 +1,4 @@
-"""How far estimated counts are from the true ones."""
+"""Errors of estimated counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Numbers = NDArray[np.float64]
 
 
 def l1_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
-    """Add up the absolute errors of the counts.
+    """Compute the sum of the absolute errors of the counts.
 
     Parameters
     ----------
@@ -42,8 +42,7 @@ def l1_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
 
     Notes
     -----
-    **Privacy.** The result depends on the true counts and is not protected: it is for experiments on data that may be
-    looked at.
+    **Privacy.** The result depends on the true counts and is not protected: for data that is not sensitive.
 
     Examples
     --------
@@ -61,7 +60,7 @@ def l1_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
 
 
 def l2_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
-    """Measure the Euclidean distance between true and estimated counts.
+    """Compute the Euclidean distance between true and estimated counts.
 
     Parameters
     ----------
@@ -82,12 +81,11 @@ def l2_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
 
     See Also
     --------
-    expected_l2_error : What to expect of it before anything is released.
+    expected_l2_error : The expected error before anything is released.
 
     Notes
     -----
-    **Privacy.** The result depends on the true counts and is not protected: it is for experiments on data that may be
-    looked at.
+    **Privacy.** The result depends on the true counts and is not protected: for data that is not sensitive.
 
     Examples
     --------
@@ -105,7 +103,7 @@ def percent_error(true: pd.Series, estimate: ArrayLike) -> pd.Series: ...
 @overload
 def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | Numbers: ...
 def percent_error(true: Any, estimate: Any) -> float | pd.Series | Numbers:
-    """Give each error as a percentage of the true count.
+    """Compute each error as a percentage of the true count.
 
     Parameters
     ----------
@@ -129,8 +127,7 @@ def percent_error(true: Any, estimate: Any) -> float | pd.Series | Numbers:
 
     Notes
     -----
-    **Privacy.** The result depends on the true counts and is not protected: it is for experiments on data that may be
-    looked at.
+    **Privacy.** The result depends on the true counts and is not protected: for data that is not sensitive.
 
     Examples
     --------
@@ -178,8 +175,7 @@ def total_variation(true: ArrayLike, estimate: ArrayLike) -> float:
 
     Notes
     -----
-    **Privacy.** The result depends on the true counts and is not protected: it is for experiments on data that may be
-    looked at.
+    **Privacy.** The result depends on the true counts and is not protected: for data that is not sensitive.
 
     Examples
     --------
@@ -191,20 +187,20 @@ def total_variation(true: ArrayLike, estimate: ArrayLike) -> float:
 
 
 def expected_l2_error(encoder: Any, counts: ArrayLike) -> float:
-    """Say how large the L2 error of unbiased estimates will be, from the encoder's variances alone.
+    """Compute the expected L2 error of unbiased estimates from the encoder's variances.
 
     Parameters
     ----------
     encoder : fitted local transformer
-        Anything with a method ``count_variances(counts)``.
+        An object with a method ``count_variances(counts)``.
     counts : array-like of shape (n_cells,)
-        True (or supposed) counts in the order of the rows of `estimate_counts`. Labels are not looked at: reindex a
-        Series with another order before.
+        True (or supposed) counts in the order of the rows of `estimate_counts`. Labels are ignored: reindex a Series
+        with another order first.
 
     Returns
     -------
     float
-        The root mean square of `l2_count_error` over the coins of the encoder: ``sqrt(sum(count_variances(counts)))``.
+        The root mean square of `l2_count_error` over the random bits: ``sqrt(sum(count_variances(counts)))``.
 
     Raises
     ------
@@ -217,11 +213,11 @@ def expected_l2_error(encoder: Any, counts: ArrayLike) -> float:
 
     See Also
     --------
-    l2_count_error : The error that one release in fact has.
+    l2_count_error : The actual error of one release.
 
     Notes
     -----
-    **Privacy.** Of supposed counts (a uniform distribution, last year's publication) the result is public. Of true
+    **Privacy.** For supposed counts (a uniform distribution, last year's publication) the result is public. For true
     counts it is not protected.
 
     Examples
@@ -245,7 +241,7 @@ def expected_l2_error(encoder: Any, counts: ArrayLike) -> float:
 
 
 def _pair(true: Any, estimate: Any, *, scalars: bool = False) -> tuple[Numbers, Numbers, pd.Index | None]:
-    """Read both sides in the same order; with the labels of that order, if there are any."""
+    """Read both sides in the same order; also return the labels of that order, if there are any."""
     left, right = _numbers(true, "true"), _numbers(estimate, "estimate")
     if left.shape != right.shape:
         raise ValueError(f"true and estimate must have the same shape, got {left.shape} and {right.shape}")
@@ -260,7 +256,7 @@ def _pair(true: Any, estimate: Any, *, scalars: bool = False) -> tuple[Numbers, 
 def _numbers(values: Any, name: str) -> Numbers:
     array = values.to_numpy() if isinstance(values, pd.Series) else _as_array(values, name)
     if array.dtype == object:
-        # Not left to NumPy: it takes "3" for a number.
+        # NumPy would convert "3" to a number.
         if not all(
             is_missing(value) or (isinstance(value, Real) and not isinstance(value, bool)) for value in array.flat
         ):
@@ -289,7 +285,7 @@ def _as_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
-    """Find where each true label is among the labels of the estimate."""
+    """Find the position of each true label among the labels of the estimate."""
     if true.equals(estimate) and true.is_unique:
         return np.arange(len(true))
     wanted, found = _labels(true), {label: position for position, label in enumerate(_labels(estimate))}
@@ -301,8 +297,8 @@ def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
 
 
 def _labels(index: pd.Index) -> list[Any]:
-    # As plain Python objects: a categorical index, a str one and one of objects may mean the same labels, and so may
-    # None and nan, which pandas does not match with one another.
+    # As Python objects: a categorical index, a str one and one of objects may have the same labels, and so may None and
+    # nan, which pandas does not match with each other.
     if isinstance(index, pd.MultiIndex):
         return [tuple(map(plain, label)) for label in index]
     return [plain(label) for label in index]

@@ -1,4 +1,4 @@
-"""What a frequency oracle is: it draws reports, and says how they look, what they cost and what they tell."""
+"""Frequency oracles: their reports, the form, size and channel of a report, and what it supports."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST_ENTRIES = 1 << 16
 class FrequencyOracle(SupportAlgebra):
     """A local protocol for one attribute with k values, on integer codes ``0 .. k - 1``.
 
-    A subclass says how a code becomes a report and which values a report supports. Everything that is estimated follows
-    from two probabilities (Wang et al. 2017, definition 1): a report supports the true value with probability p, and
-    any other value with probability q.
+    A subclass defines how a code becomes a report and which values a report supports. All estimates follow from two
+    probabilities (Wang et al. 2017, definition 1): a report supports the true value with probability p, and any other
+    value with probability q.
 
     Attributes
     ----------
@@ -33,17 +33,17 @@ class FrequencyOracle(SupportAlgebra):
     p, q : Fraction
         The support probabilities, exact.
     has_bits : bool
-        Whether a report is a bit for each value; otherwise it is a whole number for each of `field_names`.
+        Whether a report is one bit per value; otherwise it is one whole number per name of `field_names`.
     field_names : tuple of str
-        The names of the parts of a report without bits; the empty name for the only part.
+        The names of the parts of a report without bits; an empty name if there is one part only.
     is_encodable : bool
         Whether there is a report without noise, which `encode` returns.
     state : {"value", "bucket"}
-        What a permanent report of a record is one of.
+        What the permanent report of a record depends on.
     shows_hash : bool
-        Whether a report names a public hash function, given which it is one of the columns of `channel`.
+        Whether a report contains a public hash function; given this, it is one of the columns of `channel`.
     is_signed : bool
-        Whether `tally` subtracts the reports that speak against a value, instead of not counting them.
+        Whether `tally` subtracts the reports that do not support a value, instead of not counting them.
     has_second_round : bool
         Whether a second round of noise can be added.
 
@@ -70,33 +70,33 @@ class FrequencyOracle(SupportAlgebra):
         codes : ndarray of unsigned integers, shape (n,)
             True values.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
         ndarray of shape (n,) or (n, width)
-            One report a code.
+            One report per code.
         """
 
     @abstractmethod
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of every report given every value.
+        """Return the exact probability of each report given each value.
 
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a report.
+            One row per true value, one column per report.
         """
 
     @property
     @abstractmethod
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The largest ratio of the probabilities of a report under two values: e to the achieved epsilon."""
+        """The largest ratio of the probabilities of a report under two values: ``e**epsilon`` as achieved."""
 
     @property
     @abstractmethod
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of one report, written as compactly as plain bytes allow."""
+        """The size of one report in bytes, without compression."""
 
     @property
     def width(self) -> int:  # numpydoc ignore=RT01
@@ -105,7 +105,7 @@ class FrequencyOracle(SupportAlgebra):
 
     @property
     def n_reports(self) -> int:  # numpydoc ignore=RT01
-        """The number of different reports: of columns of `channel`."""
+        """The number of distinct reports, the columns of `channel`."""
         return 1 << self.k if self.has_bits else self.k
 
     @property
@@ -115,12 +115,12 @@ class FrequencyOracle(SupportAlgebra):
 
     @property
     def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """The probabilities that a report supports the true value and another one, and two other ones; else nan."""
+        """The probabilities that a report supports the true value and another one, and two others; nan if unknown."""
         return math.nan, math.nan
 
     @property
     def support_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """How much likelier a report is under a value that it supports than under one that it does not."""
+        """The ratio of the probabilities of a report under a value that it supports and under another one."""
         return self.worst_ratio
 
     @cached_property
@@ -130,36 +130,36 @@ class FrequencyOracle(SupportAlgebra):
 
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of n times the variance of a frequency: the same for all data."""
+        """The mean over the values of n times the variance of a frequency; it does not depend on the data."""
         return pure_error(self.k, self.p, self.q)
 
     @property
     def error_floor(self) -> float:  # numpydoc ignore=RT01
-        """The mean squared error of a frequency that no number of reports takes away, for the worst data.
+        """The part of the mean squared error of a frequency that does not fall with n, for the worst data.
 
-        It is 0 unless records share hash functions: collisions of values do not average out then.
+        It is 0 unless records share hash functions: then collisions of values do not average out.
         """
         return 0.0
 
     def channels(self) -> Iterator[list[list[Fraction]]]:
-        """Yield the exact channel, for some of the public hash functions if there are any.
+        """Yield the exact channel, for some of the public hash functions if the oracle has any.
 
         Yields
         ------
         list of list of Fraction
-            What `channel` returns.
+            The channel, as returned by `channel`.
         """
         yield self.channel()
 
     def guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None = None) -> float | None:
-        """Return the exact probability that the best guess from a report is right.
+        """Return the exact probability that the best guess from a report is correct.
 
         Parameters
         ----------
         prior : ndarray of shape (k,)
             The probability of each value.
         groups : ndarray of integers, shape (k,), optional
-            The group of each value, if the group is guessed and not the value; numbered from 0.
+            The group of each value, numbered from 0, if the group is guessed instead of the value.
 
         Returns
         -------
@@ -181,12 +181,12 @@ class FrequencyOracle(SupportAlgebra):
         return None
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
         dict
-            Plain text and numbers; two oracles with equal parameters understand each other's reports.
+            Text and numbers; oracles with equal parameters accept each other's reports.
         """
         return {"oracle": type(self).__name__, "k": self.k, "p": str(self.p), "q": str(self.q)}
 
@@ -206,7 +206,7 @@ class FrequencyOracle(SupportAlgebra):
         return list(labels if self.has_bits else self.field_names)
 
     def read(self, block: NDArray[Any]) -> NDArray[Any]:
-        """Check columns of whole numbers, and return them as reports.
+        """Check columns of whole numbers and return them as reports.
 
         Parameters
         ----------
@@ -221,7 +221,7 @@ class FrequencyOracle(SupportAlgebra):
         Raises
         ------
         ValueError
-            If the shape is another one, or a number is not one that `report` can return.
+            If the shape is wrong, or a number is not one that `report` can return.
         """
         if block.ndim != 2 or block.shape[1] != self.width or block.dtype.kind not in "iub":
             raise ValueError(
@@ -254,24 +254,24 @@ class FrequencyOracle(SupportAlgebra):
         Raises
         ------
         ValueError
-            If a report is random by nature: a hash function or an index is drawn.
+            If a report cannot be without noise, because it draws a hash function or an index.
         """
         if not self.is_encodable:
-            raise ValueError(f"{type(self).__name__} draws coins by nature: it has no encoding without noise")
+            raise ValueError(f"{type(self).__name__} has no encoding without noise: its reports are random by design")
         self._check_codes(codes)
         return (codes[:, np.newaxis] == np.arange(self.k)).view(np.uint8) if self.has_bits else codes
 
     def report_keyed(
         self, codes: NDArray[np.unsignedinteger], values: Sequence[bytes], digests: Callable[..., list[bytes]]
     ) -> NDArray[Any]:
-        """Compute permanent reports: the same for a record whenever its `state` is the same.
+        """Compute permanent reports: the same report for a record whenever its `state` is the same.
 
         Parameters
         ----------
         codes : ndarray of unsigned integers, shape (n,)
             True values.
         values : sequence of bytes
-            The value of each record, written down.
+            The value of each record, as bytes.
         digests : callable
             ``digests(purpose, *fields)`` returns a keyed digest for each record, which depends on the record, the
             purpose (str) and the record's entry in each field (a sequence of bytes).
@@ -279,7 +279,7 @@ class FrequencyOracle(SupportAlgebra):
         Returns
         -------
         ndarray of shape (n,) or (n, width)
-            One report a code.
+            One report per code.
         """
         return self._draw_keyed(codes, digests("report", values))
 
@@ -292,12 +292,12 @@ class FrequencyOracle(SupportAlgebra):
         return reports
 
     def n_states(self, n_values: int) -> int:
-        """Return how many different permanent reports a record can have.
+        """Return the number of distinct permanent reports that a record can have.
 
         Parameters
         ----------
         n_values : int
-            How many values there are, a replacement of unknown ones included.
+            The number of values, including a replacement of unknown ones.
 
         Returns
         -------
@@ -307,14 +307,14 @@ class FrequencyOracle(SupportAlgebra):
         return n_values
 
     def _check_codes(self, codes: NDArray[Any]) -> None:
-        """Refuse codes that the oracle cannot hide, before a coin is drawn."""
+        """Refuse codes that the oracle cannot hide, before anything is drawn."""
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
             raise ValueError(f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}")
         if codes.size and (codes.max() >= self.k or codes.min() < 0):
             raise ValueError(f"codes must be between 0 and {self.k - 1}")
 
     def _check_size(self, n: int, itemsize: int = 1) -> None:
-        """Refuse a call whose reports would fill the memory."""
+        """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
         size = n * self.width * itemsize
         if size > MAX_REPORT_BYTES:
             narrower = ", or use LocalHashing or HadamardResponse" if self.width > 2 else ""

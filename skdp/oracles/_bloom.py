@@ -1,4 +1,4 @@
-"""RAPPOR on arrays: Bloom filters in public cohorts, a permanent and an instantaneous round of coins."""
+"""RAPPOR on arrays: Bloom filters in public cohorts, a permanent and an instantaneous round of noise."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
 
 
 class BloomRandomizer:
-    """RAPPOR on values that are given as bytes: a Bloom filter each, whose bits are randomised twice."""
+    """RAPPOR on values given as bytes: Bloom filters whose bits are randomised twice."""
 
-    # A value sets the bits that h public hash functions name; which functions, depends on the public cohort of the
-    # record. In the permanent round every bit is flipped with probability f/2. In the instantaneous round a bit that is
-    # now 1 is reported as 1 with probability q, and a bit that is 0 with probability p ([1]_).
-    # **Privacy.** Local model, replacement of the value; the cohort is drawn without looking at it. The bits are
-    # independent given the value, so only those in which two filters differ count. Let a of them be set for the first
-    # value only, and b for the second only. No filter has more than h ones, so ``a <= h``, ``b <= h`` and ``a + b <=
-    # m``: up to 2 h bits differ, not h. After the permanent round each of them tells the values apart by the factor
-    # ``(1 - f/2) / (f/2)`` at most, in both directions, which gives epsilon = min(2 h, m) ln((1 - f/2) / (f/2)). In one
-    # report the a bits count on / off each, if they are 1, and the b bits (1 - off) / (1 - on), if they are 0: with a =
-    # b = h this is h ln(on (1 - off) / (off (1 - on))), in which h is the number of *pairs* of bits. Where 2 h > m, the
-    # larger factor takes as many bits as it can.
+    # A value sets the bits given by h public hash functions, which depend on the public cohort of the record. In the
+    # permanent round every bit is flipped with probability f/2. In the instantaneous round a bit that is now 1 is
+    # reported as 1 with probability q, and a bit that is 0 with probability p ([1]_). **Privacy.** Local model,
+    # replacement of the value; the cohort does not depend on it. The bits are independent given the value, so only
+    # those in which two filters differ count. Let a of them be set for the first value only, and b for the second only.
+    # No filter has more than h ones, so ``a <= h``, ``b <= h`` and ``a + b <= m``: up to 2 h bits differ, not h. After
+    # the permanent round each of them changes the likelihood by at most the factor ``(1 - f/2) / (f/2)``, in both
+    # directions: epsilon = min(2 h, m) ln((1 - f/2) / (f/2)). In one report each of the a bits counts on / off, if it
+    # is 1, and each of the b bits (1 - off) / (1 - on), if it is 0: with a = b = h this is h ln(on (1 - off) / (off (1
+    # - on))), in which h is the number of *pairs* of bits. Where 2 h > m, the larger factor applies to as many bits as
+    # possible.
     # .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized aggregatable privacy-preserving ordinal
     #    response. CCS, sections 3 and 4.
 
@@ -60,7 +60,7 @@ class BloomRandomizer:
             self.flip = math.ceil(ONE * share / 2)
         self.heads = math.ceil(ONE * _share(p, "p")), math.floor(ONE * _share(q, "q"))
         if not 0 <= self.heads[0] < self.heads[1] <= ONE:
-            raise ValueError(f"p and q must keep 0 <= p < q <= 1 (by at least 2**-64), got p={p}, q={q}")
+            raise ValueError(f"p and q must satisfy 0 <= p < q <= 1 (by at least 2**-64), got p={p}, q={q}")
         flip, (low, high) = Fraction(self.flip, ONE), (Fraction(heads, ONE) for heads in self.heads)
         self.on, self.off = (1 - flip) * high + flip * low, flip * high + (1 - flip) * low
 
@@ -78,11 +78,11 @@ class BloomRandomizer:
     def report_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of one report under two values, exact."""
         larger, smaller = sorted([self.on / self.off, (1 - self.off) / (1 - self.on)], reverse=True)
-        most = min(self.n_hashes, self.n_bits - 1)  # every value sets a bit, so no filter has all bits for itself
+        most = min(self.n_hashes, self.n_bits - 1)  # every value sets a bit, so no filter has all m bits alone
         return larger**most * smaller ** min(self.n_hashes, self.n_bits - most)
 
     def places(self, cohort: int, value: bytes) -> NDArray[np.intp]:
-        """Return the bits that a value sets: by SHA-256, so the same ones everywhere and for ever."""
+        """Return the bits that a value sets: by SHA-256, so the same everywhere and in every version."""
         prefix = f"skdp bloom filter {cohort} ".encode()
         blocks = range(-(-self.n_hashes // 4))
         digest = b"".join(hashlib.sha256(prefix + f"{block} ".encode() + value).digest() for block in blocks)
@@ -101,7 +101,7 @@ class BloomRandomizer:
         return bits
 
     def check_size(self, n: int) -> None:
-        """Refuse a call whose bits would fill the memory."""
+        """Refuse a call whose bits would exceed `MAX_REPORT_BYTES`."""
         if n * self.n_bits > MAX_REPORT_BYTES:
             raise ValueError(
                 f"{n:,} filters of {self.n_bits:,} bits would need {n * self.n_bits:,} bytes (the limit is "
@@ -109,7 +109,7 @@ class BloomRandomizer:
             )
 
     def instantaneous(self, bits: NDArray[np.bool_], source: ByteSource) -> NDArray[np.uint8]:
-        """Make a report of permanent bits: the second round."""
+        """Randomise permanent bits in the second round."""
         flat = bits.reshape(-1)
         for start in range(0, flat.size, BLOCK):
             block = flat[start : start + BLOCK]
@@ -119,9 +119,9 @@ class BloomRandomizer:
         return bits.view(np.uint8)
 
     def channel(self, filters: Sequence[Sequence[int]], *, permanent: bool = False) -> list[list[Fraction]]:
-        """Return the exact probability of every vector of bits given filters."""
+        """Return the exact probability of each vector of bits given filters."""
         if self.n_bits > 16:
-            raise ValueError(f"the channel has 2**{self.n_bits} reports; it is given up to n_bits = 16")
+            raise ValueError(f"the channel has 2**{self.n_bits} reports; it is available up to n_bits = 16")
         flip = Fraction(self.flip, ONE)
         ones = [flip, 1 - flip] if permanent else [self.off, self.on]
         coins = [[1 - one, one] for one in ones]

@@ -27,16 +27,16 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "hadamard_response": HadamardResponse,
     "count_mean_sketch": CountMeanSketch,
 }
-"""The oracles by name, as classes or partial calls of them; of two with the same error, the first one is chosen."""
+"""The oracles by name, as classes or partial calls of them; of two with equal errors, the first is chosen."""
 
 
 def names_with(ability: str) -> tuple[str, ...]:
-    """Name the oracles that have an ability, such as "has_bits" or "has_second_round"."""
+    """Return the names of the oracles with a property, such as "has_bits" or "has_second_round"."""
     return tuple(name for name, make in ORACLES.items() if getattr(getattr(make, "func", make), ability))
 
 
 def make_first_round(name: str, k: int, epsilon: float | Fraction, again: float | Fraction) -> FrequencyOracle:
-    """Make the oracle of a name for reports to which a second round of noise is added."""
+    """Return the oracle of a name for reports to which a second round of noise is added."""
     return hashing_for_two_rounds(k, epsilon, again) if name == "local_hashing" else ORACLES[name](k, epsilon)
 
 
@@ -50,26 +50,26 @@ def choose_oracle(
 ) -> tuple[str, FrequencyOracle]:
     """Return the oracle with the least mean squared error among those whose report fits.
 
-    An oracle whose error has a floor (`CountMeanSketch`) is chosen only if no other one fits: how many reports there
-    will be is not known, and with many of them the floor is all that counts.
+    An oracle whose error has a floor (`CountMeanSketch`) is chosen only if no other one fits: the number of reports is
+    not known here, and with many of them the floor dominates the error.
 
     Parameters
     ----------
     k : int
         The number of values.
     epsilon : float or Fraction
-        The wanted privacy loss.
+        The requested privacy loss.
     again : float or Fraction, optional
-        The wanted privacy loss of a single report after a second round of noise; the error is then that of both rounds.
+        The requested privacy loss of one report after a second round of noise; the error is that of both rounds.
     max_report_bytes : int, optional
         The largest size of a report; None for no limit.
     among : collection of str
-        The names to choose from; with `again`, ones that have a second round.
+        The names to choose from; with `again`, those of oracles that have a second round.
 
     Returns
     -------
     tuple of str and FrequencyOracle
-        Its name and the oracle, of the first round if there are two.
+        The name and the oracle; that of the first round if there are two.
 
     Raises
     ------

@@ -18,32 +18,32 @@ from skdp.randomness import BLOCK, ByteSource, SeededSource, uniform_integers
 
 
 class CountMeanSketch(FrequencyOracle):
-    """Count-mean sketch on codes: hash the value by one of d public functions, report the bucket by Hadamard response.
+    """Count-mean sketch on codes: hash the value by a public function, and report the bucket by Hadamard response.
 
-    The server keeps d × m sums, however large the domain is, and estimates any value in O(d) ([1]_, whose Hadamard
-    variant reports a single bit; here the number of blocks is the best one).
+    The server keeps d × m sums for any size of the domain, and estimates a value in O(d) ([1]_, whose Hadamard variant
+    reports a single bit; here the number of blocks minimises the error).
 
     Parameters
     ----------
     k : int
         The number of values, from 2 to 2**31 - 2.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
     n_functions : int, default=256
         The number d of hash functions.
     n_buckets : int, default=1024
         The number m of buckets of each.
     seed : int, default=0
-        Public: which hash functions. Client and server must agree; it has nothing to do with the coins of a report.
+        Public seed of the hash functions, the same on client and server; independent of the randomness of reports.
 
     Attributes
     ----------
     inner : HadamardResponse
-        How a bucket is reported.
+        The oracle that reports a bucket.
     hash_family : QuadraticHash
-        The functions; c is the probability, over the seed, that two values meet.
+        The functions; c is the probability, over the seed, that two values collide.
     p, q : Fraction
-        The support probabilities over the seed; `variance` adds what the finite number of functions costs.
+        The support probabilities over the seed; `variance` adds the error of the finite number of functions.
 
     Raises
     ------
@@ -52,13 +52,13 @@ class CountMeanSketch(FrequencyOracle):
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the value. The number of the function is drawn without looking at the
-    value, so it may be public; given it, the report is one of Hadamard response.
+    **Privacy.** Local model, replacement of the value. The function is drawn independently of the value, so it may be
+    public; given the function, the report is one of Hadamard response.
 
-    The estimate of a count is unbiased over the seed, for given functions it is off by the counts of the values that
-    collide: the variance over coins and seed is that of independent reports plus
-    ``c / (d (1 - c))`` times the sum of ``n_u (n_u - 1)`` over the other values u. Divided by n², this part does not
-    fall with n: see `error_floor`. So the sketch is for small tables on the server, not for small errors.
+    The estimate of a count is unbiased over the seed; for given functions, its bias comes from the values that collide.
+    The variance over randomness and seed is that of independent reports plus ``c / (d (1 - c))`` times the sum of
+    ``n_u (n_u - 1)`` over the other values u. Divided by n², this part does not fall with n: see `error_floor`. The
+    sketch is for small tables on the server, not for small errors.
 
     References
     ----------
@@ -107,14 +107,14 @@ class CountMeanSketch(FrequencyOracle):
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The number of the function and the index."""
+        """The size of the index of the function and the reported index."""
         return -(-(self.n_functions - 1).bit_length() // 8) + self.inner.report_bytes
 
     @property
     def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of n times the variance of a frequency, with a hash function for each report.
+        """The mean over the values of n times the variance of a frequency, with a separate function for each report.
 
-        Shared functions add up to n times `error_floor`, which for many reports is by far the larger part.
+        Shared functions add n times `error_floor`, which for many reports is by far the larger part.
         """
         if self.inner.lie == 1:
             return math.inf
@@ -123,12 +123,12 @@ class CountMeanSketch(FrequencyOracle):
 
     @property
     def error_floor(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of the variance by collisions, over the seed, if all records have one value."""
+        """The mean over the values of the variance from collisions, over the seed, if all records have one value."""
         meet = float(self.hash_family.collision)
         return (1 - 1 / self.k) * meet / (self.n_functions * (1 - meet))
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class CountMeanSketch(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
@@ -175,20 +175,20 @@ class CountMeanSketch(FrequencyOracle):
             raise ValueError(f"reports must be integers of shape (n, 2), got {reports.dtype} {reports.shape}")
         limits = np.array([self.n_functions, self.inner.n_indices])
         if reports.size and ((reports >= limits).any() or (reports < 0).any()):
-            raise ValueError("the functions or indices are not ones of this oracle")
+            raise ValueError("the functions or indices are not those of this oracle")
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: those whose bucket the index supports.
+        """Return which values each report supports: those whose bucket the index supports.
 
         Parameters
         ----------
         reports : ndarray of integers, shape (n, 2)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
         ndarray of shape (n, k), dtype bool
-            True where the report speaks for the value.
+            True where the report supports the value.
         """
         return self._inner(reports) > 0
 
@@ -199,29 +199,29 @@ class CountMeanSketch(FrequencyOracle):
         return np.take_along_axis(estimates, buckets.astype(np.intp), axis=1)
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        """Turn each report into an estimate of the one-hot vector of its true value, unbiased over the seed.
+        """Convert each report to an estimate of the one-hot vector of its true value, unbiased over the seed.
 
         Parameters
         ----------
         reports : ndarray of integers, shape (n, 2)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
         ndarray of shape (n, k)
-            The estimate of the bucket of each value, less the probability c to meet there, divided by 1 - c; nan if
-            the reports say nothing.
+            The estimate of the bucket of each value, less the probability c of a collision, divided by 1 - c; nan if
+            the reports carry no information.
         """
         meet = float(self.hash_family.collision)
         return (self._inner(reports) - meet) / (1 - meet)
 
     def table(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Sum up reports into the sketch: all that a server needs to keep.
+        """Sum reports into the sketch, which is all that a server needs to keep.
 
         Parameters
         ----------
         reports : ndarray of integers, shape (n, 2)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -237,12 +237,12 @@ class CountMeanSketch(FrequencyOracle):
         return self.inner.signed_sums(counts.reshape(self.n_functions, -1))
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Sum up, for each value, the signs of the reports in its buckets.
+        """Sum, for each value, the signs of the reports in its buckets.
 
         Parameters
         ----------
         reports : ndarray of integers, shape (n, 2)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -259,19 +259,19 @@ class CountMeanSketch(FrequencyOracle):
         return support
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Estimate the counts of the true values, without bias over the seed.
+        """Estimate the counts of the true values, unbiased over the seed.
 
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
 
         Returns
         -------
         ndarray of shape (k,)
-            The counts of the buckets less n c, divided by 1 - c; nan if the reports say nothing.
+            The counts of the buckets less n c, divided by 1 - c; nan if the reports carry no information.
         """
         meet = float(self.hash_family.collision)
         gain = float(1 - self.inner.lie)
@@ -283,15 +283,15 @@ class CountMeanSketch(FrequencyOracle):
         """Return the mean square of an entry of `unbiased` for the true value, and for another one."""
         meet = float(self.hash_family.collision)
         same, outside = self.inner.square_means
-        # Another value's bucket is any other one.
+        # The bucket of another value is any other bucket.
         together = self.inner.share_together
         apart = together * same + (1 - together) * outside
         other = meet * same + (1 - meet) * apart
-        # With mean 1 for the true value and c for another one before the correction.
+        # Before the correction, the mean is 1 for the true value and c for another one.
         return (same - 2 * meet + meet**2) / (1 - meet) ** 2, (other - meet**2) / (1 - meet) ** 2
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Return the variance of the estimated counts, over coins and seed, when the true counts are given.
+        """Return the variance of the estimated counts, over randomness and seed, for given true counts.
 
         Parameters
         ----------
@@ -303,7 +303,7 @@ class CountMeanSketch(FrequencyOracle):
         Returns
         -------
         ndarray of shape (k,)
-            The variances; infinite if the reports say nothing.
+            The variances; infinite if the reports carry no information.
         """
         if self.inner.lie == 1:
             return np.full(self.k, np.inf)
@@ -311,7 +311,7 @@ class CountMeanSketch(FrequencyOracle):
         same, other = self._squares()
         meet = float(self.hash_family.collision)
         squares = inside * np.maximum(inside - 1, 0)
-        # At most that of a single value: the squares of a million noisy estimates would add up to far more.
+        # Capped at that of a single value: the sum of squares of a million noisy estimates would be far larger.
         collisions = np.minimum(squares.sum() - squares, n * (n - 1)) * meet / (self.n_functions * (1 - meet))
         return inside * (same - 1) + (n - inside) * other + collisions
 
@@ -322,7 +322,7 @@ class CountMeanSketch(FrequencyOracle):
         -------
         ndarray of shape (k, k)
             Row v, column x: the mean of the square of entry v, over the seed too, if the true value is x; infinite if
-            the reports say nothing.
+            the reports carry no information.
         """
         if self.inner.lie == 1:
             return np.full((self.k, self.k), np.inf)
@@ -330,17 +330,17 @@ class CountMeanSketch(FrequencyOracle):
         return np.where(np.eye(self.k, dtype=bool), same, other)
 
     def channel(self, function: int = 0) -> list[list[Fraction]]:
-        """Return the exact probability of every index given every value and the public function.
+        """Return the exact probability of each index given each value and the public function.
 
         Parameters
         ----------
         function : int, default=0
-            The number of the hash function.
+            The index of the hash function.
 
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column an index.
+            One row per true value, one column per index.
         """
         return self.inner._channel(self.hash_family(np.array(function), np.arange(self.k)))
 
@@ -350,7 +350,7 @@ class CountMeanSketch(FrequencyOracle):
         Yields
         ------
         list of list of Fraction
-            What `channel` returns.
+            The channel, as returned by `channel`.
         """
         for function in range(min(16, self.n_functions)):
             yield self.channel(function)

@@ -1,4 +1,4 @@
-"""Hadamard response: one index, which supports the half of a block that a row of a Hadamard matrix marks."""
+"""Hadamard response: one index, which supports the values whose row of a Hadamard matrix is positive there."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class HadamardResponse(FrequencyOracle):
 
     The K indices (a power of two) form B blocks of b. A value belongs to a block and to a row j ≥ 1 of the Hadamard
     matrix of order b; an index y of the block supports it if j and y have an even number of ones in common. With
-    probability l = 2 B / (e^eps - 1 + 2 B) a uniform index is reported, otherwise a uniform one of the b / 2 that
-    support the value ([1]_). Two values of a block share half of their indices, so the signed sums are unbiased.
+    probability l = 2 B / (e^eps - 1 + 2 B) a uniform index is reported, otherwise a uniform one of the b / 2 indices
+    that support the value ([1]_). Two values of a block share half of their indices, so the signed sums are unbiased.
 
     Parameters
     ----------
     k : int
         The number of values, from 2 to 2**30.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
     n_blocks : int, optional
         The number B of blocks, a power of two; by default the one with the least mean squared error.
 
@@ -50,7 +50,7 @@ class HadamardResponse(FrequencyOracle):
     **Privacy.** Local model, replacement of the value. Counts of n reports are estimated in O(n + K log b).
 
     A report adds c (1 for support, -1 for another index of the block, else 0) to a count, c = 1 / (1 - l). The squares
-    of these have the mean ``c² (1 - l + l / B)`` for values of the true value's block, and ``c² l / B`` for others.
+    of these have mean ``c² (1 - l + l / B)`` for values of the true value's block, and ``c² l / B`` for others.
 
     References
     ----------
@@ -81,7 +81,7 @@ class HadamardResponse(FrequencyOracle):
         )
         self.lie = Fraction(self._lie, ONE)
         self.block_size = _block_size(self.k, self.n_blocks)
-        # Support probabilities of a value of the true value's block; `estimate` is the signed form, for all blocks.
+        # Support probabilities of values of the true value's block; `estimate` is the signed form, for all blocks.
         self.p = 1 - self.lie + self.lie / (2 * self.n_blocks)
         self.q = (1 - self.lie) / 2 + self.lie / (2 * self.n_blocks)
 
@@ -106,7 +106,7 @@ class HadamardResponse(FrequencyOracle):
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The index."""
+        """The size of the index."""
         return -(-(self.n_indices - 1).bit_length() // 8)
 
     @property
@@ -116,16 +116,16 @@ class HadamardResponse(FrequencyOracle):
 
     @property
     def square_means(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """The mean square of an entry of `unbiased`: in the true value's block, and in another one."""
+        """The mean square of an entry of `unbiased` in the true value's block, and in another block."""
         return _squares(self.n_blocks, self.lie)
 
     @property
     def share_together(self) -> float:  # numpydoc ignore=RT01
-        """The share of pairs of two different values that lie in one block."""
+        """The share of pairs of distinct values that are in the same block."""
         return (self.k * _share_together(self.k, self.n_blocks) - 1) / (self.k - 1)
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
@@ -135,7 +135,7 @@ class HadamardResponse(FrequencyOracle):
         return super().parameters() | {"n_blocks": self.n_blocks}
 
     def _rows(self, codes: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """Return the first index of the block of each code, and its row of the matrix."""
+        """Return the first index of each code's block, and its row of the matrix."""
         codes = codes.astype(np.uint32)
         block = codes // np.uint32(self.block_size - 1)
         row = codes - block * np.uint32(self.block_size - 1)
@@ -149,7 +149,7 @@ class HadamardResponse(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
@@ -166,7 +166,7 @@ class HadamardResponse(FrequencyOracle):
         lies = bernoulli(source, self._lie, codes.size)
         first, row = self._rows(codes)
         inside = drawn & np.uint32(self.block_size - 1)
-        # Flipping a bit that the row looks at turns an index that does not support the value into one that does.
+        # Flipping a bit that is set in the row turns an index that does not support the value into one that does.
         odd = _parity(inside & row)
         inside ^= (row & (np.uint32(0) - row)) * odd
         return np.where(lies, drawn, first + inside)
@@ -189,12 +189,12 @@ class HadamardResponse(FrequencyOracle):
         return (1 - 2 * _parity(index & row).astype(np.int8)) * same_block
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports.
+        """Return which values each report supports.
 
         Parameters
         ----------
         reports : ndarray of integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -204,17 +204,17 @@ class HadamardResponse(FrequencyOracle):
         return self._signs(reports) > 0
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Sum up the signs of the reports for each value.
+        """Sum the signs of the reports for each value.
 
         Parameters
         ----------
         reports : ndarray of integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
         ndarray of shape (k,), dtype int64
-            For each value, the reports that support it less the others of its block.
+            For each value, the reports that support it minus the others of its block.
         """
         self._check_reports(reports)
         counts = np.zeros(self.n_indices, np.int64)
@@ -225,28 +225,28 @@ class HadamardResponse(FrequencyOracle):
         return self.signed_sums(counts)
 
     def signed_sums(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Turn the counts of all indices into the sums of the signs for each value.
+        """Convert the counts of all indices to the sums of the signs for each value.
 
         Parameters
         ----------
         counts : ndarray of shape (…, K), dtype int64
-            How often each index was reported.
+            The count of each index.
 
         Returns
         -------
         ndarray of shape (…, k), dtype int64
-            For each value, the reports that support it less the others of its block.
+            For each value, the reports that support it minus the others of its block.
         """
         blocks = walsh_hadamard(counts.reshape(-1, self.block_size))[:, 1:]
         return blocks.reshape(*counts.shape[:-1], -1)[..., : self.k]
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        """Turn each report into an unbiased estimate of the one-hot vector of its true value.
+        """Convert each report to an unbiased estimate of the one-hot vector of its true value.
 
         Parameters
         ----------
         reports : ndarray of integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -257,12 +257,12 @@ class HadamardResponse(FrequencyOracle):
         return np.full(signs.shape, np.nan) if self.lie == 1 else signs / float(1 - self.lie)
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Estimate the counts of the true values without bias.
+        """Compute unbiased estimates of the counts of the true values.
 
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
 
@@ -276,7 +276,7 @@ class HadamardResponse(FrequencyOracle):
         return np.asarray(support, float) / float(1 - self.lie)
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Return the variance of the estimated counts when the true counts are given.
+        """Return the variance of the estimated counts for given true counts.
 
         Parameters
         ----------
@@ -288,14 +288,14 @@ class HadamardResponse(FrequencyOracle):
         Returns
         -------
         ndarray of shape (k,)
-            From the mean squares of the class's notes; infinite if l = 1.
+            The variances, from the mean squares in the notes of the class; infinite if l = 1.
         """
         if self.lie == 1:
             return np.full(self.k, np.inf)
         inside = np.clip(np.asarray(counts, float), 0, n)
         same, other = self.square_means
         block = np.arange(self.k) // (self.block_size - 1)
-        # Summed before it is clipped: the errors of estimates cancel.
+        # Sum first, then clip: the errors of estimates cancel.
         together = np.clip(np.bincount(block, weights=np.asarray(counts, float))[block], inside, n)
         return same * together + other * (n - together) - inside
 
@@ -312,12 +312,12 @@ class HadamardResponse(FrequencyOracle):
         return np.where(block[:, np.newaxis] == block, same, other)
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of every index given every value.
+        """Return the exact probability of each index given each value.
 
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column an index.
+            One row per true value, one column per index.
         """
         return self._channel(np.arange(self.k))
 
@@ -340,7 +340,7 @@ def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _block_size(k: int, n_blocks: int) -> int:
-    """Return the least power of two whose rows, but the first, hold the values of a block."""
+    """Return the least power of two with enough rows, without the first, for the values of a block."""
     return 1 << (-(-k // n_blocks)).bit_length()
 
 
@@ -353,7 +353,7 @@ def _parity(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def _share_together(k: int, n_blocks: int) -> float:
-    """Return the share of pairs of values, each with itself too, that lie in one block."""
+    """Return the share of pairs of values, equal ones included, that are in the same block."""
     full, rest = divmod(k, _block_size(k, n_blocks) - 1)
     return (full * (_block_size(k, n_blocks) - 1) ** 2 + rest**2) / k**2
 

@@ -1,4 +1,4 @@
-"""Hash families with a proven collision probability, free of any hash library."""
+"""Hash families with a proven collision probability, independent of any hash library."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class AffineHash:
     """Affine maps modulo a prime P, folded into g buckets: ``h(x) = ((a x + b) mod P) mod g``.
 
     For a and b uniform over the residues modulo P and x ≠ y, the pair (a x + b, a y + b) takes each of its P² values
-    for exactly one (a, b): the matrix of the two equations has the determinant x - y ≠ 0 modulo the prime. So the two
-    are independent and uniform, and with P = m g + s, where s buckets get m + 1 residues and the others m, they meet in
-    a bucket with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair.
+    for exactly one (a, b): the matrix of the two equations has the determinant x - y ≠ 0 modulo the prime. The two are
+    therefore independent and uniform. With P = m g + s, s buckets have m + 1 residues and the others m, and the values
+    collide with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class AffineHash:
     Attributes
     ----------
     prime : int
-        P: 65,521 where k is not larger, else 2**31 - 1.
+        P: 65,521 if k is at most this, else 2**31 - 1.
     seed_bits : int
-        The width of a seed, which holds a and b: 32 or 62 bits.
+        The width of a seed, which contains a and b: 32 or 62 bits.
     collision : Fraction
         The probability c.
     """
@@ -44,7 +44,7 @@ class AffineHash:
         self.prime = _SMALL_PRIME if max(k, g) <= _SMALL_PRIME else _LARGE_PRIME
         if max(k, g) > self.prime:
             raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
-        # Sums of two residues fit: beyond 16 bits they wrap, which is noticed.
+        # Sums of two residues of 16 bits may wrap, which `support_counts` detects.
         self._word: Any = np.uint16 if self.prime == _SMALL_PRIME else np.uint32
         self._shift = 16 if self.prime == _SMALL_PRIME else 31
         self.seed_bits = 2 * self._shift
@@ -57,9 +57,9 @@ class AffineHash:
         Parameters
         ----------
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
         n : int
-            How many.
+            Number of seeds.
 
         Returns
         -------
@@ -81,7 +81,7 @@ class AffineHash:
         return seeds >> np.uint64(self._shift), seeds & np.uint64((1 << self._shift) - 1)
 
     def valid(self, seeds: NDArray[np.uint64]) -> bool:
-        """Say whether all seeds are ones that `draw` can give.
+        """Return whether `draw` can return all of the seeds.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class AffineHash:
         Returns
         -------
         ndarray of shape (k,), dtype int64
-            The counts. From one value to the next every residue grows by a, so a hash costs an addition.
+            The counts. From one value to the next each residue increases by a: a hash costs one addition.
         """
         counts = np.zeros(self.k, np.int64)
         prime, g = self._word(self.prime), self._word(self.g)
@@ -122,7 +122,7 @@ class AffineHash:
                 counts[value] += np.count_nonzero(residue - quotient == wanted)
                 residue += factor
                 wrapped = residue >= prime
-                wrapped |= residue < factor  # the sum left the word
+                wrapped |= residue < factor  # the sum wrapped
                 residue -= prime * wrapped
         return counts
 
@@ -131,8 +131,8 @@ class QuadraticHash:
     """Polynomials of degree 2 modulo the prime P = 2**31 - 1, folded into g buckets.
 
     Three values are hashed independently and uniformly over the residues (the Vandermonde determinant of three distinct
-    values is not 0 modulo P), so collisions with one value are independent of each other, and two values meet with the
-    probability of `AffineHash`.
+    values is not 0 modulo P): collisions with one value are independent of each other, and two values collide with the
+    probability given in `AffineHash`.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class QuadraticHash:
     Attributes
     ----------
     collision : Fraction
-        The probability, over the coefficients, that two given values meet.
+        The probability, over the coefficients, that two given values collide.
     """
 
     def __init__(self, k: int, g: int, coefficients: NDArray[np.uint64]) -> None:
@@ -158,14 +158,14 @@ class QuadraticHash:
 
     @staticmethod
     def draw(source: ByteSource, n: int) -> NDArray[np.uint64]:
-        """Draw the coefficients of functions.
+        """Draw the coefficients of hash functions.
 
         Parameters
         ----------
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
         n : int
-            How many functions.
+            Number of functions.
 
         Returns
         -------
@@ -179,14 +179,14 @@ class QuadraticHash:
         values = codes.astype(np.uint64)
         square, linear, constant = (self.coefficients[functions, place] for place in range(3))
         residues = _residues(_residues(square * values + linear) * values + constant)
-        # The remainder from the quotient: division by a scalar is vectorised, the remainder is not.
+        # Compute the remainder from the quotient: NumPy vectorises division by a scalar, but not the remainder.
         buckets = residues - residues // np.uint64(self.g) * np.uint64(self.g)
         return buckets.astype(np.min_scalar_type(self.g - 1))
 
 
 def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Reduce words below 2**62 + 2**31 modulo 2**31 - 1, for which 2**31 counts as 1."""
+    """Reduce words below 2**62 + 2**31 modulo 2**31 - 1, where 2**31 is 1."""
     prime = np.uint64(_LARGE_PRIME)
     folded = (words & prime) + (words >> np.uint64(31))  # below 2**32 + 1
-    folded = (folded & prime) + (folded >> np.uint64(31))  # at most 2**31, hence below twice the prime
+    folded = (folded & prime) + (folded >> np.uint64(31))  # at most 2**31, below twice the prime
     return folded - prime * (folded >= prime)

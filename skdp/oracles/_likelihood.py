@@ -1,4 +1,4 @@
-"""The likeliest frequencies behind reports, with a proof of how likely they are."""
+"""Maximum likelihood estimates of frequencies, with a bound of their distance from the maximum."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from scipy.linalg import qr
 from scipy.optimize import nnls
 
 TOLERANCE = 1e-3
-"""How much log-likelihood may be missing, over all reports together."""
+"""The tolerated distance from the largest log-likelihood of all reports."""
 
 _MANY_UPDATES, _FEW_UPDATES, _NEWTON_STEPS = 1_000, 50, 100
 _LITTLE_WORK, _MOST_WORK = 2e9, 1e11
-"""Multiplications of a Newton step: up to the first number it is cheap, beyond the second too expensive."""
+"""Multiplications of a Newton step: cheap up to the first number, too expensive beyond the second."""
 
 Floats = NDArray[np.float64]
 
 
 def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
-    """Return the frequencies under which reports are the likeliest, up to `TOLERANCE`."""
-    # The log-likelihood is concave, so its slopes bound what is missing: with the mixture m of each report, no
-    # frequencies have one larger by more than ``n (max_x mean(likelihood_x / m) - 1)``. Iterative Bayesian updates (EM,
-    # [1]_), extrapolated ([2]_), take few steps where the reports say much. Elsewhere Newton steps follow, each the
-    # solution of a quadratic problem with the constraints of frequencies ([3]_).
+    """Return the frequencies of maximum likelihood, up to `TOLERANCE`."""
+    # The log-likelihood is concave, so its slopes bound the distance from its maximum: with the mixture m of each
+    # report, no frequencies have one larger by more than ``n (max_x mean(likelihood_x / m) - 1)``. Iterative Bayesian
+    # updates (EM, [1]_), extrapolated ([2]_), take few steps where the reports are informative. Elsewhere Newton steps
+    # follow, each the solution of a quadratic problem with the constraints of frequencies ([3]_).
     # .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy preserving data mining
     #    algorithms. PODS.
     # .. [2] R. Varadhan, C. Roland (2008). Simple and globally convergent methods for accelerating the convergence of
@@ -41,7 +41,7 @@ def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
         frequencies, missing = _climb(likelihoods, repeats, frequencies)
     if missing > TOLERANCE:
         warnings.warn(
-            f"the likeliest frequencies were not found: up to {missing:.2g} of log-likelihood may be missing",
+            f"the maximum likelihood was not reached: the log-likelihood may be up to {missing:.2g} too small",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -49,7 +49,7 @@ def likeliest_frequencies(likelihoods: Floats, repeats: NDArray[Any]) -> Floats:
 
 
 def extrapolate(start: Floats, once: Floats, twice: Floats) -> Floats:
-    """Return frequencies further on the way of two updates."""
+    """Return frequencies extrapolated from two updates."""
     step, bend = once - start, twice - 2 * once + start
     stretch = float(np.sqrt((step @ step) / max(float(bend @ bend), 1e-300)))
     further = start + 2 * stretch * step + stretch**2 * bend
@@ -58,7 +58,7 @@ def extrapolate(start: Floats, once: Floats, twice: Floats) -> Floats:
 
 
 def _slopes(likelihoods: Floats, repeats: NDArray[Any], mixture: Floats) -> tuple[Floats, float]:
-    """Return the slopes, whose mean under the frequencies is 1, and what is missing at most."""
+    """Return the slopes, whose mean under the frequencies is 1, and the bound of the distance."""
     n = float(repeats.sum())
     slopes = (repeats / mixture) @ likelihoods / n
     return slopes, n * (float(slopes.max()) - 1)
@@ -69,7 +69,7 @@ def _score(repeats: NDArray[Any], mixture: Floats) -> float:
 
 
 def _update(likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats, rounds: int) -> tuple[Floats, float]:
-    """Repeat extrapolated updates until nothing is missing, and return what may be."""
+    """Repeat extrapolated updates up to the tolerance; also return the bound of the distance."""
     for _ in range(rounds):
         mixture = likelihoods @ frequencies
         slopes, missing = _slopes(likelihoods, repeats, mixture)
@@ -86,7 +86,7 @@ def _update(likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats, rou
 
 
 def _climb(likelihoods: Floats, repeats: NDArray[Any], frequencies: Floats) -> tuple[Floats, float]:
-    """Take Newton steps within the simplex until nothing is missing, and return what may be."""
+    """Take Newton steps within the simplex up to the tolerance; also return the bound of the distance."""
     roots = np.sqrt(repeats)[:, np.newaxis]
     for _ in range(_NEWTON_STEPS):
         mixture = likelihoods @ frequencies

@@ -1,4 +1,4 @@
-"""Local hashing: hash the value into a few buckets with a seed of one's own, and randomise the bucket."""
+"""Local hashing: hash the value into a few buckets with a fresh seed, and randomise the bucket."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class LocalHashing(FrequencyOracle):
     """Local hashing on codes: report a public seed and the randomised bucket of the value.
 
     Each report draws a hash function into g buckets, and randomises the bucket of its value by randomised response over
-    the g buckets. It supports all values of the reported bucket ([1]_ section 4).
+    the g buckets. It supports all values of the reported bucket ([1]_, section 4).
 
     Parameters
     ----------
     k : int
         The number of values, from 2 to 2**31 - 2.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
     n_buckets : int, optional
         The number g of buckets, from 2 to 65,521; 2 is binary local hashing (BLH). By default the one with the least
         mean squared error, near e^eps + 1 (optimised local hashing, OLH), but not more than k.
@@ -40,7 +40,7 @@ class LocalHashing(FrequencyOracle):
     n_buckets : int
         The number of buckets.
     hash_family : AffineHash
-        Its functions collide with an exactly known probability c.
+        The family of hash functions, whose collision probability c is known exactly.
     p, q : Fraction
         The exact support probabilities: p of randomised response, ``q = c p + (1 - c) (1 - p) / (g - 1)``.
 
@@ -51,7 +51,7 @@ class LocalHashing(FrequencyOracle):
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the value. The seed is drawn without looking at the value, so it may be
+    **Privacy.** Local model, replacement of the value. The seed is drawn independently of the value, so it may be
     public; given the seed, the bucket is a report of randomised response.
 
     References
@@ -75,7 +75,7 @@ class LocalHashing(FrequencyOracle):
         self.k = check_size(k, most=(1 << 31) - 2)
         wanted = capped_epsilon(epsilon)
         if n_buckets is None:
-            # In floats, with evenly filled buckets; exact errors decide between the best one and its neighbours.
+            # In floats, for equal buckets; exact errors decide between the best number and its neighbours.
             sizes = np.arange(2.0, min(max(2, self.k), _MOST_BUCKETS) + 1)
             excess = math.expm1(min(max(float(wanted), 1e-9), 50))
             gain = excess * (sizes - 1) / (sizes * (excess + sizes))
@@ -101,17 +101,17 @@ class LocalHashing(FrequencyOracle):
 
     @property
     def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """Those of three values that are hashed independently, but for the rounding of the buckets."""
+        """The probabilities if three values are hashed independently, up to the rounding of the buckets."""
         p, meet = float(self.p), float(self.hash_family.collision)
         return p * meet, p * meet**2 + (1 - p) / (self.n_buckets - 1) * (meet - meet**2)
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The seed and the bucket."""
+        """The size of the seed and the bucket."""
         return -(-self.hash_family.seed_bits // 8) + self._inner.report_bytes
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
@@ -128,7 +128,7 @@ class LocalHashing(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
@@ -148,12 +148,12 @@ class LocalHashing(FrequencyOracle):
         return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: those in the reported bucket.
+        """Return which values each report supports: those in the reported bucket.
 
         Parameters
         ----------
         reports : ndarray of shape (n, 2), dtype uint64
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -169,12 +169,12 @@ class LocalHashing(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray of shape (n, 2), dtype uint64
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
         ndarray of shape (k,), dtype int64
-            The counts; they cost n k hashes.
+            The counts, at the cost of n k hashes.
         """
         self._check_reports(reports)
         return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
@@ -182,14 +182,14 @@ class LocalHashing(FrequencyOracle):
     def report_keyed(
         self, codes: NDArray[np.unsignedinteger], values: Sequence[bytes], digests: Callable[..., list[bytes]]
     ) -> NDArray[np.uint64]:
-        """Compute permanent reports: values of one bucket share it, and there are few buckets.
+        """Compute permanent reports, one for each record and bucket.
 
         Parameters
         ----------
         codes : ndarray of unsigned integers, shape (n,)
             True values.
         values : sequence of bytes
-            Ignored: the seed depends on the record, the report on the record and its bucket.
+            Ignored: the seed depends on the record, the report on the record and the bucket of its value.
         digests : callable
             ``digests(purpose, *fields)`` returns a keyed digest for each record.
 
@@ -206,12 +206,12 @@ class LocalHashing(FrequencyOracle):
         return reports
 
     def n_states(self, n_values: int) -> int:
-        """Return how many different permanent reports a record can have.
+        """Return the number of distinct permanent reports that a record can have.
 
         Parameters
         ----------
         n_values : int
-            Ignored: values of a bucket share a report.
+            Ignored: the values of a bucket share a report.
 
         Returns
         -------
@@ -229,10 +229,10 @@ class LocalHashing(FrequencyOracle):
         if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype != np.uint64:
             raise ValueError(f"reports must be unsigned integers of shape (n, 2), got {reports.dtype} {reports.shape}")
         if reports[:, 1].max(initial=0) >= self.n_buckets or not self.hash_family.valid(reports[:, 0]):
-            raise ValueError("the seeds or buckets are not ones of this oracle")
+            raise ValueError("the seeds or buckets are not those of this oracle")
 
     def channel(self, seed: int = 0) -> list[list[Fraction]]:
-        """Return the exact probability of every bucket given every value and the public seed.
+        """Return the exact probability of each bucket given each value and the public seed.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class LocalHashing(FrequencyOracle):
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a bucket.
+            One row per true value, one column per bucket.
         """
         buckets = self.hash_family(np.full(self.k, seed, np.uint64), np.arange(self.k))
         inner = self._inner.channel()
@@ -254,7 +254,7 @@ class LocalHashing(FrequencyOracle):
         Yields
         ------
         list of list of Fraction
-            What `channel` returns.
+            The channel, as returned by `channel`.
         """
         for seed in self.hash_family.draw(SeededSource(0), 16):  # public, so they need not be secret
             yield self.channel(int(seed))

@@ -1,7 +1,7 @@
-"""Ways to repair unbiased estimates: counts that are not negative, or that also add up.
+"""Postprocessing of unbiased estimates: counts that are not negative, or that also add up.
 
-The names that ``postprocess=`` takes, with e the unbiased estimates of n reports. All are post-processing: free of
-privacy cost. Whatever changes e is biased; intervals are those of e.
+The values of ``postprocess=``, where e are the unbiased estimates of n reports. Postprocessing has no privacy cost.
+Changed estimates are biased; intervals are those of e.
 
 ========== ============================================================================ ======== ===========
 name       counts                                                                       negative add up to n
@@ -13,17 +13,17 @@ norm_mul   ``t max(e, 0)`` ([1]_)                                               
 norm_cut   the largest e as long as their sum is at most n, the others 0 ([1]_)         no       at most n
 base_cut   e where it is significant, the others 0 ([1]_)                               no       no
 power      mean of a value's count given its e, under a power law ([1]_, [2]_)          no       roughly
-mle        the likeliest ones; other oracles than GRR need the reports ([3]_)           no       yes
+mle        maximum likelihood; oracles other than GRR need the reports ([3]_)           no       yes
 ========== ============================================================================ ======== ===========
 
-- ``simplex`` is the choice for tables that must be consistent; ``clip`` and ``norm_mul`` move the weight of a few
-  heavy values to many light ones.
+- ``simplex`` is for tables that must be consistent; ``clip`` and ``norm_mul`` move weight from a few heavy values to
+  many light ones.
 - ``norm_cut`` keeps or cuts equal estimates together, so that the result does not depend on the order of the values:
   with 6, 2, 2 and 2 of n = 10 it keeps the 6 alone. A largest estimate above n is cut too.
-- ``norm_cut`` and ``base_cut`` are for finding heavy values. An estimate is significant above the level that k values
-  which nobody has exceed, one or more of them, with a probability of at most 5 % (Bonferroni).
-- ``power`` takes the counts of the values for independent draws from a law that falls as ``(count + 1)**-a``, a such
-  that its mean is that of e, and the error for normal.
+- ``norm_cut`` and ``base_cut`` find heavy values. An estimate is significant above the level that any of k values
+  with a count of 0 exceeds with a probability of at most 5 % (Bonferroni).
+- ``power`` models the counts as independent draws from a law proportional to ``(count + 1)**-a``, where a is such that
+  its mean is that of e, and the error as normal.
 
 References
 ----------
@@ -50,11 +50,11 @@ from skdp.oracles._base import FrequencyOracle
 
 _SIGNIFICANCE = 0.05
 _STEEPEST = 60.0
-"""The largest exponent of a power law that is tried: its mean count is 0.02."""
+"""The largest exponent of a power law: its mean count is 0.02."""
 
 
 class Postprocessor(Protocol):
-    """What makes counts of a tally."""
+    """Protocol of a function that estimates counts from a tally."""
 
     def __call__(
         self, oracle: FrequencyOracle, support: NDArray[np.int64], n: int, reports: NDArray[Any] | None = None
@@ -64,19 +64,19 @@ class Postprocessor(Protocol):
 
 
 def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
-    """Return the nearest counts that are not negative and add up to a total ("norm-sub").
+    """Project counts onto those that are not negative and add up to a total ("norm-sub").
 
     Parameters
     ----------
     counts : array-like of shape (k,)
         Any numbers.
     total : float
-        What the result adds up to, at least 0.
+        The sum of the result, at least 0.
 
     Returns
     -------
     ndarray of shape (k,)
-        The Euclidean projection: a constant is subtracted, and what becomes negative is 0.
+        The Euclidean projection: a constant is subtracted, and negative results are set to 0.
 
     References
     ----------
@@ -104,7 +104,7 @@ def scale_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     positive = np.maximum(counts, 0)
     if not positive.any():
         return np.full(counts.size, total / counts.size)
-    positive /= positive.max()  # sums of the smallest and the largest floats are floats too
+    positive /= positive.max()  # prevents the sum from overflowing or vanishing
     return positive * (total / positive.sum())
 
 
@@ -114,8 +114,8 @@ def cut_to_total(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     if not np.isfinite(counts).all():
         return counts
     levels, repeats = np.unique(np.maximum(counts, 0), return_counts=True)
-    sums = np.cumsum((levels * repeats)[::-1])[::-1]  # of all counts from a level upwards
-    # A rounding error is no excess.
+    sums = np.cumsum((levels * repeats)[::-1])[::-1]  # of all counts at a level and above
+    # Tolerate a rounding error.
     lowest = levels[sums <= total * (1 + 1e-6)].min(initial=np.inf)
     return np.where(counts >= lowest, np.maximum(counts, 0), 0)
 
@@ -164,7 +164,7 @@ def _growth(exponent: float) -> float:
 def _keep_significant(estimates: NDArray[np.float64], oracle: FrequencyOracle, n: int) -> NDArray[np.float64]:
     level = NormalDist().inv_cdf(1 - _SIGNIFICANCE / oracle.k)
     threshold = level * np.sqrt(oracle.variance(np.zeros(oracle.k), n))
-    return np.where(estimates <= threshold, 0, estimates)  # what is unknown stays unknown
+    return np.where(estimates <= threshold, 0, estimates)  # keeps nan
 
 
 def _shrink(estimates: NDArray[np.float64], oracle: FrequencyOracle, n: int) -> NDArray[np.float64]:
@@ -172,7 +172,7 @@ def _shrink(estimates: NDArray[np.float64], oracle: FrequencyOracle, n: int) -> 
 
 
 def _repair(change: Callable[[NDArray[np.float64], FrequencyOracle, int], NDArray[np.float64]]) -> Postprocessor:
-    """Make a postprocessor of a change of the unbiased estimates."""
+    """Build a postprocessor from a function of the unbiased estimates."""
 
     def postprocess(
         oracle: FrequencyOracle, support: NDArray[np.int64], n: int, reports: NDArray[Any] | None = None
@@ -198,4 +198,4 @@ POSTPROCESSORS: dict[str, Postprocessor] = {
     "power": _repair(_shrink),
     "mle": _likeliest,
 }
-"""The names that ``postprocess=`` takes, each with what makes counts of a tally."""
+"""The values of ``postprocess=``, each with its function."""

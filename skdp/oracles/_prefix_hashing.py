@@ -14,7 +14,7 @@ from skdp.oracles._support import MAX_REPORT_BYTES, capped_epsilon, pure_error
 from skdp.randomness import ByteSource, uniform_integers
 
 LIMB_BITS = 30
-"""Bit strings are cut into numbers of so many bits, which are residues modulo the prime."""
+"""Bit strings are cut into numbers of this length, which are residues modulo the prime."""
 
 _PRIME = (1 << 31) - 1
 _MOST_BUCKETS = 65_521
@@ -24,12 +24,12 @@ _CELLS = 1 << 18
 class VectorHash:
     """Affine maps of vectors modulo a prime P, folded into g buckets: ``h(x) = ((a · x + b) mod P) mod g``."""
 
-    # For a uniform vector a and a uniform b, and vectors x ≠ y of residues: let x and y differ in place j. Whatever the
-    # other coefficients are, the equations ``a_j x_j + b = u``, ``a_j y_j + b = w`` have exactly one solution (a_j, b)
-    # for each of the P² pairs (u, w), because the determinant x_j - y_j is not 0 modulo the prime. So the residues of x
-    # and y are independent and uniform, and with P = m g + s, where s buckets get m + 1 residues and the others m, they
-    # meet in a bucket with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair. The
-    # strings may be of any length: it only lengthens the seed.
+    # For a uniform vector a and a uniform b, let the vectors x ≠ y of residues differ in place j. For any other
+    # coefficients, the equations ``a_j x_j + b = u``, ``a_j y_j + b = w`` have exactly one solution (a_j, b) for each
+    # of the P² pairs (u, w), because the determinant x_j - y_j is not 0 modulo the prime. The residues of x and y are
+    # therefore independent and uniform. With P = m g + s, s buckets have m + 1 residues and the others m, and the
+    # vectors collide with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair and every
+    # length.
 
     def __init__(self, width: int, g: int, *, prime: int = _PRIME) -> None:
         self.width, self.g, self.prime = width, g, prime
@@ -87,10 +87,10 @@ class VectorHash:
 class PrefixHashing:
     """The client's side of the prefix extending method, on bit strings of one length."""
 
-    # Each record draws a public group; the group says how long a prefix it reports. The prefix is hashed into g buckets
-    # by a function of its own, and the bucket is randomised with the whole of epsilon ([1]_).
-    # **Privacy.** Local model, replacement of the value. Group and seed are drawn without looking at the value, so they
-    # may be public; given these, the bucket is a report of randomised response.
+    # Each record draws a public group, which determines the length of the prefix that it reports. The prefix is hashed
+    # into g buckets by a fresh function, and the bucket is randomised with the whole of epsilon ([1]_). **Privacy.**
+    # Local model, replacement of the value. Group and seed are drawn independently of the value, so they may be public;
+    # given these, the bucket is a report of randomised response.
     # .. [1] T. Wang, N. Li, S. Jha (2021). Locally differentially private heavy hitter identification. IEEE TDSC 18(2),
     #    arXiv:1708.06674.
 
@@ -101,7 +101,7 @@ class PrefixHashing:
         centre = int(np.exp(min(float(wanted), 20))) + 1
         sizes = sorted({min(max(2, centre + step), _MOST_BUCKETS) for step in (-1, 0, 1)})
         pairs = [(RandomizedResponse(g, wanted), VectorHash(self.width, g)) for g in sizes]
-        # There are so many strings that only the error of those that do not occur counts.
+        # Nearly all of the many strings do not occur: their error is what counts.
         self.inner, self.hash_family = min(pairs, key=lambda pair: pure_error(1 << 20, *_support(*pair)))
         self.p, self.q = _support(self.inner, self.hash_family)
         self._masks = np.array([vectors_of([(1 << length) - 1], length, self.width)[0] for length in self.lengths])
@@ -117,7 +117,7 @@ class PrefixHashing:
         return ["group", "bucket", *(f"seed_{place}" for place in range(self.width + 1))]
 
     def check_size(self, n: int) -> None:
-        """Refuse a call whose reports would fill the memory."""
+        """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
         if 4 * n * len(self.columns) > MAX_REPORT_BYTES:
             raise ValueError(f"{n:,} reports would need more than {MAX_REPORT_BYTES:,} bytes; report in batches")
 
@@ -132,18 +132,18 @@ class PrefixHashing:
         return reports
 
     def valid(self, reports: NDArray[Any]) -> bool:
-        """Say whether all reports are ones that `report` can give."""
+        """Return whether `report` can return all of the reports."""
         most = [len(self.lengths) - 1, self.inner.k - 1, *[self.hash_family.prime - 1] * (self.width + 1)]
         return bool(((reports >= 0) & (reports <= np.array(most))).all())
 
     def estimate(self, support: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
-        """Estimate without bias how many of n reports are of each prefix."""
+        """Compute unbiased estimates of the number of reports of each prefix."""
         gain = float(self.p - self.q)
         support, n = np.asarray(support, float), np.asarray(n, float)
         return (support - n * float(self.q)) / gain if gain else np.full(support.shape, np.nan)
 
     def variance(self, counts: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
-        """Return the variance of `estimate` when the true counts are given."""
+        """Return the variance of `estimate` for given true counts."""
         n, gain = np.asarray(n, float), self.p - self.q
         inside = np.clip(np.asarray(counts, float), 0, n)
         if gain == 0:
@@ -153,7 +153,7 @@ class PrefixHashing:
 
 
 def vectors_of(strings: list[int], length: int, width: int) -> NDArray[np.uint32]:
-    """Cut bit strings into vectors of residues, from their first bit on."""
+    """Cut bit strings into vectors of residues, from the first bit on."""
     mask = (1 << LIMB_BITS) - 1
     left = width * LIMB_BITS - length
     shifts = [LIMB_BITS * place for place in reversed(range(width))]

@@ -1,4 +1,4 @@
-"""Randomised response among k values: tell the truth, or any value at random."""
+"""Randomised response among k values: report the true value, or a uniform one."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class RandomizedResponse(FrequencyOracle):
     """Generalised (k-ary) randomised response, "GRR", on codes.
 
     With probability l = k / (e^eps + k - 1) a code is replaced by a uniform draw from all k codes, otherwise it is
-    reported. So the truth is reported with probability p = 1 - l (k - 1) / k and every other value with probability
+    reported. The true value is reported with probability p = 1 - l (k - 1) / k and every other value with probability
     q = l / k; p / q = e^eps ([1]_, [2]_ section 4). In integers, l is rounded up: more noise.
 
     A single random word x of w bits decides a report (w = 16 up to k = 256, else 32). Its remainder modulo k is uniform
     over the codes, and independent of its quotient: a quotient below a bound m reports the remainder, one above m
-    reports the truth. The few words in between, those of quotient m, are settled by a coin of 64 bits and a uniform
-    draw of their own, so that the probability of a lie is exact to less than 2**-64.
+    reports the true value. The few words of quotient m are settled by a coin of 64 bits and a separate uniform draw, so
+    that the probability of a lie is exact to less than 2**-64.
 
     Parameters
     ----------
     k : int
         The number of values, from 2 to 2**32 - 1.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ class RandomizedResponse(FrequencyOracle):
     Notes
     -----
     **Privacy.** Local model, replacement of the value. `epsilon` is computed from the integers that are drawn and
-    rounded up; it never exceeds the request. As there is always a lie left
-    to tell, it is finite however large the request: at most 80 ln 2 = 55.5, or 96 ln 2 = 66.6 for more than 256 values.
+    rounded up; it never exceeds the request. As a lie always remains possible, it is finite for any request: at most
+    80 ln 2 = 55.5, or 96 ln 2 = 66.6 for more than 256 values.
 
     References
     ----------
@@ -62,7 +62,7 @@ class RandomizedResponse(FrequencyOracle):
 
     Examples
     --------
-    Warner's two coins: the truth if the first coin shows heads, else "yes" or "no" by the second one.
+    Warner's two coins: the true value if the first coin shows heads, else "yes" or "no" by the second one.
 
     >>> import math
     >>> coins = RandomizedResponse(2, math.log(3))
@@ -75,7 +75,7 @@ class RandomizedResponse(FrequencyOracle):
 
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
         self.k = check_size(k)
-        # The lower bound of e^eps makes a lie likelier: rounded toward more noise.
+        # The lower bound of e^eps makes a lie more likely: rounded toward more noise.
         self._set_lie(min(Fraction(1), self.k / (exp_bounds(capped_epsilon(epsilon))[0] + self.k - 1)))
 
     @classmethod
@@ -87,7 +87,7 @@ class RandomizedResponse(FrequencyOracle):
         k : int
             The number of values.
         lie : Fraction
-            The least probability that a code is replaced by a uniform draw, in [0, 1]; 0 reports the truth.
+            The least probability that a code is replaced by a uniform draw, in [0, 1]; 0 reports the true value.
 
         Returns
         -------
@@ -117,17 +117,17 @@ class RandomizedResponse(FrequencyOracle):
 
     @property
     def most_supported(self) -> int:  # numpydoc ignore=RT01
-        """The reported value alone."""
+        """The number 1: the reported value."""
         return 1
 
     @property
     def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """Never two values."""
+        """Both 0: a report supports one value only."""
         return 0.0, 0.0
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The code."""
+        """The size of a code."""
         return -(-(self.k - 1).bit_length() // 8)
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
@@ -138,7 +138,7 @@ class RandomizedResponse(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from. How many bytes are read does not depend on the codes.
+            Source of the random bytes. The number of bytes read does not depend on the codes.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class RandomizedResponse(FrequencyOracle):
         Raises
         ------
         ValueError
-            If a code is not below k: it could not be hidden.
+            If a code is not below k.
         """
         self._check_codes(codes)
         reports = np.empty_like(codes)
@@ -172,7 +172,7 @@ class RandomizedResponse(FrequencyOracle):
     def respond(
         self, codes: NDArray[np.unsignedinteger], words: NDArray[Any]
     ) -> tuple[NDArray[np.unsignedinteger], NDArray[np.intp]]:
-        """Return the reports that random words decide.
+        """Return the reports that the random words determine.
 
         Parameters
         ----------
@@ -186,11 +186,11 @@ class RandomizedResponse(FrequencyOracle):
         reports : ndarray of shape (n,)
             Reports of the dtype of the codes.
         undecided : ndarray of intp
-            The places of words of quotient m. There the report is still the truth; `report` draws again.
+            The positions of words of quotient m, whose report is still the true value; `report` draws again.
         """
         quotient = words // self.word.type(self.k)
         drawn = words - quotient * self.word.type(self.k)
-        # where(quotient < bound, drawn, codes), but by arithmetic: a branch on coins is several times slower.
+        # where(quotient < bound, drawn, codes), but by arithmetic: a branch on random bits is several times slower.
         change = drawn.astype(codes.dtype, copy=False)
         change ^= codes
         change *= quotient < self._bound
@@ -204,12 +204,12 @@ class RandomizedResponse(FrequencyOracle):
         return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: the reported one.
+        """Return which values each report supports: the reported one.
 
         Parameters
         ----------
         reports : ndarray of unsigned integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class RandomizedResponse(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray of unsigned integers, shape (n,)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -240,12 +240,12 @@ class RandomizedResponse(FrequencyOracle):
         return support
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of every report given every value.
+        """Return the exact probability of each report given each value.
 
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a report.
+            One row per true value, one column per report.
         """
         return [[self.p if value == report else self.q for report in range(self.k)] for value in range(self.k)]
 
@@ -253,7 +253,7 @@ class RandomizedResponse(FrequencyOracle):
         """Guess the group of the reported value, or the most frequent one."""
         groups = np.arange(self.k) if groups is None else groups
         p, q, totals = float(self.p), float(self.q), np.bincount(groups, prior)
-        # A reported value speaks for its own group, and for any other as little as for all.
+        # A reported value supports its own group, and all other groups equally little.
         first, second = np.sort(totals)[::-1][:2] if totals.size > 1 else (totals[0], 0.0)
         other = np.where(groups == totals.argmax(), second, first)
         return float(np.maximum(q * totals[groups] + (p - q) * prior, q * other).sum())
@@ -263,15 +263,14 @@ class RandomizedResponse(FrequencyOracle):
     ) -> NDArray[np.float64]:
         """Estimate the counts by maximum likelihood, in closed form.
 
-        The likelihood of the reports is the largest, over the frequencies f of the simplex, where the s most reported
-        values share what the others leave: with phi the share of a value among the reports of these s, and j = k - s
-        values at 0, ``f = ((1 - j q) phi - q) / (p - q)``. Values leave from the least reported upwards until no f is
-        negative.
+        The likelihood is largest, over the frequencies f of the simplex, where the s most reported values share what
+        the others leave: with phi the share of a value among the reports of these s, and j = k - s values at 0, ``f =
+        ((1 - j q) phi - q) / (p - q)``. Values are dropped, the least reported first, until no f is negative.
 
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
         reports : ignored
@@ -289,7 +288,7 @@ class RandomizedResponse(FrequencyOracle):
         descending = np.sort(counts)[::-1]
         totals = np.cumsum(descending)
         # The f of the last of the s most reported values, up to a positive factor: it falls as s grows. Written with
-        # p - q = 1 - k q, so that it does not cancel where p and q are all but equal.
+        # p - q = 1 - k q, to prevent cancellation where p and q are almost equal.
         kept_values = np.arange(1, self.k + 1)
         positive = gain * descending > q * (totals - kept_values * descending)
         kept = int(np.flatnonzero(positive)[-1]) + 1

@@ -1,4 +1,4 @@
-"""Subset selection: a random set of values that holds the true one more often than not."""
+"""Subset selection: a random set of values that is likely to contain the true one."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ from skdp.oracles._support import capped_epsilon, check_bits, check_size, lie_th
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
 
 _TABLE_BYTES = 1 << 18
-"""The largest table of sets: it stays in the cache."""
+"""The size of the largest table of sets, which stays in the cache."""
 
 _CELLS = 1 << 22
-"""As many cells are drawn at a time: enough for whole-array steps, few enough for the cache."""
+"""Cells drawn at a time: enough for whole-array steps, few enough for the cache."""
 
 _COIN, _WORD = 8, 4
-"""The bytes of a record's coin, and of each value's first word."""
+"""The bytes of the coin of a record, and of the first word of each value."""
 
 
 class SubsetSelection(FrequencyOracle):
     """Subset selection on codes: report a set of w of the k values.
 
-    A set that holds the true value is e^eps times likelier than one that does not: the true value is in the set with
-    probability ``p = w e^eps / (w e^eps + k - w)``, and the rest of the set is uniform ([1]_, [2]_). In other words:
-    with probability ``l = (k / w) / (e^eps - 1 + k / w)``, rounded up to an integer over 2**64, the set is uniform
-    among all, otherwise among those that hold the true value. Among all protocols, none has a smaller worst mean
-    squared error ([2]_).
+    A set is e^eps times likelier if it contains the true value than if it does not: the true value is in the set with
+    probability ``p = w e^eps / (w e^eps + k - w)``, and the rest of the set is uniform ([1]_, [2]_). Equivalently, with
+    probability ``l = (k / w) / (e^eps - 1 + k / w)``, rounded up to an integer over 2**64, the set is uniform among all
+    sets, otherwise among those that contain the true value. No protocol has a smaller worst mean squared error ([2]_).
 
     Parameters
     ----------
     k : int
         The number of values, at least 2.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
     subset_size : int, optional
         The size w, from 1 to k - 1; by default the one with the least mean squared error, near k / (e^eps + 1).
 
@@ -52,7 +51,7 @@ class SubsetSelection(FrequencyOracle):
     lie : Fraction
         The exact probability l.
     p, q : Fraction
-        The exact probabilities that a set holds the true value, and that it holds another one.
+        The exact probabilities that a set contains the true value, and that it contains another one.
 
     Raises
     ------
@@ -61,8 +60,8 @@ class SubsetSelection(FrequencyOracle):
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the value. A set is reported as bits, one for each value: a list of its
-    members in the order in which they were drawn would show which of them is true.
+    **Privacy.** Local model, replacement of the value. A set is reported as one bit per value: a list of its members in
+    the order in which they were drawn would reveal the true one.
 
     References
     ----------
@@ -101,7 +100,7 @@ class SubsetSelection(FrequencyOracle):
 
     @property
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The exact ratio of the probabilities of a set that holds the true value and of one that does not."""
+        """The exact ratio of the probabilities of a set that contains the true value and of one that does not."""
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
 
     @property
@@ -111,12 +110,12 @@ class SubsetSelection(FrequencyOracle):
 
     @property
     def most_supported(self) -> int:  # numpydoc ignore=RT01
-        """The values of the set."""
+        """The size of the set."""
         return self.subset_size
 
     @property
     def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """Those of a uniform rest of the set."""
+        """The probabilities if the rest of the set is uniform."""
         p, k, w = float(self.p), self.k, self.subset_size
         if k == 2:
             return 0.0, 0.0
@@ -125,11 +124,11 @@ class SubsetSelection(FrequencyOracle):
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """A bit for each value."""
+        """The size of one bit per value."""
         return -(-self.k // 8)
 
     def parameters(self) -> dict[str, Any]:
-        """Return what client and server must agree on.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
@@ -146,12 +145,12 @@ class SubsetSelection(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
         ndarray of shape (n, k), dtype uint8
-            Bits, `subset_size` of them 1 in each row.
+            Bits, of which `subset_size` are 1 in each row.
 
         Raises
         ------
@@ -166,9 +165,9 @@ class SubsetSelection(FrequencyOracle):
         return self._build(codes, source)
 
     def _look_up(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
-        """Draw the sets from the table of all."""
+        """Draw the sets from the table of all sets."""
         # There are N = C(k, w) sets, M of them with a given value, and k M = w N. So a uniform integer below w N gives,
-        # divided by w, one of all the sets, and divided by k, one of those that hold the true value.
+        # divided by w, one of all the sets, and divided by k, one of those that contain the true value.
         n_sets = self.n_reports
         n_own = n_sets * self.subset_size // self.k
         bits = np.empty((codes.size, self.k), np.uint8)
@@ -177,15 +176,15 @@ class SubsetSelection(FrequencyOracle):
             some = codes[start : start + step]
             drawn = uniform_integers(source, n_sets * self.subset_size, some.size).astype(np.uint32)
             index = some.astype(np.uint32) * np.uint32(n_own) + np.uint32(n_sets) + drawn // np.uint32(self.k)
-            # where(lies, drawn // w, index), but by arithmetic: a branch on coins is several times slower.
+            # where(lies, drawn // w, index), but by arithmetic: a branch on random bits is several times slower.
             index ^= (index ^ drawn // np.uint32(self.subset_size)) * bernoulli(source, self._lie, some.size)
             np.take(_table(self.k, self.subset_size), index, axis=0, out=bits[start : start + step], mode="clip")
         return bits
 
     def _build(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
-        """Draw the sets without a table of all."""
-        # The true value's bit is a coin, and the rest of the set is uniform among the sets of k - 1 other values. It is
-        # drawn from 0 .. k - 2: the last value, k - 1, stands in for the true one.
+        """Draw the sets without a table."""
+        # The true value's bit is a coin, and the rest of the set is uniform among the sets of the k - 1 other values.
+        # It is drawn from 0 .. k - 2, where the last value, k - 1, replaces the true one.
         own = bernoulli_ratio(source, self.p.numerator, self.p.denominator, codes.size)
         packed = subsets(source, self.k - 1, self.subset_size - 1, ~own)
         step = max(1, _CELLS // self.k)
@@ -201,12 +200,12 @@ class SubsetSelection(FrequencyOracle):
 
     def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[np.uint8]:
         """Draw the sets of many records at a time."""
-        # A coin decides whether the set is uniform among all, or among those that hold the true value. Each value has a
-        # random real number, known to 32 bits, and the set are the values with the smallest numbers: all orders of
-        # the numbers are equally likely. Where the set has to hold the true value, this comes before all others. Where
-        # the 32 bits do not decide which number is smaller, further ones do.
+        # A coin decides whether the set is uniform among all, or among those that contain the true value. Each value
+        # has a random real number, known to 32 bits, and the set consists of the values with the smallest numbers: all
+        # orders of the numbers are equally likely. If the set must contain the true value, this comes before all
+        # others. Where the 32 bits do not decide which number is smaller, further ones do.
         k, size = self.k, self.subset_size
-        last_lie = np.uint64(self._lie - 1)  # a lie is never impossible
+        last_lie = np.uint64(self._lie - 1)  # a lie is always possible
         sets = np.empty((len(digests), k), np.uint8)
         step = max(1, BLOCK // k)
         for start in range(0, len(digests), step):
@@ -224,12 +223,12 @@ class SubsetSelection(FrequencyOracle):
         return sets
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: those in the set.
+        """Return which values each report supports: those in the set.
 
         Parameters
         ----------
         reports : ndarray of shape (n, k), dtype uint8
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -239,12 +238,12 @@ class SubsetSelection(FrequencyOracle):
         return check_bits(reports, self.k)
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of every set given every value.
+        """Return the exact probability of each set given each value.
 
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a set, in the order of `itertools.combinations`.
+            One row per true value, one column per set, in the order of `itertools.combinations`.
 
         Raises
         ------
@@ -264,7 +263,7 @@ class SubsetSelection(FrequencyOracle):
             return None
         shares, p, k, size = np.sort(prior)[::-1], float(self.p), self.k, self.subset_size
         total = shares[0] * p
-        for place in range(1, k - size + 1):  # the most frequent value of the set
+        for place in range(1, k - size + 1):  # the rank of the most frequent value of the set
             sets = math.comb(k - 1 - place, size - 1)
             guess = shares[place] * p * (sets / math.comb(k - 1, size - 1))
             total += max(guess, shares[0] * (1 - p) * (sets / math.comb(k - 1, size)))
@@ -273,7 +272,7 @@ class SubsetSelection(FrequencyOracle):
 
 @lru_cache(maxsize=8)
 def _table(k: int, size: int) -> NDArray[np.uint8]:
-    """Return the bits of all sets of a size, and then, value by value, those of the sets that hold it."""
+    """Return the bits of all sets of a size, and then, value by value, those of the sets that contain it."""
     members = np.array(list(combinations(range(k), size)), np.intp)
     sets = np.zeros((len(members), k), np.uint8)
     np.put_along_axis(sets, members, 1, axis=1)
@@ -281,12 +280,12 @@ def _table(k: int, size: int) -> NDArray[np.uint8]:
 
 
 def _untied(digest: bytes, k: int, size: int, first: int | None) -> NDArray[np.bool_]:
-    """Draw one set from as many words a value as it takes to tell which numbers are the smallest."""
+    """Draw one set, with as many words per value as needed to find the smallest numbers."""
     n_words = 1
     while True:
         n_words *= 2
         stream = hashlib.shake_256(digest).digest(_COIN + n_words * _WORD * k)[_COIN:]
-        # The first words of all values come first, then the second ones.
+        # The first words of all values come before the second ones.
         words = np.frombuffer(stream, ">u4").reshape(n_words, k).T.tolist()
         keys = [(value != first, *words[value]) for value in range(k)]
         bound = sorted(keys)[size - 1]

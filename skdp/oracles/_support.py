@@ -1,4 +1,4 @@
-"""The algebra of the two support probabilities: parameters, tallies, estimates and their errors."""
+"""The two support probabilities: parameters, tallies, estimates and their errors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from skdp.privacy import check_epsilon
 from skdp.randomness import ONE
 
 MAX_REPORT_BYTES = 1 << 31
-"""The largest array of reports that an oracle makes; beyond it the call is refused, with the size in the message."""
+"""The size of the largest array of reports that an oracle makes; larger calls are refused."""
 
 _CHUNK = 1 << 22
 _SUM_WIDTH = 1 << 12
 
 
 class SupportAlgebra(ABC):
-    """What follows from the values that a report supports: the true one with probability p, another with q."""
+    """Estimates from the values that a report supports: the true one with probability p, another with q."""
 
     k: int
     p: Fraction
@@ -35,17 +35,17 @@ class SupportAlgebra(ABC):
 
     @abstractmethod
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports.
+        """Return which values each report supports.
 
         Parameters
         ----------
         reports : ndarray of shape (n, …)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
         ndarray of shape (n, k), dtype bool
-            True where the report speaks for the value.
+            True where the report supports the value.
         """
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
@@ -54,12 +54,12 @@ class SupportAlgebra(ABC):
         Parameters
         ----------
         reports : ndarray of shape (n, …)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
         ndarray of shape (k,), dtype int64
-            Sums over the reports; the sums of two sets of reports add.
+            Sums over the reports; the sums of two sets of reports can be added.
         """
         support = np.zeros(self.k, np.int64)
         for chunk in self.chunks(reports):
@@ -67,12 +67,12 @@ class SupportAlgebra(ABC):
         return support
 
     def chunks(self, reports: NDArray[Any]) -> list[NDArray[Any]]:
-        """Cut reports into parts whose supports fit into the cache or nearly so.
+        """Split reports into parts whose supports approximately fit in the cache.
 
         Parameters
         ----------
         reports : ndarray of shape (n, …)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -83,12 +83,12 @@ class SupportAlgebra(ABC):
         return [reports[start : start + step] for start in range(0, len(reports), step)]
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        """Turn each report into an unbiased estimate of the one-hot vector of its true value.
+        """Convert each report to an unbiased estimate of the one-hot vector of its true value.
 
         Parameters
         ----------
         reports : ndarray of shape (n, …)
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -102,28 +102,28 @@ class SupportAlgebra(ABC):
         return values[supports.view(np.uint8)]
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Estimate the counts of the true values without bias.
+        """Compute unbiased estimates of the counts of the true values.
 
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
 
         Returns
         -------
         ndarray of shape (k,)
-            ``(support - n q) / (p - q)``, which may be negative; nan if p = q, as the reports then say nothing.
+            ``(support - n q) / (p - q)``, which may be negative; nan if p = q.
         """
         gain = self.p - self.q
         if gain == 0:
             return np.full(self.k, np.nan)
-        # One rounding only: n q is subtracted before anything is divided.
+        # A single rounding: n q is subtracted before the division.
         return (np.asarray(support, float) - float(n * self.q)) / float(gain)
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Return the variance of the estimated counts when the true counts are given.
+        """Return the variance of the estimated counts for given true counts.
 
         Parameters
         ----------
@@ -166,17 +166,17 @@ class SupportAlgebra(ABC):
         """Estimate the counts by maximum likelihood.
 
         A report is `support_ratio` times likelier under the values that it supports than under the others, so its
-        likelihood is known up to a factor from its supports ([1]_). No frequencies have a log-likelihood that is more
-        than 0.001 larger than that of these: it is concave, so its slopes bound what is missing.
+        supports determine its likelihood up to a factor ([1]_). The log-likelihood is at most 0.001 below its maximum:
+        it is concave, so its slopes bound the distance.
 
         Parameters
         ----------
         support : array-like of shape (k,)
-            What `tally` gave.
+            The tally, as returned by `tally`.
         n : int
             The number of reports.
         reports : ndarray of shape (n, …), optional
-            The reports themselves: their sums do not determine the likelihood.
+            The reports themselves, as their sums do not determine the likelihood.
 
         Returns
         -------
@@ -186,7 +186,7 @@ class SupportAlgebra(ABC):
         Raises
         ------
         ValueError
-            If the reports are not given, or what they support takes more than 2 GiB.
+            If the reports are not given, or their supports take more than 2 GiB.
 
         Warns
         -----
@@ -208,7 +208,7 @@ class SupportAlgebra(ABC):
         return n * likeliest_frequencies(likelihoods, repeats)
 
     def _distinct(self, reports: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the distinct sets of supported values, and how many reports support each."""
+        """Return the distinct sets of supported values, and the number of reports of each."""
         rows = np.concatenate([np.packbits(self.supports(chunk), axis=1) for chunk in self.chunks(reports)])
         keys, repeats = np.unique(rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_counts=True)
         if 8 * keys.size * self.k > MAX_REPORT_BYTES:
@@ -221,7 +221,7 @@ class SupportAlgebra(ABC):
 
 
 MOST_EPSILON = Fraction(1000)
-"""Larger requests are treated as this one: with probabilities over 2**64, none achieves more than 100."""
+"""Larger requests are treated as this one: probabilities over 2**64 achieve at most 100."""
 
 
 def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k") -> int:
@@ -234,7 +234,7 @@ def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str =
     least, most : int
         Its range.
     name : str, default="k"
-        What to call it in an error.
+        The name of the parameter in errors.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str =
     Raises
     ------
     TypeError, ValueError
-        If it is no integer, or out of range.
+        If it is not an integer, or out of range.
     """
     if isinstance(k, bool | np.bool_) or not isinstance(k, int | np.integer):
         raise TypeError(f"{name} must be an integer, got {type(k).__name__}")
@@ -254,17 +254,17 @@ def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str =
 
 
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
-    """Return the least probability of a lie that keeps the promise, times 2**64, rounded up."""
-    # A protocol that reports uniformly from all reports with probability l ("a lie"), and otherwise uniformly from
-    # those that support the true value, a share 1 / w of all, reports one of these ``1 + w (1 - l) / l`` times likelier
-    # than any other. This is at most e^eps for ``l >= w / (e^eps - 1 + w)``.
+    """Return the least probability of a lie that achieves epsilon, times 2**64, rounded up."""
+    # With probability l ("a lie") a protocol reports uniformly from all reports, otherwise uniformly from those that
+    # support the true value, a share 1 / w of all. One of these is ``1 + w (1 - l) / l`` times likelier than any other,
+    # which is at most e^eps for ``l >= w / (e^eps - 1 + w)``.
     return min(ONE, math.ceil(ONE * weight / (exp_bounds(capped_epsilon(epsilon))[0] - 1 + weight)))
 
 
 def capped_epsilon(epsilon: Any) -> Fraction:
-    """Check a privacy loss, and cut one that is far beyond what can be achieved."""
+    """Check a privacy loss, and cap it at `MOST_EPSILON`."""
     if isinstance(epsilon, int | Fraction) and epsilon > MOST_EPSILON:
-        return MOST_EPSILON  # may be beyond the floats
+        return MOST_EPSILON  # may exceed the largest float
     return min(check_epsilon(epsilon), MOST_EPSILON)
 
 
@@ -279,7 +279,7 @@ def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count the ones of each column."""
     n, k = bits.shape
     sums = np.zeros(k, np.int64)
-    # Rows side by side make long rows, and 255 of these are summed in bytes: both let the processor add many at once.
+    # Join rows to long ones, and sum 255 of these in bytes: both let the processor add many at once.
     together = max(1, _SUM_WIDTH // k)
     long = bits[: n - n % together].view(np.uint8).reshape(-1, together * k)
     for start in range(0, len(long), 255):

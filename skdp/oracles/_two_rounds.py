@@ -1,7 +1,7 @@
 """Two rounds of noise: a permanent report that is drawn once, and fresh noise on it each time that it is sent.
 
-The permanent round bounds all reports together, both rounds a single one. Nothing better is promised in between: the
-reports share a permanent one, so they are not independent, and a few of them may cost more than as many times a single
+The permanent round bounds the loss of all reports together, both rounds that of a single one. There is no better bound
+for a few reports: they share a permanent one, are not independent, and may cost more than their number times a single
 one. (Of 1,000 values, with 4 for the permanent round and 0.5 for both, two equal reports of the true value cost 2.2.)
 """
 
@@ -25,8 +25,8 @@ from skdp.randomness import ONE, ByteSource, bernoulli
 class TwoRoundResponse(RandomizedResponse):
     """Randomised response to the report of randomised response ("L-GRR")."""
 
-    # A code that is replaced by a uniform draw with probability l1, and the result with probability l2, is replaced
-    # with probability ``l = 1 - (1 - l1) (1 - l2)``: both rounds together are randomised response again.
+    # Two replacements by uniform draws, with probabilities l1 and l2, are one with probability
+    # ``l = 1 - (1 - l1) (1 - l2)``: both rounds together are randomised response again.
     # **Privacy.** `worst_ratio` and `epsilon` are those of a single report. Any number of reports that share their
     # first round have at most the epsilon of `permanent`.
 
@@ -51,12 +51,12 @@ class TwoRoundResponse(RandomizedResponse):
 
 
 class TwoRoundUnaryEncoding(UnaryEncoding):
-    """Unary encoding whose bits are flipped once more ("L-OSUE" after optimised bits, "L-SUE" after symmetric ones)."""
+    """Unary encoding whose bits are randomised twice ("L-OSUE" after optimised bits, "L-SUE" after symmetric ones)."""
 
     # The second round flips each bit with probability f. A bit that is 1 with probability s after the first round is 1
     # with probability ``s (1 - f) + (1 - s) f`` after both. The ratio ``p (1 - q) / ((1 - p) q)`` of these falls as f
     # grows to 1/2: with x either of p and q, the derivative of ln(x / (1 - x)) in f is (1/x - 1/(1 - x)) / (1 - 2 f),
-    # which is smaller for the larger x. So bisection finds the least f that keeps epsilon, among integers over 2**64.
+    # which is smaller for the larger x. Bisection finds the least f that achieves epsilon, among integers over 2**64.
     # **Privacy.** `worst_ratio` and `epsilon` are those of a single report. Any number of reports that share their
     # first round have at most the epsilon of `permanent`.
 
@@ -64,7 +64,7 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         self.k = permanent.k
         self.permanent = permanent
         bound = exp_bounds(capped_epsilon(epsilon))[0]
-        low, high = 0, ONE // 2  # at 1/2 the bits say nothing
+        low, high = 0, ONE // 2  # at 1/2 the bits are pure noise
         while low < high:
             middle = (low + high) // 2
             self._set_flip(middle)
@@ -86,7 +86,7 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
 
 
 class TwoRoundHashing(LocalHashing):
-    """Local hashing whose bucket is randomised once more ("LOLOHA", [1]_)."""
+    """Local hashing whose bucket is randomised twice ("LOLOHA", [1]_)."""
 
     # **Privacy.** `worst_ratio` and `epsilon` are those of a single report, given its public seed. Any number of
     # reports that share seed and first round have at most the epsilon of `permanent`.
@@ -107,10 +107,10 @@ class TwoRoundHashing(LocalHashing):
 
 
 def hashing_for_two_rounds(k: int, epsilon: float | Fraction, again: float | Fraction) -> LocalHashing:
-    """Return the local hashing to which a second round is best added."""
-    # Both rounds together are randomised response over the buckets with the epsilon of a single report, whatever the
-    # first round is. So the number of buckets with the least error is that of one round with this epsilon: near e^again
-    # + 1, and thus less than for one round with all of epsilon. It makes for fewer permanent reports of a record too.
+    """Return the local hashing with the least error after a second round."""
+    # Both rounds together are randomised response over the buckets with the epsilon of a single report, for any first
+    # round. The number of buckets with the least error is that of one round with this epsilon: near e^again + 1, less
+    # than for one round with all of epsilon. Fewer buckets also give a record fewer permanent reports.
     return LocalHashing(k, epsilon, n_buckets=LocalHashing(k, again).n_buckets)
 
 
@@ -125,4 +125,4 @@ def two_rounds(permanent: FrequencyOracle, epsilon: float | Fraction) -> TwoRoun
         return TwoRoundUnaryEncoding(permanent, epsilon)
     if isinstance(permanent, LocalHashing):
         return TwoRoundHashing(permanent, epsilon)
-    raise TypeError(f"there is no second round for {type(permanent).__name__}")
+    raise TypeError(f"{type(permanent).__name__} has no second round")

@@ -17,11 +17,11 @@ from skdp.oracles._support import capped_epsilon, check_bits, check_size
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 
 _WORDS, _MANY = (2, 4, 8), 1 << 12
-"""The lengths of records that are machine words, and from how many on they are drawn whole."""
+"""The lengths of records that are machine words, and the number of records from which they are drawn whole."""
 
 
 class UnaryEncoding(FrequencyOracle):
-    """Unary encoding on codes: the one-hot bits of the value, each randomised by itself.
+    """Unary encoding on codes: the one-hot bits of the value, randomised independently.
 
     The bit of the true value is reported as 1 with probability p, every other bit with probability q. Two values differ
     in two bits, so ``e^eps = p (1 - q) / ((1 - p) q)`` ([1]_ section 4).
@@ -31,19 +31,19 @@ class UnaryEncoding(FrequencyOracle):
     k : int
         The number of values, at least 2.
     epsilon : float or Fraction, optional
-        The wanted privacy loss, finite and > 0; None if p and q are given.
+        The requested privacy loss, finite and > 0; None if p and q are given.
     variant : {"optimized", "symmetric", "threshold"}, default="optimized"
-        How epsilon becomes p and q. ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
+        How epsilon determines p and q. ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
         basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1). ``"threshold"`` (THE): each bit plus Laplace noise of
-        scale 2 / eps exceeds the threshold between 1/2 and 1 that is best; drawn as what it is, a coin:
+        scale 2 / eps exceeds the best threshold t between 1/2 and 1; drawn as the equivalent coin:
         p = 1 - e^(eps (t - 1) / 2) / 2 and q = e^(-eps t / 2) / 2.
     p, q : float or Fraction, optional
-        The two probabilities themselves, 0 < q < p < 1, instead of epsilon.
+        The two probabilities, 0 < q < p < 1, instead of epsilon.
 
     Attributes
     ----------
     p, q : Fraction
-        The exact probabilities: integers over 2**64, p rounded down and q up, both toward more noise.
+        The exact probabilities: integers over 2**64, p rounded down and q up, toward more noise.
 
     Raises
     ------
@@ -53,7 +53,7 @@ class UnaryEncoding(FrequencyOracle):
     Notes
     -----
     **Privacy.** Local model, replacement of the value, for the whole vector of bits. The bit of the true value is drawn
-    once, with p; it is not first drawn with q.
+    once, with probability p, not q first.
 
     References
     ----------
@@ -87,14 +87,14 @@ class UnaryEncoding(FrequencyOracle):
         if epsilon is None:
             self._heads = [math.floor(_share(p, "p") * ONE), math.ceil(_share(q, "q") * ONE)]
             if not 0 < self._heads[1] < self._heads[0] < ONE:
-                raise ValueError(f"p and q must keep 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}")
+                raise ValueError(f"p and q must satisfy 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}")
         else:
             self._heads = _HEADS[variant](capped_epsilon(epsilon))
         self.p, self.q = (Fraction(heads, ONE) for heads in self._heads)
 
     @classmethod
     def from_heads(cls, k: int, p: int, q: int) -> Self:
-        """Make an oracle from the two probabilities times 2**64.
+        """Build an oracle from the two probabilities times 2**64.
 
         Parameters
         ----------
@@ -112,22 +112,22 @@ class UnaryEncoding(FrequencyOracle):
 
     @property
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The exact ratio of the probabilities of two one-hot vectors, in the direction of their difference."""
+        """The exact ratio of the probabilities of a report under two values that differ in its two bits."""
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
 
     @property
     def most_supported(self) -> int:  # numpydoc ignore=RT01
-        """All values, by ones alone."""
+        """The number of all values: a report may be all ones."""
         return self.k
 
     @property
     def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """Those of independent bits."""
+        """The probabilities of independent bits."""
         return float(self.p) * float(self.q), float(self.q) ** 2
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """A bit for each value."""
+        """The size of one bit per value."""
         return -(-self.k // 8)
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
@@ -138,12 +138,12 @@ class UnaryEncoding(FrequencyOracle):
         codes : ndarray of unsigned integers, shape (n,)
             True values, ``0 .. k - 1``.
         source : ByteSource
-            Where the coins come from.
+            Source of the random bytes.
 
         Returns
         -------
         ndarray of shape (n, k), dtype uint8
-            Bits.
+            The bits.
 
         Raises
         ------
@@ -161,15 +161,15 @@ class UnaryEncoding(FrequencyOracle):
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
     def _turn(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
-        """Draw records of the first value, and turn each until its first bit is that of the true value."""
-        # Which of the other coins falls to which of the other values does not matter: they are all alike.
+        """Draw records of the first value, and rotate each so that its first bit is that of the true value."""
+        # The order of the other coins does not matter: they have the same probability.
         own, other = self._heads
         together = 8 // self.k
         drawn = eight_coins((own, *[other] * (self.k - 1)) * together).draw(source, -(-codes.size // together))
         padded = np.zeros(drawn.size * together, np.uint8)
         padded[: codes.size] = codes
-        # The codes of the records of a byte become one number, the first one its lowest digit to the base k. What is
-        # left of them above leaves with the shift: there are no more than 8 bits.
+        # The codes of the records of a byte become one number, the first one its lowest digit to the base k. The digits
+        # above are shifted out: there are at most 8 bits.
         groups = padded.view(f"<u{together}")
         joined = groups
         for place in range(1, together):
@@ -179,12 +179,12 @@ class UnaryEncoding(FrequencyOracle):
         return _turned(self.k).take(turns, axis=0, mode="wrap").reshape(-1, self.k)[: codes.size]
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which values each report supports: those whose bit is 1.
+        """Return which values each report supports: those whose bit is 1.
 
         Parameters
         ----------
         reports : ndarray of shape (n, k), dtype uint8
-            What `report` gave.
+            Reports, as returned by `report`.
 
         Returns
         -------
@@ -194,12 +194,12 @@ class UnaryEncoding(FrequencyOracle):
         return check_bits(reports, self.k)
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of every vector of bits given every value.
+        """Return the exact probability of each vector of bits given each value.
 
         Returns
         -------
         list of list of Fraction
-            A row a true value, a column a vector, in the order of binary numbers whose first digit is the first value.
+            One row per true value, one column per vector, in the order of binary numbers, the first value first.
 
         Raises
         ------
@@ -207,7 +207,7 @@ class UnaryEncoding(FrequencyOracle):
             If there are more than 2**16 vectors.
         """
         if self.k > 16:
-            raise ValueError(f"the channel has 2**{self.k} reports; it is given up to k = 16")
+            raise ValueError(f"the channel has 2**{self.k} reports; it is available up to k = 16")
         vectors = list(product((0, 1), repeat=self.k))
         coins = [[1 - share, share] for share in (self.p, self.q)]
 
@@ -221,8 +221,8 @@ class UnaryEncoding(FrequencyOracle):
         if groups is not None:
             return None
         shares, p, q, k = np.sort(prior)[::-1], float(self.p), float(self.q), self.k
-        # If its own bit is 1, the guess is the most frequent value. Otherwise, by the first 1 among the others: the
-        # chance that the bits look so if all of them lie, times how much likelier they are under either guess.
+        # If its own bit is 1, the guess is the most frequent value. Otherwise, it is decided by the first 1 among the
+        # others: the probability of the bits if all of them lie, times how much likelier they are under either guess.
         first = (1 - q) ** np.arange(1, k) * q
         guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
         return float(shares[0] * p + (first * guess).sum() + (1 - q) ** (k - 1) * (1 - p) * shares[0])
@@ -230,7 +230,7 @@ class UnaryEncoding(FrequencyOracle):
 
 @lru_cache
 def _turned(k: int) -> NDArray[np.uint8]:
-    """Return the bits of every byte, as records of k bits, turned by every combination of codes."""
+    """Return the bits of every byte, as records of k bits, rotated by every combination of codes."""
     records = np.unpackbits(np.arange(256, dtype=np.uint8)).reshape(256, -1, k)
     codes = list(product(range(k), repeat=8 // k))
     turned = [[np.roll(records[:, place], turn[-1 - place], axis=1) for place in range(8 // k)] for turn in codes]
@@ -255,7 +255,7 @@ def _symmetric(epsilon: Fraction) -> list[int]:
 
 
 def _threshold(epsilon: Fraction) -> list[int]:
-    # Any threshold keeps the promise; the best one is found in floats, on a grid.
+    # Any threshold achieves epsilon; the best one is found in floats, on a grid.
     grid, scale = np.arange(512, 1025), max(float(epsilon) / 2, 1e-100)
     q = np.exp(-scale * grid / 1024) / 2
     gain = -(np.expm1(scale * (grid / 1024 - 1)) + np.expm1(-scale * grid / 1024)) / 2

@@ -1,7 +1,7 @@
 """From random bytes to exact draws.
 
-A source gives bytes; a draw turns bytes into coins (Bernoulli draws), integers or categories whose probabilities are
-exact. Nothing here depends on privacy or on columns, and nothing compares ``u < p`` on floating-point numbers.
+Sources give bytes; the other functions turn them into coins (Bernoulli draws), integers or categories of exact
+probability. Nothing here depends on privacy or on columns, and no code compares ``u < p`` in floating point.
 """
 
 from skdp.randomness._coins import bernoulli, bernoulli_exp, bernoulli_ratio, eight_coins

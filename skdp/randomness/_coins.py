@@ -1,4 +1,4 @@
-"""Coins of a given probability, exactly."""
+"""Exact Bernoulli draws (coins)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
 from skdp.randomness._uniform import Bounds, Uniform
 from skdp.randomness._word_table import WordTable
 
-_MANY = 1 << 14  # from so many coins on, eight are drawn at once
+_MANY = 1 << 14  # from this number of coins on, eight are drawn at once
 
 
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly ``threshold / 2**64``.
 
-    A byte below the threshold's first byte decides for True, above it for False; at a tie the next byte of both
-    decides. A coin costs 1.004 bytes on average, and the run time depends on the random bytes only. Where there are
-    many coins, 16 random bits draw eight of them from a table, just as exactly: see `WordTable`.
+    The bytes of a coin are compared with those of the threshold, the first bytes first, until they differ. A coin costs
+    1.004 bytes on average, and the run time depends on the random bytes only. From 2**14 coins on, 16 random bits draw
+    eight coins from a table, with the same exact probabilities: see `WordTable`.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     threshold : int
         From 0 (never True) to 2**64 (always True).
     size : int
-        How many coins.
+        Number of coins.
 
     Returns
     -------
@@ -80,17 +80,17 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
 def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: int) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly numerator / denominator.
 
-    The bytes of a coin are compared with the probability's digits to the base 256, which are computed as far as a tie
-    asks for: there is no last one at which the probability would be rounded. A coin costs 1.004 bytes on average.
+    The bytes of a coin are compared with the probability's digits to the base 256, of which as many are computed as
+    needed: the probability is never rounded. A coin costs 1.004 bytes on average.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     numerator, denominator : int
-        With ``0 <= numerator <= denominator`` and a positive denominator; they may be huge, and need not be coprime.
+        ``0 <= numerator <= denominator`` and ``denominator > 0``; of any size, not necessarily coprime.
     size : int
-        How many coins.
+        Number of coins.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
             place += 1
             if place == len(digits):
                 if remainder == 0:
-                    break  # all further digits are 0, and no byte is below that: still False
+                    break  # all further digits are 0: no byte is below them
                 digit, remainder = divmod(256 * remainder, denominator)
                 digits.append(digit)
             drawn = rows_of(source, start + tied).bytes(tied.size)
@@ -137,7 +137,7 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
 
 @lru_cache(maxsize=32)
 def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
-    """Make a table for independent coins, eight at a time, as the bits of a byte."""
+    """Build a table that draws eight independent coins as the bits of a byte."""
     weights = [1]
     for threshold in thresholds:
         weights = [weight * side for weight in weights for side in (ONE - threshold, threshold)]
@@ -146,9 +146,7 @@ def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
 
 _BLOCK = 1 << 13  # floats that stay in the cache
 _UNDECIDED = 2.0**-31
-_LARGE = Fraction(
-    1 << 10
-)  # larger exponents are rounded to this one, which makes no difference to the first 32 bits of a coin
+_LARGE = Fraction(1 << 10)  # larger exponents are rounded to this: the first 32 bits of a coin are the same
 _STEPS, _TABLED = 64, 32  # e^-x is tabled in steps of 1/64, up to x = 32
 
 
@@ -158,7 +156,7 @@ def bernoulli_exp(source: ByteSource, exponents: ArrayLike, rate: Fraction | int
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     exponents : array-like of int, shape (n,)
         Not negative; Python integers (dtype object) may have any size.
     rate : Fraction or int, default=1
@@ -196,20 +194,20 @@ def bernoulli_exp(source: ByteSource, exponents: ArrayLike, rate: Fraction | int
 
 
 def exp_coins(source: ByteSource, rounded: NDArray[np.float64], exact: Callable[[int], Fraction]) -> NDArray[np.bool_]:
-    """Draw coins of probability ``e**-x`` for rational exponents that are known rounded, and exactly on demand."""
+    """Draw coins of probability ``e**-x`` for rational exponents, given rounded, and exactly on demand."""
     return settled_coins(source, rounded, lambda index: partial(exp_minus_bounds, exact(index)))
 
 
 def settled_coins(
     source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
 ) -> NDArray[np.bool_]:
-    """Draw coins of probability ``e**-x`` for exponents that are known rounded, and enclosed on demand."""
-    # The first 32 bits of a uniform number are compared with e^-x in floating point. That leaves one coin in 2**30
-    # undecided: more bits of its uniform number are compared with proven bounds of e^-x, in integers.
+    """Draw coins of probability ``e**-x`` for exponents, given rounded, and enclosed on demand."""
+    # The first 32 bits of a uniform number are compared with e^-x in floating point. One coin in 2**30 is undecided:
+    # more bits of its uniform number are compared with proven bounds of e^-x, in integers.
     out = np.empty(rounded.size, np.bool_)
     for start in range(0, rounded.size, _BLOCK):
         words = source.bytes(4 * rounded[start : start + _BLOCK].size).view("<u4")
-        # The power is wrong by less than 2**-34, as its exponent is; a number is up to 2**-32 above its word.
+        # The errors of the exponent and of its power are below 2**-34; a number is up to 2**-32 above its word.
         gap = _exp_minus(rounded[start : start + _BLOCK]) - words * 2.0**-32
         block = out[start : start + _BLOCK]
         np.greater(gap, 0, out=block)
@@ -219,10 +217,10 @@ def settled_coins(
 
 
 def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``e**-x`` with a proven error below 2**-36: no library's exp is trusted, only sums and products."""
-    # ``x = place / 64 + rest`` without rounding. The power of the first part is tabled; the series of the second one
-    # ends with rest**4 / 4!, which leaves out less than rest**5 / 5! < 2**-36.9. The few rounding errors are of 2**-53.
-    # Beyond x = 32, e^-32 < 2**-46 is as good as e^-x.
+    """Return ``e**-x`` with a proven error below 2**-36: it uses sums and products only, no library's exp."""
+    # ``x = place / 64 + rest`` without rounding. The power of the first part is tabulated; the series of the second one
+    # ends with rest**4 / 4!: the remainder is below rest**5 / 5! < 2**-36.9. The rounding errors are of order 2**-53.
+    # Beyond x = 32, e^-x is replaced by e^-32 < 2**-46.
     x = np.minimum(x, _TABLED)
     place = (x * _STEPS).astype(np.intp)
     rest = x - place * (1 / _STEPS)
@@ -234,5 +232,5 @@ def _table() -> NDArray[np.float64]:
     factor = exp_minus_bounds(Fraction(1, _STEPS), 192)[0]
     powers = [1 << 192]
     for _ in range(_STEPS * _TABLED):
-        powers.append(powers[-1] * factor >> 192)  # wrong by 2 units at most, 2**-180 in the end
+        powers.append(powers[-1] * factor >> 192)  # errors of at most 2 units add up to less than 2**-180
     return np.array([math.ldexp(power, -192) for power in powers])

@@ -1,4 +1,4 @@
-"""Noise for several integers at once whose density depends on the largest part alone, exactly."""
+"""Exact integer noise vectors whose probability depends on their maximum norm only."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: 
     """Draw integer vectors z with probability exactly proportional to ``e**(-max(abs(z)) / scale)``.
 
     This is the K-norm mechanism ([1]_) of the maximum norm ([2]_): where a row changes each of several integers by at
-    most s, adding such a vector gives s / scale-differential privacy, for all of them together. In one dimension it is
-    discrete Laplace noise.
+    most s, adding such a vector to them is s / scale-differentially private. In one dimension it is discrete Laplace
+    noise.
 
     With a = e^(-1/scale), the vector is uniform in a cube {-M, …, M}^D whose radius has the weights
-    ``(2 * M + 1)**D * a**M``: then a cube gives each of its points the weight a^M, and all cubes that hold z, those of
-    M >= max |z|, give it ``a**max(abs(z)) / (1 - a)``. The radius is k plus D + 1 geometric numbers, where k = 0, …, D
-    has the weights ``B(D, k) * a**k`` with the Eulerian numbers of type B: the generating function of (2 M + 1)^D is
-    ``sum_k B(D, k) * x**k / (1 - x)**(D + 1)`` ([3]_).
+    ``(2 * M + 1)**D * a**M``: a cube gives each of its points the weight a^M, and the cubes that contain z, those with
+    M >= max |z|, together give it ``a**max(abs(z)) / (1 - a)``. The radius is k plus D + 1 geometric numbers, where
+    k = 0, …, D has the weights ``B(D, k) * a**k`` with the Eulerian numbers of type B: the generating function of
+    (2 M + 1)^D is ``sum_k B(D, k) * x**k / (1 - x)**(D + 1)`` ([3]_).
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     scale : Fraction or int
         Positive, of any size.
     dimension : int
-        How many integers a vector has, at least 1.
+        Number of integers in a vector, at least 1.
     size : int, default=1
-        How many vectors.
+        Number of vectors.
 
     Returns
     -------
     ndarray of shape (size, dimension), dtype int64 or object
-        The vectors; Python integers if ``(dimension + 1) * scale`` is above 2**52, for they could be too large
-        for int64.
+        The vectors; of Python integers if ``(dimension + 1) * scale`` is above 2**52, to prevent overflow.
 
     Raises
     ------
@@ -79,7 +78,7 @@ def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: 
 def _shares(exponent: Fraction, dimension: int, bits: int) -> list[tuple[int, int]]:
     """Enclose ``2**bits`` times the probabilities that k is at most 0, …, D."""
     numbers = _eulerian_numbers(dimension)
-    # The weights are up to B(D, k) times less exact than the powers, and their sum is at least B(D, 0) = 1.
+    # The errors of the weights are up to B(D, k) times those of the powers; their sum is at least B(D, 0) = 1.
     precision = bits + sum(numbers).bit_length() + 8
     below, above = exp_minus_bounds(exponent, precision)
     low_power = high_power = 1 << precision
@@ -90,7 +89,7 @@ def _shares(exponent: Fraction, dimension: int, bits: int) -> list[tuple[int, in
         low_power = low_power * below >> precision
         high_power = (high_power * above >> precision) + 1
     lowest, highest = sum(low), sum(high)
-    # A share is least if its weights are the lower bounds and the others the upper ones, and the other way round.
+    # A share is smallest if its weights are at their lower bounds and the others at their upper ones, and vice versa.
     return [
         ((part << bits) // (part + highest - larger), -(-(larger << bits) // (larger + lowest - part)))
         for part, larger in zip(accumulate(low), accumulate(high), strict=True)
@@ -100,7 +99,7 @@ def _shares(exponent: Fraction, dimension: int, bits: int) -> list[tuple[int, in
 @lru_cache(maxsize=32)
 def _eulerian_numbers(dimension: int) -> tuple[int, ...]:
     """Return the Eulerian numbers of type B: the coefficients of ``(1 - x)**(D + 1) * sum_M (2 M + 1)**D * x**M``."""
-    # With F_D for the sum, F_(D+1) = F_D + 2 x F_D'; hence the recurrence.
+    # The recurrence follows from F_(D+1) = F_D + 2 x F_D', where F_D is the sum.
     numbers = [1]
     for d in range(1, dimension + 1):
         left, right = [*numbers, 0], [0, *numbers]

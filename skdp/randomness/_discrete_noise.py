@@ -1,4 +1,4 @@
-"""Geometric and discrete Laplace noise of any rational scale, exactly."""
+"""Exact geometric, discrete Laplace and discrete Gaussian noise of any rational parameter."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from skdp.randomness._integers import check_rational
 from skdp.randomness._sources import BLOCK, ByteSource
 from skdp.randomness._uniform import RealCoin
 
-_LARGEST = 1 << 52  # scale of numbers that are kept in int64; above it, they are Python's
+_LARGEST = 1 << 52  # largest scale of numbers in int64; above it, they are Python integers
 
 
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent geometric numbers: g with probability exactly ``(1 - a) * a**g``, where ``a = e**(-1 / scale)``.
 
     The binary digits of a geometric number are independent: digit i is 1 with the odds a^(2^i) to 1 ([1]_). These
-    probabilities are irrational; their own digits are computed as far as a coin asks for (`RealCoin`). Above the m
-    digits that are drawn, a^(2^m) is the probability that the number goes on, and from there it begins anew: the tail
-    has no end.
+    probabilities are irrational; as many of their own digits are computed as a coin needs (`RealCoin`). Above the m
+    digits that are drawn, the number continues with probability a^(2^m) and another number of this law: the tail is not
+    cut off.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     scale : Fraction or int
         Positive, of any size: half above the mean, if it is large.
     size : int
-        How many numbers.
+        Number of numbers.
 
     Returns
     -------
     ndarray of shape (size,), dtype int64 or object
-        The numbers; Python integers if the scale is above 2**52, for they could be too large for int64.
+        The numbers; Python integers if the scale is above 2**52, to prevent overflow.
 
     Raises
     ------
@@ -64,23 +64,23 @@ def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
 def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent integers z with probability exactly proportional to ``e**(-abs(z) / scale)``.
 
-    With a = e^(-1/scale), the number is a `geometric` one g with probability 1 / (1 + a), otherwise -1 - g. Added to an
-    integer of sensitivity s, it gives s / scale-differential privacy, and no other noise serves counts better ([1]_).
-    Nothing is rounded: neither the probabilities nor the tail.
+    With a = e^(-1/scale), the number is a `geometric` number g with probability 1 / (1 + a), otherwise -1 - g. Added to
+    an integer of sensitivity s, it gives s / scale-differential privacy, and no other noise is better for counts
+    ([1]_). Neither the probabilities nor the tail are rounded.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     scale : Fraction or int
         Positive, of any size; far below 1 the noise is nearly always 0.
     size : int
-        How many integers.
+        Number of integers.
 
     Returns
     -------
     ndarray of shape (size,), dtype int64 or object
-        The integers; Python's if the scale is above 2**52, for they could be too large for int64.
+        The integers; Python integers if the scale is above 2**52, to prevent overflow.
 
     Raises
     ------
@@ -108,7 +108,7 @@ class GeometricDigits:
     """The coins for the binary digits of geometric numbers of one scale."""
 
     def __init__(self, scale: Fraction) -> None:
-        # Until going on, a**(2**m), is rarer than once in 2**20 draws: 2**m >= 14 scale > 20 log(2) scale.
+        # The number continues, with probability a**(2**m), less than once in 2**20: 2**m >= 14 scale > 20 log(2) scale.
         n_digits = (math.ceil(14 * scale) - 1).bit_length()
         self._coins = [RealCoin(partial(_share_bounds, 2**digit / scale)) for digit in range(n_digits)]
         self._sign = self._coins[0] if n_digits else RealCoin(partial(_share_bounds, 1 / scale))
@@ -133,7 +133,7 @@ class GeometricDigits:
         return out
 
     def _draw_digits(self, source: ByteSource, size: int) -> NDArray:
-        """Draw the lowest binary digits of numbers, eight at a time in a byte each, which is faster than in a word."""
+        """Draw the lowest binary digits, eight at a time in bytes, which is faster than in words."""
         block: NDArray = np.zeros(size, self.dtype)
         ends = range(len(self._coins), 0, -8)
         for end in ends:
@@ -164,25 +164,25 @@ _BLOCK = 1 << 14
 def discrete_gaussian(source: ByteSource, variance: Fraction | int, size: int) -> NDArray:
     """Draw independent integers z with probability exactly proportional to ``e**(-z**2 / (2 * variance))``.
 
-    Added to an integer of sensitivity s, such a number gives s^2 / (2 variance)-concentrated differential privacy; its
-    own variance is at most the parameter ([1]_).
+    Added to an integer of sensitivity s, the number gives s^2 / (2 variance)-concentrated differential privacy; its
+    variance is at most the parameter ([1]_).
 
     Discrete Laplace noise y of scale t is accepted with the probability ``e**(-(abs(y) - variance / t)**2 / (2 *
-    variance))`` ([1]_, algorithm 3). Any t is right; with the standard deviation, about 3 of 4 are accepted.
+    variance))`` ([1]_, algorithm 3). Any t is correct; with the standard deviation, about 3 of 4 are accepted.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     variance : Fraction or int
         Positive, of any size.
     size : int
-        How many integers.
+        Number of integers.
 
     Returns
     -------
     ndarray of shape (size,), dtype int64 or object
-        The integers; Python's if the variance is above about 2**104, for they could be too large for int64.
+        The integers; Python integers if the variance is above about 2**104, to prevent overflow.
 
     Raises
     ------
@@ -205,14 +205,14 @@ def discrete_gaussian(source: ByteSource, variance: Fraction | int, size: int) -
     variance = check_rational("variance", variance)
     scale = Fraction(math.isqrt(math.floor(variance * 2**16)) + 1, 2**8)
     laplace, center = geometric_digits(scale), variance / scale
-    # A variance below 2**-1000 is as good as this one, at which 0 is always accepted too, and 1 never.
+    # At this variance and below, 0 is always accepted, and 1 never.
     share = float(max(center / scale, Fraction(1, 2**1000)))
     out: NDArray = np.empty(size, laplace.dtype)
     filled = 0
     while filled < size:
         drawn = laplace.draw(source, min(_BLOCK, (size - filled) * 3 // 2 + 8), signed=True)
         distance = np.abs(drawn)
-        # With r = |y| / t and s = variance / t**2, each wrong by some 2**-53 of it, the exponent is (r - s)**2 / (2 s).
+        # The exponent is (r - s)**2 / (2 s), with r = |y| / t and s = variance / t**2 of relative error about 2**-53.
         ratio = (distance / scale.numerator).astype(np.float64) * scale.denominator
         rounded = (ratio - share) ** 2 * (0.5 / share)
         accepted = exp_coins(source, rounded, partial(_exponent, distance, center, variance))

@@ -1,4 +1,4 @@
-"""Uniform integers and categories, exactly."""
+"""Exact uniform integers and categories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
 
 
 def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.unsignedinteger]:
-    """Draw independent integers, each of ``0 .. high - 1`` with probability exactly ``1 / high``.
+    """Draw independent integers, each value of ``0 .. high - 1`` with probability exactly ``1 / high``.
 
     A word x of w bits gives the integer ``x * high >> w``; words whose low half falls into the ``2**w mod high``
     surplus values are drawn again, so there is no modulo bias (Lemire 2019, algorithm 5).
@@ -22,11 +22,11 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     high : int
         From 1 to 2**32.
     size : int
-        How many integers.
+        Number of integers.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
 def _multiply_words(
     source: ByteSource, high: int, bits: int, out: NDArray[np.unsignedinteger]
 ) -> NDArray[np.unsignedinteger]:
-    """Write ``x * high >> bits`` for random words x of so many bits, and return the low halves of the products."""
+    """Write ``x * high >> bits`` for random words x of `bits` bits, and return the low halves of the products."""
     wide: type[np.unsignedinteger] = np.uint32 if bits == 16 else np.uint64
     words = source.bytes(out.size * (bits // 8)).view(f"<u{bits // 8}")
     product = np.multiply(words, wide(high), dtype=wide)
@@ -89,11 +89,11 @@ def categorical(source: ByteSource, weights: Sequence[int], size: int) -> NDArra
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from: eight a draw.
+        Source of the random bytes: eight per draw.
     weights : sequence of int
         Not negative; they add up to 2**64.
     size : int
-        How many draws.
+        Number of draws.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def categorical(source: ByteSource, weights: Sequence[int], size: int) -> NDArra
     total = 0
     for index, weight in enumerate(weights[:-1]):
         total += weight
-        # A bound of 2**64 lies beyond every word; words never reach what is behind it, because its weight is 0.
+        # A bound of 2**64 is above every word, and the categories after it have weight 0: no word reaches them.
         bounds[index] = min(total, ONE - 1)
     out = np.empty(size, np.intp)
     last = max(index for index, weight in enumerate(weights) if weight)
@@ -130,10 +130,10 @@ def categorical(source: ByteSource, weights: Sequence[int], size: int) -> NDArra
 
 
 def check_rational(name: str, value: Any, *, zero: bool = False, signed: bool = False) -> Fraction:
-    """Check an exact parameter and return it as a fraction."""
+    """Check a rational parameter and return it as a fraction."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Rational):
         raise TypeError(f"{name} must be a Fraction or an int, got {type(value).__name__}")
-    # NumPy's integers would stay inside the fraction, and overflow.
+    # NumPy integers would remain inside the fraction, and overflow.
     exact = Fraction(int(value.numerator), int(value.denominator))
     if not signed and (exact < 0 or (exact == 0 and not zero)):
         raise ValueError(f"{name} must be {'>= 0' if zero else '> 0'}")
@@ -141,7 +141,7 @@ def check_rational(name: str, value: Any, *, zero: bool = False, signed: bool = 
 
 
 def check_positive_int(name: str, value: Any) -> int:
-    """Check a number of dimensions or the like."""
+    """Check and return a positive integer."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if value < 1:
@@ -150,7 +150,7 @@ def check_positive_int(name: str, value: Any) -> int:
 
 
 def check_integers(name: str, values: ArrayLike) -> NDArray:
-    """Check a list of integers."""
+    """Check and return a one-dimensional array of integers."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")

@@ -1,4 +1,4 @@
-"""One draw of a real law, rounded down to an integer: exactly."""
+"""Exact draws of Laplace, Student's t and Gaussian noise, rounded to integers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from skdp.randomness._uniform import Bounds, Uniform
 def rounded_laplace(source: ByteSource, center: Fraction | int, scale: Fraction | int) -> int:
     """Draw ``floor(center + scale * X)``, where X is a real number of the standard Laplace law.
 
-    The integer has exactly the probability of this real event, so it is post-processing of the ideal mechanism: what is
-    proved of continuous noise holds, also where the scale depends on the data, as smooth sensitivity has it ([1]_).
+    The integer has exactly the probability of this real event: it is post-processing of the ideal mechanism. Proofs for
+    continuous noise apply, also where the scale depends on the data, as with smooth sensitivity ([1]_).
 
-    The distance from the center is exponential, which has no memory. It stays within the center's own cell, on the side
-    that a fair coin chose, or reaches the next integer; how many more it passes is a geometric number.
+    The distance from the center is exponential, which is memoryless. It stays within the center's own cell, on the side
+    that a fair coin chooses, or reaches the next integer; the number of further integers that it passes is geometric.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     center : Fraction or int
         Any number.
     scale : Fraction or int
@@ -72,19 +72,19 @@ def rounded_student_t(
 ) -> int:
     """Draw ``floor(center + scale * X)``, where X is a real number of Student's t law.
 
-    As with `rounded_laplace`, what is proved of the real mechanism, such as smooth sensitivity's ([2]_), holds of the
+    As with `rounded_laplace`, proofs for the real mechanism, such as that of smooth sensitivity ([2]_), apply to the
     integer.
 
     X is a ratio of uniforms ([1]_): for the density ``f(x) = (1 + x**2 / d)**(-(d + 1) / 2)``, a point (u, v) that is
-    uniform where ``0 < u <= sqrt(f(v / u))`` has a ratio v / u of this law. That region's right half is in the unit
-    square, as f(x) and ``x**2 * f(x)`` are at most 1; the other half is its mirror image. Cleared of the root and the
+    uniform where ``0 < u <= sqrt(f(v / u))`` has a ratio v / u of this law. The right half of this region is in the
+    unit square, as f(x) and ``x**2 * f(x)`` are at most 1; the other half is its mirror image. Without the root and the
     quotients, the condition is ``(d * u**2 + v**2)**(d + 1) <= d**(d + 1) * u**(2 * d - 2)``. Bits of u and v are drawn
-    until both the condition and the integer are certain: only integers are compared.
+    until both the condition and the integer are certain; only integers are compared.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     center : Fraction or int
         Any number.
     scale : Fraction or int
@@ -135,7 +135,7 @@ def rounded_student_t(
 
 
 def _is_inside(u: Uniform, v: Uniform, d: int) -> bool | None:
-    """Say whether a point is in the region of the ratio of uniforms, None if the bits do not tell yet."""
+    """Whether a point is in the region of the ratio of uniforms; None if more bits are needed."""
     factor = d ** (d + 1) << 4 * u.bits
     if (d * (u.value + 1) ** 2 + (v.value + 1) ** 2) ** (d + 1) <= factor * u.value ** (2 * d - 2):
         return True
@@ -145,7 +145,7 @@ def _is_inside(u: Uniform, v: Uniform, d: int) -> bool | None:
 
 
 def _rounded(u: Uniform, v: Uniform, center: Fraction, scale: Fraction) -> int | None:
-    """Return ``floor(center + scale * v / u)``, None if the bits do not tell yet."""
+    """Return ``floor(center + scale * v / u)``, or None if more bits are needed."""
     if u.value == 0:
         return None
     ratios = Fraction(v.value, u.value + 1), Fraction(v.value + 1, u.value)
@@ -154,16 +154,16 @@ def _rounded(u: Uniform, v: Uniform, center: Fraction, scale: Fraction) -> int |
 
 
 _BLOCK = 1 << 13
-_FINENESS = 1 << 8  # the variance in cells is at least this: uniform places in them are accepted nearly always
+_FINENESS = 1 << 8  # least variance in cells, so that uniform places in them are nearly always accepted
 _PLACE_BITS = 63
 
 
 def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) -> NDArray:
     """Draw independent integers ``round(X)``, where X is a real number of the normal law of mean 0.
 
-    The integer z has exactly the probability of the real event ``-1/2 <= X - z < 1/2``. To round a sum of an integer
-    and X is to add ``round(X)`` to the integer: it is post-processing of the ideal Gaussian mechanism, and what is
-    proved of that one holds.
+    The integer z has exactly the probability of the real event ``-1/2 <= X - z < 1/2``. Rounding the sum of an integer
+    and X is the same as adding ``round(X)`` to the integer: the result is post-processing of the ideal Gaussian
+    mechanism, and proofs for that mechanism apply.
 
     The line is cut into cells of a length ``1 / m``, where m is an even power of two, so that a cell rounds to one
     integer. In units of cells, the distance from 0 is half of a normal law of variance ``s = m**2 * variance``, and is
@@ -173,25 +173,25 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
         f = (k - s / t)**2 / (2 s)  +  U * (2 k + U) / (2 s)  =  (k + U)**2 / (2 s) - k / t + s / (2 t**2).
 
     As the proposal's density is proportional to e^(-k/t), the accepted one is to e^(-(k + U)^2 / 2s). The two terms on
-    the left are at least 0, so e^-f is a probability; with a t near the root of s, about 3 of 4 are accepted. The first
-    one alone would give the discrete Gaussian; the second one turns its steps into the real curve.
+    the left are at least 0, so e^-f is a probability; with t near the root of s, about 3 of 4 are accepted. The first
+    term alone would give the discrete Gaussian; the second one turns its steps into the real curve.
 
-    The exponent f is a real number, as U is. Coins are tossed with floats of a proven error, and the one in 2**30 that
-    they leave undecided with as many more bits of U, and of the coin, as it takes: f increases with U.
+    The exponent f is a real number, as U is. Coins are tossed with floats of a proven error; the one in 2**30 that is
+    undecided is settled by further bits of U, and of the coin: f increases with U.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     variance : Fraction or int
-        Of X; positive, of any size.
+        Variance of X; positive, of any size.
     size : int
-        How many integers.
+        Number of integers.
 
     Returns
     -------
     ndarray of shape (size,), dtype int64 or object
-        The integers; Python's if the variance is above about 2**102, for they could be too large for int64.
+        The integers; Python integers if the variance is above about 2**102, to prevent overflow.
 
     Raises
     ------
@@ -206,8 +206,8 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
 
     Notes
     -----
-    **Privacy.** Added to integers that one person changes by s at most (in Euclidean norm, for a vector), it gives
-    s / sqrt(variance)-Gaussian differential privacy ([2]_, theorem 2.7), exactly: there is no rounded probability.
+    **Privacy.** Added to integers that one person changes by at most s (in Euclidean norm, for a vector), it gives
+    s / sqrt(variance)-Gaussian differential privacy ([2]_, theorem 2.7), exactly: no probability is rounded.
 
     References
     ----------
@@ -236,7 +236,7 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
         words = source.bytes(8 * tries).view("<i8")  # a place in the cell, and a sign
         places = words & (1 << _PLACE_BITS) - 1
         kept = np.flatnonzero(_accepted(source, cells, places, in_cells, scale))[: size - filled]
-        # A cell is as long as 1 / 2**halvings, and the integers are in the middle of those that round to them.
+        # A cell has length 1 / 2**halvings; an integer is in the middle of the cells that round to it.
         nearest = (cells[kept] >> halvings - 1) + 1 >> 1
         out[filled : filled + kept.size] = np.where(words[kept] < 0, -nearest, nearest)
         filled += kept.size
@@ -248,8 +248,8 @@ def _accepted(
 ) -> NDArray[np.bool_]:
     """Toss coins of probability e^-f."""
     # The float exponent is wrong by less than ``2**-42 * max(1, f)``: its terms are products and sums of positive
-    # floats, save for ``ratio - share``, where share is between 1 and 1.14; and the bits of U that are not yet drawn,
-    # and those that a float cannot hold, change f by less than ``2**-52 * (k + 1) / variance < 2**-52 * max(1, f)``.
+    # floats, except ``ratio - share``, where share is between 1 and 1.14; and the bits of U that are not yet drawn, or
+    # that a float cannot hold, change f by less than ``2**-52 * (k + 1) / variance < 2**-52 * max(1, f)``.
     ratio = (cells / scale).astype(np.float64)
     share = float(variance / scale**2)
     place = places * 2.0**-_PLACE_BITS
@@ -264,7 +264,7 @@ def _accepted(
 
 
 def _acceptance_bounds(cell: int, place: Uniform, variance: Fraction, scale: int, bits: int) -> tuple[int, int]:
-    """Enclose ``2**bits * e**-f``, with at least as many bits of the place."""
+    """Enclose ``2**bits * e**-f``, with at least `bits` bits of the place."""
     while place.bits < bits:
         place.extend()
     ends = (Fraction(place.value + end, 1 << place.bits) for end in (0, 1))

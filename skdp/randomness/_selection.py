@@ -1,4 +1,4 @@
-"""The choice of a good candidate, exactly: permute-and-flip and the exponential mechanism."""
+"""Exact permute-and-flip and exponential mechanism: the choice of a candidate of high score."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ def permute_and_flip(source: ByteSource, scores: ArrayLike, rate: Fraction | int
     """Choose a candidate of a high score by permute-and-flip.
 
     The mechanism goes through the candidates in random order, and stops at the first one whose coin, of probability
-    ``e**(-rate * (best - score))``, shows heads ([1]_, algorithm 1). The coins do not depend on the order, so given
-    which of them show heads, each of these is equally likely to come first. Hence all coins are tossed here, and one
-    of the heads is chosen uniformly. The best candidate's coin always shows heads.
+    ``e**(-rate * (best - score))``, shows heads ([1]_, algorithm 1). The coins do not depend on the order: given which
+    of them show heads, each of these is equally likely to come first. All coins are therefore tossed, and one of the
+    heads is chosen uniformly. The coin of the best candidate always shows heads.
 
-    With ``rate = epsilon / (2 * sensitivity)`` of the scores, the choice is epsilon-differentially private (without the
-    2 if one row can only raise the scores, or only lower them); it is never worse in expectation than the exponential
-    mechanism's.
+    With ``rate = epsilon / (2 * sensitivity)``, the choice is epsilon-differentially private (without the 2 if one row
+    can only raise the scores, or only lower them); in expectation it is never worse than the exponential mechanism's.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     scores : array-like of int, shape (n_candidates,)
         The higher the better; at least one.
     rate : Fraction or int
@@ -66,15 +65,15 @@ def permute_and_flip(source: ByteSource, scores: ArrayLike, rate: Fraction | int
 def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction | int) -> int:
     """Choose a candidate with probability exactly proportional to ``e**(rate * score)``.
 
-    A candidate that is drawn uniformly is taken with the probability ``e**(-rate * (best - score))``, otherwise another
-    one is drawn. With ``rate = epsilon / (2 * sensitivity)`` of the scores, the choice is epsilon-differentially
-    private (without the 2 if one row can only raise the scores, or only lower them) ([1]_). The number of tries, and
-    with it the time, depends on the scores, unlike that of `permute_and_flip`.
+    A candidate is drawn uniformly and accepted with probability ``e**(-rate * (best - score))``, until one is accepted.
+    With ``rate = epsilon / (2 * sensitivity)``, the choice is epsilon-differentially private (without the 2 if one row
+    can only raise the scores, or only lower them) ([1]_). The number of tries, and with it the run time, depends on the
+    scores, unlike that of `permute_and_flip`.
 
     Parameters
     ----------
     source : ByteSource
-        Where the bytes come from.
+        Source of the random bytes.
     scores : array-like of int, shape (n_candidates,)
         The higher the better; at least one.
     rate : Fraction or int

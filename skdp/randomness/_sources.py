@@ -1,4 +1,4 @@
-"""Where random bytes come from: the operating system, or a seed."""
+"""Sources of random bytes: the operating system, or a seed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 1 << 16
-"""Draws are made in blocks that fit in the cache; OpenSSL is fastest at this size too."""
+"""Size of the blocks of draws: they fit in the cache, and OpenSSL is fastest at this size."""
 
 ONE = 1 << 64
 """The threshold of a coin that is always True."""
 
 
 class ByteSource(Protocol):
-    """Anything that gives random bytes: the operating system's, a seeded stream, or a test's list."""
+    """Protocol of a source of random bytes: the operating system, a seeded stream, or the list of a test."""
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         """Return the next bytes, independent and uniform.
@@ -26,7 +26,7 @@ class ByteSource(Protocol):
         Parameters
         ----------
         size : int
-            How many.
+            Number of bytes.
 
         Returns
         -------
@@ -37,7 +37,7 @@ class ByteSource(Protocol):
 
 
 class SecureSource:
-    """Cryptographically secure bytes from OpenSSL's generator, which reseeds itself from the operating system.
+    """Cryptographically secure bytes of OpenSSL's generator, which reseeds itself from the operating system.
 
     It holds no state: copies, pickles, threads and forked processes never repeat each other's bytes, and
     ``np.random.seed`` has no effect.
@@ -54,7 +54,7 @@ class SecureSource:
         Parameters
         ----------
         size : int
-            How many.
+            Number of bytes.
 
         Returns
         -------
@@ -71,14 +71,14 @@ class SecureSource:
 
 
 class SeededSource:
-    """A reproducible stream of bytes for tests and experiments, one for each key. Not secure.
+    """A reproducible stream of bytes for each key, for tests and experiments. Not secure.
 
-    Whoever knows the key can undo every draw, so a real release must not use it.
+    With the key, every draw can be undone: never use it for a real release.
 
     Parameters
     ----------
     *key : int or str
-        What the stream is for, such as a seed, a class, a column and a call number. Streams of different keys are
+        Purpose of the stream, such as a seed, a class, a column and a call number. Streams of different keys are
         independent: the key is hashed (SHA-256) into the 128-bit key of the counter-based generator Philox.
 
     Examples
@@ -99,7 +99,7 @@ class SeededSource:
         Parameters
         ----------
         size : int
-            How many.
+            Number of bytes.
 
         Returns
         -------
@@ -111,13 +111,13 @@ class SeededSource:
 
 
 MOST_ROWS = 1 << 12
-"""Draws treat more rows in blocks, and many coins by tables: what a row draws would depend on the others."""
+"""Most rows of a draw: with more, draws use blocks and tables, and a row's draw would depend on the others."""
 
 _RATE = 136
 
 
 class DigestSource:
-    """The bytes of SHAKE-256 after a keyed digest: the same for the same one, and as unpredictable as it."""
+    """The SHAKE-256 stream of a keyed digest: reproducible, and as unpredictable as the digest."""
 
     def __init__(self, digest: bytes) -> None:
         self._shake, self._stream, self._used = hashlib.shake_256(digest), b"", 0
@@ -132,10 +132,10 @@ class DigestSource:
 
 
 class RowStreams:
-    """The bytes of SHAKE-256 after a seed for each row: one draw of n rows reads the next bytes of each of them.
+    """The SHAKE-256 streams of one seed per row: a draw for n rows reads the next bytes of each of them.
 
-    A draw for all rows gives each row what a draw for this row alone would give it from its stream, if it reads the
-    same number of bytes for each row first, and asks for `rows_of` the source where some rows need more.
+    A draw for all rows gives each row what a draw for this row alone would give from its stream, if it first reads the
+    same number of bytes for each row, and calls `rows_of` on the source where some rows need more.
 
     Parameters
     ----------
@@ -192,12 +192,12 @@ class RowStreams:
         Parameters
         ----------
         rows : ndarray of intp
-            Which of them, each once.
+            Their indices, without repetition.
 
         Returns
         -------
         RowStreams
-            What is read there is not read here again.
+            Their streams; bytes that are read there are not read again here.
         """
         some = object.__new__(type(self))
         some._state, some._rows = self._state, self._rows[rows]
@@ -205,7 +205,7 @@ class RowStreams:
 
 
 class _State:
-    """The streams, and how far each of them is read."""
+    """The streams, and the position up to which each has been read."""
 
     def __init__(self, seeds: Sequence[bytes]) -> None:
         self._seeds, self._used = seeds, np.zeros(len(seeds), np.intp)
@@ -225,5 +225,5 @@ class _State:
 
 
 def rows_of(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
-    """Return the source of some of the rows that a draw is for."""
+    """Return the source restricted to some rows of a draw."""
     return source.of(rows) if isinstance(source, RowStreams) else source

@@ -1,4 +1,4 @@
-"""Random sets of a given size: uniform among all of them, exactly."""
+"""Exactly uniform random sets of a given size."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from skdp.randomness._sources import BLOCK, ByteSource
 from skdp.randomness._word_table import WordTable
 
 _MANY = 1 << 12
-"""From so many sets on, tables are worth their making."""
+"""From this number of sets on, building tables pays off."""
 
 _TABLE_BYTES = 1 << 22
-"""As much as the tables of one kind of set may take."""
+"""Limit of the size of the tables of one kind of set."""
 
 _TOGETHER = 1 << 15
-"""As many sets are made of coins at a time: enough to hide NumPy's own cost for a step, few enough for the cache."""
+"""Sets made of coins at a time: enough to hide NumPy's cost per step, few enough for the cache."""
 
 
 def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -28,18 +28,18 @@ def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_
     Parameters
     ----------
     source : ByteSource
-        Where the random bytes come from.
+        Source of the random bytes.
     n_cells : int
         The number of cells, at least 1.
     least : int
         The size of a set, from 0 to `n_cells` - 1.
     more : ndarray of shape (n,), dtype bool
-        Which sets have one member more.
+        Whether a set has one member more.
 
     Returns
     -------
     ndarray of shape (n, n_bytes), dtype uint8
-        The sets as bits, as `np.packbits` has them; behind the last cell there are zeros, at least one.
+        The sets as bits, packed as by `np.packbits`; after the last cell there is at least one zero.
 
     Raises
     ------
@@ -48,10 +48,9 @@ def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_
 
     Notes
     -----
-    Where there are many sets, and not too many cells, 16 cells are drawn at a time: first how many members they have,
-    given how many are still to come (from a `WordTable`), then which, by an even choice among all patterns with so
-    many. Otherwise the cells begin as independent coins, and as many of those left out as are missing are added, one by
-    one: see `_from_coins`.
+    For many sets of not too many cells, 16 cells are drawn at a time: first the number of their members, given the
+    number that is still missing (from a `WordTable`), then a uniform pattern with this number. Otherwise the cells
+    begin as independent coins, and uniform cells are added one by one until none is missing: see `_from_coins`.
 
     Examples
     --------
@@ -111,7 +110,7 @@ def _counts(n_cells: int, least: int) -> list[WordTable]:
 
 
 def _draw_patterns(source: ByteSource, n_cells: int, members: NDArray[np.uint8]) -> NDArray[np.uint16]:
-    """Draw sets of up to 16 cells, uniform among those with so many members."""
+    """Draw sets of up to 16 cells, uniform among those of the same number of members."""
     table, patterns = _patterns(n_cells), np.empty(members.size, np.uint16)
     for start in range(0, members.size, BLOCK):
         block, row = patterns[start : start + BLOCK], members[start : start + BLOCK]
@@ -132,8 +131,8 @@ def _index(source: ByteSource, row: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=8)
 def _patterns(n_cells: int) -> NDArray[np.uint16]:
-    """Return, for each number of members, what the 2**16 words stand for: every pattern equally often."""
-    # For as many as are left over, a pattern of another number says that they are to be drawn again.
+    """Return, for each number of members, the patterns of the 2**16 words: every pattern equally often."""
+    # The words left over get a pattern of another number of members, which marks them to be drawn again.
     # The first cell is the highest bit of the first byte.
     patterns = (np.arange(1 << n_cells, dtype=np.uint16) << 16 - n_cells).astype(">u2").view("<u2")
     table = np.full((n_cells + 1, 1 << 16), (1 << 16) - 1, np.uint16)
@@ -147,8 +146,8 @@ def _from_coins(
     source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_], words: NDArray[np.uint64]
 ) -> None:
     """Draw sets from coins."""
-    # Independent coins make all sets of the same number equally likely, also when those of too many are tossed again.
-    # Adding uniform cells that are not in the set, until the number is right, keeps them so.
+    # Independent coins make all sets of the same size equally likely, also when too large sets are tossed again. Adding
+    # uniform cells that are not in the set, until the size is right, keeps them so.
     sizes = np.full(more.size, least, np.min_scalar_type(-n_cells - 1))  # the smallest integers are the fastest
     sizes += more
     _toss(source, n_cells, least, words)
@@ -160,16 +159,16 @@ def _from_coins(
 
 
 def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: NDArray[np.signedinteger]) -> None:
-    """Add to each set as many cells as are missing, each uniform among those that are not in it."""
+    """Add the missing cells to each set, each uniform among those that are not in it."""
     cells = words.view(np.uint8).reshape(-1)
     rows = np.arange(0, cells.size, 8 * words.shape[1])
     width = 16 if n_cells <= 1 << 12 else 32
     while missing.any():
-        # More turns at a time take fewer steps, but more of them are in vain, as sets are complete by then.
+        # More turns at a time take fewer steps, but waste more draws on sets that are already complete.
         turns = max(1, min(int(missing.max()), 8, 4 * _TOGETHER // rows.size))
         drawn = np.empty((turns, rows.size), np.min_scalar_type(n_cells - 1))
         fair = _multiply_words(source, n_cells, width, drawn.reshape(-1)) >= (1 << width) % n_cells
-        # A cell that is drawn in vain, or is in the set already, adds nothing: the set waits for its next turn.
+        # A cell that is rejected, or is in the set already, adds nothing: the set waits for its next turn.
         bits = fair.view(np.uint8).reshape(drawn.shape) << (~drawn & 7).astype(np.uint8)
         drawn >>= 3
         for byte, bit in zip(drawn, bits, strict=True):
@@ -179,7 +178,7 @@ def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: N
             bit |= before
             cells[places] = bit
             missing -= bit != before
-        if np.count_nonzero(missing) < 0.85 * missing.size:  # those that are complete leave, many at a time
+        if np.count_nonzero(missing) < 0.85 * missing.size:  # drop complete sets, many at a time
             left = missing.nonzero()[0]
             rows, missing = rows[left], missing[left]
 
@@ -203,8 +202,8 @@ def _toss(source: ByteSource, n_cells: int, least: int, words: NDArray[np.uint64
 @lru_cache(maxsize=32)
 def _share(n_cells: int, least: int) -> tuple[int, int]:
     """Return the probability of a coin, as a numerator and a number of binary digits."""
-    # So small that there are seldom too many heads, and otherwise such that tossing and adding together take the least
-    # time: a digit for 150 cells takes about as long as adding one.
+    # Low enough that there are seldom too many heads, and otherwise such that tossing and adding take the least time: a
+    # digit for 150 cells takes about as long as adding one.
     mean = least - math.sqrt(least * (n_cells - least) / n_cells)
     choices = [(math.floor(mean / n_cells * 2**digits), digits) for digits in range(9)]
     return min(choices, key=lambda c: least - n_cells * c[0] / 2 ** c[1] + c[1] * n_cells / 150)

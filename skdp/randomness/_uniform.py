@@ -1,4 +1,4 @@
-"""Uniform numbers of any length: real ones, and integers below any bound."""
+"""Uniform real numbers with as many digits as needed, and uniform integers below any bound."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from skdp.randomness._sources import ByteSource
 
 Bounds = Callable[[int], tuple[int, int]]
-"""Given a number of bits, two integers that enclose ``2**bits`` times a real number."""
+"""Function that returns, for a number of bits, two integers that enclose ``2**bits`` times a real number."""
 
 
 class Uniform:
-    """A uniform real number in [0, 1), of which as many binary digits are drawn as a decision asks for."""
+    """A uniform real number in [0, 1), of which binary digits are drawn as they are needed."""
 
-    # It lies between ``value / 2**bits`` and ``(value + 1) / 2**bits``.
+    # The number is between ``value / 2**bits`` and ``(value + 1) / 2**bits``.
 
     def __init__(self, source: ByteSource, value: int = 0, bits: int = 0) -> None:
         self._source, self.value, self.bits = source, value, bits
@@ -29,7 +29,7 @@ class Uniform:
         self.bits += 64
 
     def is_below(self, bounds: Bounds) -> bool:
-        """Compare it with a real number: True with exactly this probability."""
+        """Whether it is below a real number: True with exactly this probability."""
         while True:
             lower, upper = bounds(self.bits)
             if self.value < lower:
@@ -40,8 +40,8 @@ class Uniform:
 
 
 def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:
-    """Draw independent integers, each of ``0 .. bound - 1`` with equal probability, for bounds of their own."""
-    # As many random bits as the bound has are drawn until they are below it: less than twice on average.
+    """Draw independent integers, the i-th uniform in ``0 .. bounds[i] - 1``."""
+    # Draw the bits of the bound until the number is below it: less than twice on average.
     if bounds.dtype == object:
         return np.array([_below(source, int(bound)) for bound in bounds], object)
     mask = bounds - 1
@@ -64,20 +64,19 @@ def _below(source: ByteSource, bound: int) -> int:
             return drawn
 
 
-_PLACES = 8  # so many digits are kept; a tie of all of them, once in 2**64 coins, computes its own
-_BITS = 62  # of the words that are looked up among the bounds of categories
+_PLACES = 8  # number of digits kept; after a tie of all of them, once in 2**64 coins, further ones are computed
+_BITS = 62  # length of the words that are looked up among the bounds of categories
 
 
 class RealCoin:
-    """Independent coins of a probability that no fraction states, such as 1 / (1 + e)."""
+    """Independent coins of an irrational probability, such as 1 / (1 + e)."""
 
     # The bytes of a coin are compared with the probability's digits to the base 256. A digit is computed from bounds of
-    # the probability, which are tightened until both have the same digit. There is no last digit at which the
-    # probability would be rounded; a coin costs 1.004 bytes on average.
+    # the probability, which are tightened until both have the same digit: the probability is never rounded.
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
-        # The object may be shared by threads: nothing of it ever changes.
+        # Immutable: the object may be shared by threads.
         self._digits = self._floor(_PLACES).to_bytes(_PLACES, "big")
 
     def draw(self, source: ByteSource, size: int) -> NDArray[np.bool_]:
@@ -110,8 +109,8 @@ class RealCoin:
 
 def real_categories(source: ByteSource, shares: Callable[[int], list[tuple[int, int]]], size: int) -> NDArray[np.int64]:
     """Draw independent categories of real probabilities, exactly."""
-    # A word of 62 bits is looked up among bounds of the cumulated probabilities. Where it lies between the lower and
-    # the upper bound of one, more bits are compared with tighter bounds.
+    # A word of 62 bits is looked up among bounds of the cumulated probabilities. Where it is between the lower and the
+    # upper bound of one, more bits are compared with tighter bounds.
     lower, upper = np.array(shares(_BITS)[:-1], np.int64).reshape(-1, 2).T
     words = source.bytes(8 * size).view("<i8") >> (64 - _BITS) & (1 << _BITS) - 1
     out = np.searchsorted(upper, words, side="right")

@@ -1,4 +1,4 @@
-"""Exact draws from finite distributions, nearly always by one random word and one look into a table."""
+"""Exact draws from finite distributions, nearly always by one random word and one table look-up."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _LEAST_BITS = 12
 class WordTable:
     """Exact draws from a few distributions over the same outcomes, nearly always with one random word each.
 
-    Of the 2**b words of b bits, as many stand for an outcome as the first digit of its probability, to the base 2**b,
-    says. The rest, fewer than there are outcomes, is told apart by one more word, of 16 bits: of the values that the
-    two then have, as many stand for an outcome as the next digit of its probability, to the base 2**16, says. And so
-    on, as far as a draw asks for: no probability is rounded.
+    Of the 2**b words of b bits, each outcome has as many as the first digit of its probability to the base 2**b. The
+    remaining words, fewer than there are outcomes, are distinguished by a second word of 16 bits: of the values of the
+    pair, each outcome has as many as the next digit of its probability, to the base 2**16, and so on, as far as needed:
+    no probability is rounded.
 
     Parameters
     ----------
     weights : sequence of sequences of int, shape (n_distributions, n_outcomes)
-        A row a distribution: the probabilities are the weights, divided by their sum.
+        One row per distribution: the probabilities are the weights, divided by their sum.
     values : ndarray of shape (n_outcomes, ...)
-        What is drawn. At most 2**16 outcomes.
+        The values of the outcomes, of which there are at most 2**16.
 
     Attributes
     ----------
     bits : int
-        b: 16 less those that number the distributions, but at least 12.
+        The number b: 16 less the bits that number the distributions, but at least 12.
 
     Examples
     --------
@@ -48,20 +48,20 @@ class WordTable:
         self._weights, self._values = [list(row) for row in weights], values
         self.bits = max(_LEAST_BITS, 16 - (len(weights) - 1).bit_length())
         first = self.digits(0)
-        # As many words are settled in one row as in another, so that the run time does not tell the rows apart.
+        # The same number of words is settled in each row, so that the run time does not distinguish the rows.
         self._settled = int(first.sum(axis=1).min())
         kept = np.diff(np.minimum(first.cumsum(axis=1), self._settled), prepend=0)
         table = np.zeros((len(weights), 1 << self.bits, *values.shape[1:]), values.dtype)
         for row, counts in zip(table, kept, strict=True):
             row[: self._settled] = np.repeat(values, counts, axis=0)
         self._table = table.reshape(-1, *values.shape[1:])
-        # Behind the words that are settled, two words have so many values for each outcome. The bounds of each row lie
-        # beyond those of the row before, so that one search serves them all.
+        # Beyond the settled words, pairs of words have a number of values for each outcome. The bounds of each row are
+        # above those of the row before, so that one search serves all rows.
         bounds = (self.digits(1) + (first - kept << 16)).cumsum(axis=1) + (self._settled << 16)
         self._ends = bounds[:, -1]
         self._bounds = (bounds + (np.arange(len(weights)) << 32)[:, np.newaxis]).ravel()
         self._index = np.uint16 if len(self._table) <= 1 << 16 else np.uint32
-        # Nothing changes any more: tables are shared by all threads.
+        # Immutable from here on: tables are shared by all threads.
 
     def digits(self, place: int) -> NDArray[np.int64]:
         """Return a digit of the probability of each outcome.
@@ -69,7 +69,7 @@ class WordTable:
         Parameters
         ----------
         place : int
-            Which digit; the first one, at 0, is to the base ``2**bits``, and can be as large as that.
+            Index of the digit; the first one, 0, is to the base ``2**bits``, and can be as large as that.
 
         Returns
         -------
@@ -87,16 +87,16 @@ class WordTable:
         Parameters
         ----------
         source : ByteSource
-            Where the random bytes come from.
+            Source of the random bytes.
         size : int
-            How many draws.
+            Number of draws.
         rows : ndarray of shape (size,), optional
-            The distribution of each draw; by default the only one.
+            The distribution of each draw; not needed if there is only one.
 
         Returns
         -------
         ndarray of shape (size, ...)
-            Values.
+            The values.
         """
         out = np.empty((size, *self._values.shape[1:]), self._values.dtype)
         for start in range(0, size, BLOCK):
@@ -120,7 +120,7 @@ class WordTable:
     def _settle(
         self, source: ByteSource, left: NDArray[np.int64], rows: NDArray[np.integer] | None
     ) -> NDArray[np.int64]:
-        """Return the numbers of the outcomes that pairs of words stand for, or that further words settle."""
+        """Return the indices of the outcomes of pairs of words, drawing further words where needed."""
         if rows is None:
             outcomes, ends = self._bounds.searchsorted(left, side="right"), self._ends[0]
         else:
@@ -133,7 +133,7 @@ class WordTable:
         return outcomes
 
     def _follow(self, source: ByteSource, row: int, left: int) -> int:
-        """Compare as many further words of one draw as it takes."""
+        """Draw further words of one draw until they decide the outcome."""
         total = sum(self._weights[row])
         rests = [(weight << self.bits + 16) % total for weight in self._weights[row]]
         while True:

@@ -94,7 +94,7 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     for words, message in [
         (["--ledger", ledger], "asks for epsilon 2.0; the ledger has 1.0 of 3.0 left. Nothing was released."),
         (new, "exists already: leave out --budget"),
-        (["--ledger", tmp_path / "other.sqlite"], "other.sqlite; --budget makes one"),
+        (["--ledger", tmp_path / "other.sqlite"], "other.sqlite; --budget creates one"),
         (["--budget", 3], "--budget goes with --ledger"),
         (["--ledger", ledger, "--budget-delta", 0.1], "--budget-delta goes with --budget"),
     ]:

@@ -674,7 +674,7 @@ def test_globals_count_by_their_values(monkeypatch):
     LEVELS["array"][0] = 5
     assert digest(reads_a_table) != before
     monkeypatch.setitem(globals(), "LEVELS", (one for one in ()))
-    with pytest.raises(TypeError, match=r"cache needs what can be pickled: .* a global variable that a function reads"):
+    with pytest.raises(TypeError, match=r"cache needs picklable objects: .* a global variable that a function reads"):
         digest(reads_a_table)
 
 
@@ -758,7 +758,7 @@ class NoEncoding(TransformerMixin, BaseEstimator):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"param_name": "epsilon"}, ValueError, "param_name 'epsilon' is no parameter of Pipeline"),
+        ({"param_name": "epsilon"}, ValueError, "param_name 'epsilon' is not a parameter of Pipeline"),
         (
             {"param_name": "classifier__C"},
             ValueError,
@@ -792,11 +792,11 @@ class NoEncoding(TransformerMixin, BaseEstimator):
             ValueError,
             "scoring by group needs sensitive_features=",
         ),
-        ({"sensitive_features": "sex"}, ValueError, "sensitive_features 'sex' is no column of X"),
+        ({"sensitive_features": "sex"}, ValueError, "sensitive_features 'sex' is not a column of X"),
         ({"sensitive_features": ["a"]}, ValueError, r"must name columns of X, or have 240 rows, got \(1,\)"),
         ({"sensitive_features": ["group", "sex"]}, ValueError, r"must name columns of X, or have 240 rows, got \(2,\)"),
         ({"sensitive_features": table(239)[0]}, ValueError, r"must name columns of X, or have 240 rows, got \(239,\)"),
-        ({"sensitive_features": ["all"] * 240}, ValueError, "which is everybody in the result; rename it"),
+        ({"sensitive_features": ["all"] * 240}, ValueError, "which stands for all rows in the result; rename it"),
         ({"data": (table()[0], table(239)[1])}, ValueError, "inconsistent numbers of samples"),
         ({"cache": 3}, TypeError, "cache must be a path, got int"),
         ({"cache": __file__}, ValueError, "cache must be a folder, got a file"),

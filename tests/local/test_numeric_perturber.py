@@ -417,7 +417,7 @@ class TestBadInput:
             NumericPerturber(epsilon, bounds=(0, 1)).fit([[0]])
 
     def test_an_epsilon_that_leaves_nothing(self):
-        with pytest.raises(ValueError, match="the reports would say nothing"):
+        with pytest.raises(ValueError, match="the reports would be pure noise"):
             NumericPerturber(1e-30, bounds=(0, 1)).fit([[0]])
 
     @pytest.mark.parametrize(

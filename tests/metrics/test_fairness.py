@@ -612,7 +612,7 @@ def test_the_group_of_missing_values_has_a_name_that_no_value_has():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"by_group": False}, "privileged must say"),
+        ({"by_group": False}, "privileged must be given"),
         ({"by_group": "yes"}, "by_group must be True, False or None"),
         ({"confidence_level": 1}, "confidence_level"),
         ({"privileged": {"gender": "a"}}, r"keys \['gender'\]; sensitive_features has the columns"),

@@ -274,7 +274,7 @@ def test_what_does_not_fit_is_refused(function, real, synthetic, options, messag
         ([()], {}, "at least one column"),
         ([("a", "a")], {}, "names a column twice"),
         ([("a", "c")], {}, "real has no column 'c'"),
-        ([("a",)], {"weights": [1, 2]}, "one entry a marginal"),
+        ([("a",)], {"weights": [1, 2]}, "one entry per marginal"),
         ([("a",)], {"weights": [0]}, "not all 0"),
         ([("a",), ("b",)], {"weights": [2, -1]}, "at least 0"),
         ([("a",)], {"weights": [math.nan]}, "finite"),

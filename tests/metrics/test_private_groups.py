@@ -167,7 +167,7 @@ def test_posterior_weights_would_be_those_of_reports_taken_for_the_truth():
         )
     people, _, true, _ = table(50)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
-    with pytest.raises(ValueError, match=r"method='posterior' was taken away.*use method='unbiased'"):
+    with pytest.raises(ValueError, match=r"method='posterior' was removed.*use method='unbiased'"):
         private_reweighing(true, reports, encoder, privileged="Male", positive_label=1, method="posterior")
 
 

@@ -197,7 +197,7 @@ def test_estimates_are_unbiased_with_the_variance_that_is_stated(make):
 
 
 def test_other_oracles_have_no_second_round():
-    with pytest.raises(TypeError, match="there is no second round for HadamardResponse"):
+    with pytest.raises(TypeError, match="HadamardResponse has no second round"):
         two_rounds(HadamardResponse(4, 1.0), 0.5)
 
 

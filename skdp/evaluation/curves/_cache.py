@@ -1,4 +1,4 @@
-"""Finished cells of a privacy curve in a folder, for a run that goes on after it was killed."""
+"""Finished cells of a privacy curve in a folder, to resume an interrupted run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Row = tuple[str, Any, float]
 
 
 _READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-"""What Python's instructions that read a global variable are called."""
+"""The names of Python's instructions that read a global variable."""
 
 
 class _Hasher(NumpyHasher):
-    """Tell functions apart by what they do and read, not by their names; leave out what a ledger has been charged."""
+    """Distinguish functions by their code and the globals they read, not by name; ignore the charges of a ledger."""
 
     def __init__(self) -> None:
         super().__init__(hash_name="sha1")
@@ -42,9 +42,9 @@ class _Hasher(NumpyHasher):
         super().save(obj)
 
     def _described(self, function: FunctionType) -> tuple[Any, ...]:
-        """Say what a function does: its code, what its closure holds if another made it, and the globals it reads."""
+        """Describe a function by its code, its closure and the global variables that it reads."""
         name = function.__module__, function.__qualname__
-        if id(function) in self._met:  # it may hold or call itself
+        if id(function) in self._met:  # it may refer to itself
             return name
         self._met.add(id(function))
         made = "<" in function.__qualname__
@@ -54,7 +54,7 @@ class _Hasher(NumpyHasher):
 
 
 def _globals_of(function: FunctionType) -> list[tuple[str, Any]]:
-    """List the global variables that a function reads; modules, classes, and functions of other modules by name."""
+    """Return the global variables that a function reads; modules, classes, and functions of other modules by name."""
     found: list[tuple[str, Any]] = []
     for name in sorted(_global_names(function.__code__) & function.__globals__.keys()):
         value = function.__globals__[name]
@@ -68,30 +68,30 @@ def _globals_of(function: FunctionType) -> list[tuple[str, Any]]:
 
 
 def _global_names(code: CodeType) -> set[str]:
-    """List the names that a function, and those that are defined in it, look up outside of it."""
+    """Return the global names that a function, and those defined in it, look up."""
     names = {step.argval for step in dis.get_instructions(code) if step.opname in _READS}
     return names.union(*(_global_names(part) for part in code.co_consts if isinstance(part, CodeType)))
 
 
 def digest(*parts: Any) -> str:
-    """Return a name for a combination of parameters, data and functions; another for any other combination."""
-    # A function is told apart by its code, and by what the global variables hold that it reads by itself or in
-    # functions of its module.
+    """Return a name that is unique to a combination of parameters, data and functions."""
+    # A function is identified by its code, and by the values of the global variables that it or functions of its module
+    # read.
     try:
         return str(_Hasher().hash(parts))
     except Exception as error:
-        # The message of a pickling error shows the object, and with it the data.
+        # The message of a pickling error shows the object, and with it the data, so it is not repeated.
         raise TypeError(
-            f"cache needs what can be pickled: {type(error).__name__} in a parameter, in the data, or in a global "
+            f"cache needs picklable objects: {type(error).__name__} in a parameter, in the data, or in a global "
             "variable that a function reads"
         ) from None
 
 
 class CellStore:
-    """A folder with a file for each finished cell."""
+    """A folder with one file for each finished cell."""
 
-    # A file is written beside its place and then renamed, so that no reader sees a part of it; one that is damaged
-    # nevertheless is no JSON object, or not the right one, and counts as none.
+    # A file is written under a temporary name and then renamed, so that no reader sees a part of it; a damaged file is
+    # no JSON object, or not the right one, and is ignored.
 
     def __init__(self, folder: Any) -> None:
         if not isinstance(folder, str | os.PathLike):
@@ -112,7 +112,7 @@ class CellStore:
             return None
 
     def write(self, key: str, rows: list[Row]) -> None:
-        """Keep the scores of a cell."""
+        """Store the scores of a cell."""
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=f"{key}.", suffix=".part")
         beside = Path(name)
         try:
@@ -128,5 +128,5 @@ class CellStore:
 
 
 def _group(label: Any) -> Any:
-    """JSON has no tuples."""
+    """Convert lists of JSON to tuples."""
     return tuple(label) if isinstance(label, list) else label

@@ -20,12 +20,12 @@ from skdp.evaluation.curves._epsilon_step import Step, seeded_steps, with_seeds
 from skdp.evaluation.curves._scoring import ALL, Answers, Scoring, as_text
 from skdp.frames import is_frame, read_table
 
-_SEEDS = 1 << 32  # as many as NumPy's generators take
+_SEEDS = 1 << 32  # the number of seeds of NumPy's generators
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A fit to make."""
+    """A cell to compute."""
 
     epsilon: float
     repeat: int
@@ -37,7 +37,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Study:
-    """What all cells share."""
+    """What all cells have in common."""
 
     estimator: Any
     step: Step
@@ -51,7 +51,7 @@ class Study:
     _keys: dict[bool, str] = field(default_factory=dict)
 
     def model(self, cell: Cell) -> Any:
-        """Make the estimator of a cell."""
+        """Return the estimator of a cell."""
         if cell.epsilon < inf:
             estimator = with_seeds(self.estimator, cell.seeds)
             return self.step.at(estimator, cell.epsilon, fit_only=self.fit_only)
@@ -60,11 +60,11 @@ class Study:
         return with_seeds(self.baseline, cell.seeds)
 
     def finished(self, cell: Cell) -> list[Row] | None:
-        """Return the scores of a cell that is in the store."""
+        """Return the scores of a cell from the store."""
         return None if self.store is None else self.store.read(self._key(cell))
 
     def run(self, cell: Cell) -> list[Row]:
-        """Fit and score, and keep the scores."""
+        """Fit and score, and store the scores."""
         model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train))
         rows = take(self.X, cell.test)
         groups = None if self.groups is None else take(self.groups, cell.test)
@@ -74,7 +74,7 @@ class Study:
         return scores
 
     def _key(self, cell: Cell) -> str:
-        """Name a cell by all that its scores depend on."""
+        """Return a name of a cell, from everything that its scores depend on."""
         return digest(self._key_of_all(cell.epsilon == inf), *vars(cell).values())
 
     def _key_of_all(self, baseline: bool) -> str:
@@ -111,7 +111,7 @@ def cells_of(
 
 
 def _seed(random_state: int | None, taken: set[int], *key: Any) -> int | None:
-    """Return a seed that depends on the cell alone, so that other epsilons can be added later, and is not taken yet."""
+    """Return an unused seed that depends on the cell only, so that epsilons can be added later."""
     if random_state is None:
         return None
     drawn = hashlib.sha256(repr((int(random_state), *key)).encode()).digest()
@@ -123,7 +123,7 @@ def _seed(random_state: int | None, taken: set[int], *key: Any) -> int | None:
 
 
 def read_groups(features: Any, X: Any, rows: int) -> Any:
-    """Read the sensitive feature, or several."""
+    """Read one or several sensitive features."""
     if isinstance(features, str | Integral):
         features = _columns_of(X, [features])
     elif isinstance(features, list | tuple) and len(features) != rows and _all_names(features, X):
@@ -132,7 +132,7 @@ def read_groups(features: Any, X: Any, rows: int) -> Any:
         table = read_table(features if is_frame(features) else np.array(features, dtype=object))
         features = dict(zip(table.names, table.columns, strict=True))
     else:
-        # A list of objects stays one: NumPy would turn [1, "a"] into two strings.
+        # Keep objects: NumPy would convert [1, "a"] to two strings.
         features = {None: np.array(features, dtype=object) if isinstance(features, list | tuple) else features}
     columns = {name: _name_missing(np.asarray(column)) for name, column in features.items()}
     for values in columns.values():
@@ -144,7 +144,7 @@ def read_groups(features: Any, X: Any, rows: int) -> Any:
         raise ValueError("sensitive_features has no columns")
     (values,) = columns.values()
     if ALL in set(values.tolist()):
-        raise ValueError(f"sensitive_features has a group {ALL!r}, which is everybody in the result; rename it")
+        raise ValueError(f"sensitive_features has a group {ALL!r}, which stands for all rows in the result; rename it")
     return values
 
 
@@ -158,12 +158,12 @@ def _columns_of(X: Any, names: Sequence[Any]) -> dict[Any, Any]:
     table = read_table(X)
     for name in names:
         if name not in table.names:
-            raise ValueError(f"sensitive_features {name!r} is no column of X")
+            raise ValueError(f"sensitive_features {name!r} is not a column of X")
     return {name: table.columns[table.names.index(name)] for name in names}
 
 
 def _name_missing(values: NDArray[Any]) -> NDArray[Any]:
-    """Make a group of missing values, which fairlearn would leave out: "missing", or "(missing)" if a value is so."""
+    """Name missing values, which fairlearn would drop, "missing", or "(missing)" if "missing" is a value."""
     gone = pd.isna(values)
     if values.ndim != 1 or not gone.any():
         return values

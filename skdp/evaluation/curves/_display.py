@@ -1,4 +1,4 @@
-"""Scores against epsilon, drawn."""
+"""Plot of scores against epsilon."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _BANDS = ("auto", "std", "range", None)
 
 
 class PrivacyCurveDisplay:
-    """Scores against epsilon: a panel for each metric, a line for each group.
+    """Plot of scores against epsilon, with a panel for each metric and a line for each group.
 
     It is recommended to use `from_estimator` or `from_curve` to create one. A line is the mean of all folds and
-    repeats; a dashed one that of the baseline, without noise. Scores that are no finite numbers (a ratio to 0, a rate
-    of nobody) are left out of mean and band: the legend and `summary` say how many.
+    repeats; a dashed one is the baseline, without noise. Scores that are not finite (a ratio to 0, a rate of no rows)
+    are left out of mean and band; the legend and `summary` give their number.
 
     Parameters
     ----------
     curve : pandas.DataFrame
-        What `privacy_curve` returned: the columns ``epsilon, repeat, fold, metric, group, value``.
+        The result of `privacy_curve`: the columns ``epsilon, repeat, fold, metric, group, value``.
 
     Attributes
     ----------
     curve : pandas.DataFrame
         The scores.
     figure_ : matplotlib Figure
-        The figure that was drawn last.
+        The last figure.
     axes_ : ndarray of matplotlib Axes
-        Its panels, one for each metric.
+        Its panels, one per metric.
 
     See Also
     --------
@@ -44,11 +44,11 @@ class PrivacyCurveDisplay:
 
     Notes
     -----
-    **Privacy.** Scores are computed from true rows, and are not protected.
+    **Privacy.** Scores are computed from true rows and are not protected.
 
-    The band is no confidence interval. Folds share most of their training rows, and repeats share all rows, so the
-    scatter of the scores tells how far coins and splits move a score on this table, and less than how far another table
-    would.
+    The band is not a confidence interval. Folds share most of their training rows, and repeats share all rows, so the
+    spread of the scores shows the effect of randomness and splits on this table, which is smaller than that of another
+    table.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class PrivacyCurveDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, band: str | None = "auto", ax: Any = None, **options: Any
     ) -> PrivacyCurveDisplay:
-        """Compute the scores of an estimator, and draw them.
+        """Compute the scores of an estimator and draw them.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class PrivacyCurveDisplay:
         ImportError
             If matplotlib is not installed.
         TypeError, ValueError
-            By `privacy_curve` or `plot`.
+            As raised by `privacy_curve` or `plot`.
         """
         import_pyplot()  # before anything is fitted
         _check_band(band)
@@ -111,7 +111,7 @@ class PrivacyCurveDisplay:
         Parameters
         ----------
         curve : pandas.DataFrame
-            What `privacy_curve` returned.
+            The result of `privacy_curve`.
         band : {"auto", "std", "range"} or None, default="auto"
             See `plot`.
         ax : matplotlib Axes or array-like of them, optional
@@ -127,12 +127,12 @@ class PrivacyCurveDisplay:
         ImportError
             If matplotlib is not installed.
         TypeError, ValueError
-            By `plot`.
+            As raised by `plot`.
         """
         return cls(curve).plot(band=band, ax=ax)
 
     def summary(self, *, band: str | None = "auto") -> pd.DataFrame:
-        """Summarise the scores as they are drawn.
+        """Summarise the scores as drawn.
 
         Parameters
         ----------
@@ -142,14 +142,14 @@ class PrivacyCurveDisplay:
         Returns
         -------
         pandas.DataFrame
-            A row for each metric, group and epsilon, with the columns ``metric, group, epsilon, mean, low, high,
+            One row per metric, group and epsilon, with the columns ``metric, group, epsilon, mean, low, high,
             n_undefined``; the baseline has an infinite epsilon. Low and high are the ends of the band, nan without one.
-            ``n_undefined`` scores are no finite numbers, and left out of the others.
+            ``n_undefined`` is the number of scores that are not finite, which are left out of the others.
 
         Raises
         ------
         TypeError, ValueError
-            If the curve lacks a column or a row, or there is no such band.
+            If the curve lacks a column or a row, or `band` is unknown.
         """
         _check_band(band)
         _check_curve(self.curve)
@@ -161,11 +161,11 @@ class PrivacyCurveDisplay:
         Parameters
         ----------
         band : {"auto", "std", "range"} or None, default="auto"
-            What is shaded around a line: one standard deviation, over the repeats, of the mean over the folds to either
-            side; or from the lowest to the highest of all scores; or nothing. By default the standard deviation where
-            there are several repeats, and the range otherwise. The legend says which.
+            The shaded band around a line: one standard deviation, over the repeats, of the mean over the folds to
+            either side; or from the lowest to the highest of all scores; or nothing. By default the standard deviation
+            if there are several repeats, and the range otherwise. The legend states which.
         ax : matplotlib Axes or array-like of them, optional
-            Where to draw: one panel for each metric. By default in a new figure.
+            The axes to draw on, one for each metric. By default those of a new figure.
 
         Returns
         -------
@@ -177,7 +177,7 @@ class PrivacyCurveDisplay:
         ImportError
             If matplotlib is not installed.
         TypeError, ValueError
-            If the curve lacks a column or a row, there is no such band, or there are too many or too few panels.
+            If the curve lacks a column or a row, `band` is unknown, or the number of panels is wrong.
         """
         summary = self.summary(band=band)
         pyplot = import_pyplot()
@@ -210,7 +210,7 @@ class PrivacyCurveDisplay:
         tidy_axes(axes)
 
     def _explain(self, owner: Any, summary: pd.DataFrame, band: str | None) -> None:
-        """Say what lines and bands are: once, above all panels, or in the first of those that were given."""
+        """Draw the legend: above all panels, or in the first of the given ones."""
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
@@ -238,14 +238,14 @@ class PrivacyCurveDisplay:
         return f"lowest to highest of {folds} folds{times}"
 
     def _kind(self, band: str | None) -> str | None:
-        """Choose what "auto" stands for."""
+        """Resolve "auto"."""
         if band != "auto":
             return band
         return "std" if self.curve["repeat"].nunique() > 1 else "range"
 
 
 def _of_group(table: pd.DataFrame, group: Any) -> pd.DataFrame:
-    """Choose rows; pandas would take a group of several columns for a list of groups."""
+    """Select rows; pandas would treat a group of several columns as a list of groups."""
     return table[np.array([one is group or one == group for one in table["group"]], bool)]
 
 
@@ -256,7 +256,7 @@ def _group_label(group: Any) -> str:
 
 
 def _style(place: int) -> dict[str, Any]:
-    """Return a colour and a marker of a group's own."""
+    """Return the colour and the marker of a group."""
     turns, colour = divmod(place, len(COLOURS))
     return {"color": COLOURS[colour], "marker": MARKERS[(colour + turns) % len(MARKERS)]}
 
@@ -303,7 +303,7 @@ def summarise_curve(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
 
 
 def groups_of(curve: pd.DataFrame) -> list[Any]:
-    """List the groups of a curve."""
+    """Return the groups of a curve."""
     return sorted(dict.fromkeys(curve["group"]), key=lambda group: group != ALL)
 
 

@@ -1,4 +1,4 @@
-"""The privatising step of an estimator: where it is, and its coins."""
+"""The privatising step of an estimator, and its seeds."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ class Step:
 
     @classmethod
     def find(cls, estimator: Any, param_name: Any) -> Self:
-        """Find the step that a parameter belongs to."""
+        """Find the step with a given parameter."""
         if not isinstance(param_name, str):
             raise TypeError(f"param_name must be a str, got {type(param_name).__name__}")
         params = estimator.get_params(deep=True)
         if param_name not in params:
-            raise ValueError(f"param_name {param_name!r} is no parameter of {type(estimator).__name__}")
+            raise ValueError(f"param_name {param_name!r} is not a parameter of {type(estimator).__name__}")
         path, _, last = param_name.rpartition("__")
         if not last.startswith("epsilon") and not last.endswith("epsilon"):
             raise ValueError(f"param_name must be the nested name of an epsilon, got {param_name!r}")
         around = [estimator, *(params[part] for part in _prefixes(path) if part in params)]
         owner = params[path] if path else estimator
         fit_only = any(isinstance(part, OnFitOnly) for part in around)
-        # What is inside of a resampler privatises the rows of `fit` alone, whatever it could do by itself.
+        # A step inside of a resampler privatises the rows of `fit` only.
         spares = fit_only or any(getattr(part, "protects_rows", None) == "fit" for part in around)
         outer = _outermost(params, path)
         return cls(
             path,
             outer,
             param_name,
-            # PosteriorFeatures reads the reports of its encoder: nothing may be put between the two.
+            # PosteriorFeatures reads the reports of its encoder: no step may be inserted between the two.
             encodes=bool(path) and hasattr(owner, "encode") and not isinstance(params.get(outer), PosteriorFeatures),
             releases=bool(
                 path and hasattr(owner, "transform") and getattr(owner, "protects_rows", True) and not spares
@@ -56,14 +56,14 @@ class Step:
         )
 
     def at(self, estimator: Any, epsilon: float, *, fit_only: bool) -> Any:
-        """Set epsilon, and let the step release the rows to predict once, or not at all."""
+        """Set epsilon, and make the step release the rows to predict once, or not at all."""
         estimator.set_params(**{self.epsilon: epsilon})
         if not self.releases:
             return estimator
         return _wrapped(estimator, self.path, OnFitOnly) if fit_only else _wrapped(estimator, self.outer, OneRelease)
 
     def without_noise(self, estimator: Any) -> Any:
-        """Let the step encode without noise."""
+        """Replace the step by its encoding without noise."""
         return _wrapped(estimator, self.path, NoiselessEncoding)
 
 
@@ -72,7 +72,7 @@ def _wrapped(estimator: Any, path: str, wrapper: type) -> Any:
 
 
 def _outermost(params: Mapping[str, Any], path: str) -> str:
-    """Go outward from a step while a transformer has it as a parameter; those of a Pipeline are no parameters of it."""
+    """Return the outermost transformer that has a step as a parameter; steps of a Pipeline do not count."""
     while "__" in path:
         around, _, own = path.rpartition("__")
         holder: Any = params.get(around)
@@ -90,7 +90,7 @@ def _prefixes(path: str) -> list[str]:
 
 
 def seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
-    """List the steps that draw private coins."""
+    """Return the steps that draw private random bits."""
     params = estimator.get_params(deep=True)
     found = []
     for name in sorted(params):
@@ -102,32 +102,32 @@ def seeded_steps(estimator: Any, path: str | None = None) -> list[str]:
 
 
 def with_seeds(estimator: Any, seeds: Mapping[str, int | None]) -> Any:
-    """Clone an estimator, and give the steps that draw private coins their seeds."""
+    """Clone an estimator and set the seeds of the steps that draw private random bits."""
     return clone(estimator).set_params(**seeds)
 
 
 class NoiselessEncoding(OnFitOnly):
-    """Encode all rows without noise: what a privatising step is compared with. It protects nobody."""
+    """Encode all rows without noise, as the baseline of a privatising step. Not private."""
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Encode the rows of `fit`."""
         return self.fit(X, y).transform(X)
 
     def encode(self, X: Any) -> Any:
-        """Do what `transform` does."""
+        """Encode rows like `transform`."""
         return self.transform(X)
 
     @property
     def guarantee_(self) -> Any:
-        """Nothing is promised."""
-        raise AttributeError("an encoding without noise promises nothing")
+        """Raise an error, as there is no guarantee."""
+        raise AttributeError("an encoding without noise has no privacy guarantee")
 
 
 class OneRelease(MetaEstimatorMixin, BaseEstimator):
-    """Privatise rows once: if the rows that were last given to `transform` come again, return the same release."""
+    """Privatise rows once: for the same rows as in the last call, return the same release."""
 
-    # A model that is asked for labels and then for probabilities privatises its rows each time: these would be two
-    # releases, and two scores of different rows.
+    # A model that is asked for labels and then for probabilities would privatise its rows twice: two releases, and
+    # scores of different rows.
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
@@ -147,13 +147,13 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
         return self.transformer_
 
     def transform(self, X: Any) -> Any:
-        """Privatise rows, unless they are those of the last call."""
+        """Privatise rows unless they are those of the last call."""
         if self._last is None or digest(self._last[0]) != digest(X):
             self._last = X, self.transformer_.transform(X)
         return self._last[1]
 
     def set_output(self, *, transform: Any = None) -> Self:
-        """Let the transformer return another kind of frame."""
+        """Set the output container of the transformer."""
         for transformer in (self.transformer, getattr(self, "transformer_", self.transformer)):
             transformer.set_output(transform=transform)
         return self

@@ -1,4 +1,4 @@
-"""What privacy costs a model: its scores against epsilon."""
+"""Scores of a model as a function of epsilon."""
 
 from __future__ import annotations
 
@@ -49,15 +49,14 @@ def privacy_curve(
 ) -> pd.DataFrame:
     """Score an estimator by cross-validation at several epsilons, and without privacy.
 
-    Like scikit-learn's `validation_curve`, with several metrics, metrics by group, repeats and a baseline. Every
-    epsilon and the baseline are fitted and scored on the same splits.
+    Like scikit-learn's `validation_curve`, with several metrics, metrics by group, repeats and a baseline. All epsilons
+    and the baseline are fitted and scored on the same splits.
 
     Parameters
     ----------
     estimator : estimator
-        A model with a privatising step anywhere inside: a local transformer in a Pipeline, also within a
-        ColumnTransformer or a search, a private scaler, a `SyntheticResampler` in a pipeline of imbalanced-learn. It is
-        cloned.
+        A model with a privatising step: a local transformer in a Pipeline, also within a ColumnTransformer or a search,
+        a private scaler, a `SyntheticResampler` in a pipeline of imbalanced-learn. It is cloned.
     X : dataframe or array of shape (n_samples, n_features)
         The true rows: a pandas, polars or pyarrow table, or an array.
     y : array-like or series of shape (n_samples,)
@@ -67,9 +66,9 @@ def privacy_curve(
     epsilons : iterable of float
         The privacy losses to try: finite, > 0, all different.
     sensitive_features : str, int, list of them, array-like of shape (n_samples,) or (n_samples, k), optional
-        What decides the group of a row: a column name of X, or the values; or several, whose combinations are groups. A
-        list as long as X are values. Only scores use them. They are as true as what is given: name a column of X for
-        its true values, or give reports to see what these would show.
+        Defines the group of a row: a column name of X, or the values; or several, whose combinations are groups. A list
+        as long as X is taken as values. Only scores use them: name a column of X for its true values, or pass reports
+        to compare the groups of the reports.
     privileged : value or list of values, optional
         The privileged values, for aif360's metrics, as for `fairness_report`.
     positive_label : label, optional
@@ -78,49 +77,48 @@ def privacy_curve(
         One metric or several; a dict names them. Each is one of
 
         - a name of a scikit-learn scorer, such as ``"roc_auc"``;
-        - a scorer ``scorer(estimator, X, y)``; it must ask the estimator for X itself, not for a part of it;
+        - a scorer ``scorer(estimator, X, y)``; it must pass X itself to the estimator, not a part of it;
         - a name of a method of aif360's ``ClassificationMetric``: ``"statistical_parity_difference"``,
           ``"disparate_impact"``, ``"equal_opportunity_difference"``, ``"average_odds_difference"``, ``"theil_index"``,
           as `fairness_report` computes them (they come last in the result);
-        - a callable with a parameter ``sensitive_features``, as fairlearn has them, which is called with this,
-          ``y_true`` and ``y_pred`` by name. It returns a number, or a ``MetricFrame``, such as
-          ``functools.partial(MetricFrame, metrics=accuracy_score)``: a row for all and one for each group. Of a
-          MetricFrame of several metrics, each is called ``<name>__<metric>``.
+        - a callable with a parameter ``sensitive_features``, as in fairlearn, which is called with this, ``y_true`` and
+          ``y_pred`` by name. It returns a number, or a ``MetricFrame``, such as
+          ``functools.partial(MetricFrame, metrics=accuracy_score)``: one row for all and one for each group. For a
+          MetricFrame of several metrics, each is named ``<name>__<metric>``.
 
-        By default, accuracy of a classifier and R² of a regressor.
+        By default, accuracy for a classifier and R² for a regressor.
     cv : int, splitter or iterable of (train, test), optional
-        By default 5. An int is that many folds, shuffled, stratified for a classifier, others in each repeat, but the
-        same in each call, whatever `random_state`. Other splits are made once, and used in every repeat.
+        By default 5. An int is the number of folds, shuffled, stratified for a classifier, different in each repeat,
+        but the same in each call for any `random_state`. Other splits are made once and used in every repeat.
     groups : array-like of shape (n_samples,), optional
         The groups whose rows are kept together, for a splitter that uses them: `cv` must be one, such as
         ``GroupKFold(5)``. Not the groups of `sensitive_features`.
     n_repeats : int, default=1
-        How often to repeat the cross-validation, with other coins.
+        Number of repeats of the cross-validation, with independent randomness.
     privatize : {"always", "fit"}, default="always"
-        Which rows a local transformer privatises: those to fit and those to predict, or only those to fit, as
-        `OnFitOnly` has it. Where the estimator privatises no row that it predicts, both are the same.
+        The rows that a local transformer privatises: those to fit and those to predict, or only those to fit, as with
+        `OnFitOnly`. If the estimator privatises no row that it predicts, both are the same.
     baseline : "auto", estimator or None, default="auto"
-        What to compare with: by default, the same estimator with the step's own encoding without noise. A step that has
-        none (a random encoding, `PosteriorFeatures`, a private statistic, synthetic rows) needs an estimator here, or
+        The model to compare with: by default, the same estimator with the step's own encoding without noise. If there
+        is none (a random encoding, `PosteriorFeatures`, a private statistic, synthetic rows), pass an estimator, or
         None for no baseline.
     n_jobs : int, optional
         Number of processes, as in scikit-learn.
     random_state : int, optional
-        None for secure coins. An int makes the coins reproducible and different in every cell; a cell keeps its coins
-        when epsilons or repeats are added. Either replaces the ``random_state`` of every step that has one beside an
-        ``epsilon`` or a ``ledger``, and of no other.
+        None for secure randomness. An int makes the results reproducible, with a different seed in every cell, which
+        does not change when epsilons or repeats are added. Either replaces the ``random_state`` of every step that has
+        one beside an ``epsilon`` or a ``ledger``, and of no other.
     cache : str or path, optional
-        A folder for finished cells, made if there is none. A call with the same arguments reads them instead of fitting
-        again, so a run that was killed goes on where it was.
+        A folder for finished cells, created if missing. A call with the same arguments reads them instead of fitting
+        again, which resumes an interrupted run.
     progress : bool, default=False
         Whether to show a progress bar on standard error.
 
     Returns
     -------
     pandas.DataFrame
-        Columns ``epsilon, repeat, fold, metric, group, value``, a row for each of their combinations: the baseline
-        first, where ``epsilon`` is infinite. ``group`` is ``"all"``, or a value of the sensitive feature; of several, a
-        tuple.
+        Columns ``epsilon, repeat, fold, metric, group, value``, one row for each combination: the baseline first, where
+        ``epsilon`` is infinite. ``group`` is ``"all"``, or a value of the sensitive feature; of several, a tuple.
 
     Raises
     ------
@@ -140,23 +138,22 @@ def privacy_curve(
     Notes
     -----
     **Privacy.** None: the result and the files of the cache are computed from true rows, targets and groups, and are
-    not protected. They are for experiments on data that may be looked at. The cache holds scores and the names of
-    groups, no rows.
+    not protected. They are for data that is not sensitive. The cache has scores and the names of groups, no rows.
 
     A ledger of the step is shared by all clones and is charged as in any cross-validation: once for each fit, and under
-    ``privatize="always"`` once more for the test rows of each cell. The baseline is fitted first, so that what is wrong
-    with the data or the scoring is found before anything is charged. A ledger in memory refuses several processes.
-    Cells that are read from the cache are not charged again, as nothing is released again. They are read with secure
-    coins, too: name another folder for new coins.
+    ``privatize="always"`` once more for the test rows of each cell. The baseline is fitted first, so that errors in the
+    data or the scoring are found before anything is charged. A ledger in memory refuses several processes. Cells that
+    are read from the cache are not charged, as nothing is released again. They are read for ``random_state=None`` too:
+    use another folder for fresh randomness.
 
-    The test rows of a cell are released once, and every scorer sees this release: of a Pipeline, the steps before the
-    last transform them once; of other estimators, the step remembers its release. The inner folds of a
-    ``GridSearchCV`` are fitted with coins of the same seed as the cell.
+    The test rows of a cell are released once for all scorers: the steps of a Pipeline before the last one transform
+    them once; in other estimators, the step remembers its release. The inner folds of a ``GridSearchCV`` use the same
+    seed as the cell.
 
-    Cells are told apart by the parameters, the data, the splits, the seeds, the scoring, and the versions of skdp,
-    scikit-learn and NumPy. A function counts with its bytecode and with what the global variables hold that it reads,
-    and so do the functions of its module that it calls; what cannot be pickled there is refused. The code of classes
-    and of other modules does not count: name another folder when you change it.
+    Cells are identified by the parameters, the data, the splits, the seeds, the scoring, and the versions of skdp,
+    scikit-learn and NumPy. Functions are identified by their bytecode and the global variables that they, and the
+    functions of their module that they call, read; these must be picklable. The code of classes and of other modules
+    is not included: use another folder when you change it.
 
     Examples
     --------
@@ -205,7 +202,7 @@ def privacy_curve(
 
 
 def _scores(study: Study, cells: list[Cell], n_jobs: int | None) -> Iterator[tuple[int, list[Row]]]:
-    """Read or compute the scores of each cell; the baseline is finished before anything private begins."""
+    """Read or compute the scores of each cell; the baseline is finished before anything private."""
     missing = []
     for place, cell in enumerate(cells):
         known = study.finished(cell)
@@ -260,7 +257,7 @@ def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> N
     if privatize not in ("always", "fit"):
         raise ValueError(f"privatize must be 'always' or 'fit', got {privatize!r}")
     if privatize == "always" and step.fit_only:
-        raise ValueError("privatize='always' contradicts the OnFitOnly around the step; take it off, or say 'fit'")
+        raise ValueError("privatize='always' contradicts the OnFitOnly around the step; remove it, or use 'fit'")
     if privatize == "fit" and step.releases and not step.encodes:
         raise ValueError(f"privatize='fit' needs an encoding without noise, which {step.kind} does not have")
     if isinstance(baseline, str):
@@ -288,11 +285,11 @@ def _splits(
 
 
 def _grouped_folds(cv: Any, X: Any, y: NDArray[Any], groups: Any) -> list[tuple[Any, Any]]:
-    """Split by a splitter that uses the groups; any other would put rows of one group on both sides."""
+    """Split by a splitter that uses the groups, to keep the rows of a group together."""
     if hasattr(cv, "split"):
         try:
             with warnings.catch_warnings():
-                # scikit-learn's splitters that have no use for groups warn of it.
+                # scikit-learn's splitters warn if they ignore groups.
                 warnings.filterwarnings("error", "The groups parameter is ignored", UserWarning)
                 return list(cv.split(X, y, groups))
         except UserWarning:

@@ -1,4 +1,4 @@
-"""What a privacy curve scores a model by: scorers of scikit-learn, aif360's metrics, and metrics by group."""
+"""Scorers of a privacy curve: those of scikit-learn, aif360's metrics, and metrics by group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skdp.evaluation.curves._cache import Row
 from skdp.metrics import fairness_report
 
 ALL = "all"
-"""The group of everybody."""
+"""The name of the group of all rows."""
 
 AIF360 = {
     "statistical_parity_difference": "statistical parity difference",
@@ -29,7 +29,7 @@ AIF360 = {
     "average_odds_difference": "average odds difference",
     "theil_index": "Theil index",
 }
-"""Methods of aif360's ClassificationMetric, and what `fairness_report` calls them."""
+"""Methods of aif360's ClassificationMetric, and their names in `fairness_report`."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class Fairness:
-    """Metrics of aif360, from one report of all of them."""
+    """Metrics of aif360, computed together."""
 
     names: tuple[tuple[str, str], ...]
     privileged: Any
@@ -90,13 +90,13 @@ Measure = Score | GroupScore | Fairness
 
 @dataclass(frozen=True)
 class Scoring:
-    """All that a model is scored by."""
+    """All scorers of a curve."""
 
     measures: tuple[Measure, ...]
 
     @classmethod
     def read(cls, scoring: Any, estimator: Any, *, privileged: Any, positive_label: Any, grouped: bool) -> Self:
-        """Check what the user asked for."""
+        """Check the parameters of the scoring."""
         measures: list[Measure] = []
         fair: list[tuple[str, str]] = []
         for name, asked in _named(scoring, estimator):
@@ -123,7 +123,7 @@ class Scoring:
 
 
 def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:
-    """List what is asked for with its names."""
+    """Return the requested scorers with their names."""
     if scoring is None:
         if not is_classifier(estimator) and not is_regressor(estimator):
             raise ValueError("scoring=None is for classifiers and regressors; name a scorer")
@@ -166,7 +166,7 @@ def _number(value: Any, name: str) -> float:
 
 
 def _label(group: Any) -> Any:
-    """Return a group as plain Python values, which JSON keeps."""
+    """Return a group as Python values, which JSON preserves."""
     if isinstance(group, tuple):
         return tuple(map(_label, group))
     if isinstance(group, np.generic):
@@ -178,10 +178,10 @@ _RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_functio
 
 
 class Answers:
-    """A fitted model that answers for one release of the test rows, each question once."""
+    """A fitted model with cached predictions for one release of the test rows."""
 
-    # A Pipeline (the best one, of a search) transforms the rows once, and its last step answers. Scorers take it for
-    # the model, and must ask for the test rows as they were given: others would be another release.
+    # A Pipeline (the best one, of a search) transforms the rows once, and its last step predicts. Scorers receive this
+    # object as the model, and must pass the test rows unchanged: other rows would be another release.
 
     def __init__(self, model: Any, X: Any) -> None:
         self._given = X
@@ -210,23 +210,23 @@ class Answers:
         return answer
 
     def score(self, X: Any, y: Any) -> Any:
-        """Return what the model's own `score` does."""
+        """Return the score of the model's own `score`."""
         self._check(X)
         return self._model.score(self._rows, y)
 
     def _check(self, X: Any) -> None:
         if X is not self._given:
-            raise ValueError("scoring must ask for the test rows as they are; other rows would be another release")
+            raise ValueError("scoring must use the unchanged test rows; other rows would be another release")
 
 
 def as_text(labels: Any) -> Any:
-    """Return labels that are Python strings as NumPy's, which scikit-learn's metrics sort several times as fast."""
+    """Convert Python strings to NumPy's, which scikit-learn's metrics sort several times faster."""
     strings = isinstance(labels, np.ndarray) and pd.api.types.infer_dtype(labels, skipna=False) == "string"
     return labels.astype(str) if strings else labels
 
 
 def _transformed(model: Pipeline, X: Any) -> Any:
-    """Transform rows as a pipeline does before its last step; steps that resample are for `fit` only."""
+    """Transform rows as a pipeline does before its last step; steps that resample apply to `fit` only."""
     for _, step in model.steps[:-1]:
         if step is not None and not isinstance(step, str) and not hasattr(step, "fit_resample"):
             X = step.transform(X)

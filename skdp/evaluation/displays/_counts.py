@@ -1,4 +1,4 @@
-"""Estimated counts as bars with intervals, beside the true ones where they are known."""
+"""Plot of estimated counts with intervals, and of the true counts if known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ORDER = {"estimate": 0, "true count": 2}  # of the legend
 
 
 class CountEstimateDisplay:
-    """Estimated counts as bars with their intervals, a panel a column, beside the true counts where they are known.
+    """Bar plot of estimated counts with intervals, and of the true counts if known, with a panel for each column.
 
     It is recommended to use `from_estimator` or `from_estimates` to create one. Unbiased counts may be negative and are
     drawn so.
@@ -24,7 +24,7 @@ class CountEstimateDisplay:
     ----------
     estimates : DataFrame
         ``count, lower, upper``, indexed by value, by (column, category) for several columns, or by the values of a
-        joint of columns: what `estimate_counts` returns.
+        joint of columns, as returned by `estimate_counts`.
     true_counts : Series, optional
         The true counts under the same labels; a label that it leaves out has the count 0.
     confidence_level : float, optional
@@ -33,7 +33,7 @@ class CountEstimateDisplay:
     Attributes
     ----------
     estimates : DataFrame
-        What is drawn, with a column ``true`` if it is known.
+        The estimates, with a column ``true`` if it is known.
     figure_ : matplotlib Figure
         The figure that was drawn last.
     axes_ : ndarray of matplotlib Axes
@@ -46,8 +46,8 @@ class CountEstimateDisplay:
 
     Notes
     -----
-    **Privacy.** Estimates from reports are post-processing: free. True counts are not protected: a figure with them is
-    for experiments on data that may be looked at.
+    **Privacy.** Estimates from reports are post-processing, without privacy cost. True counts are not protected: a
+    figure with them is for data that is not sensitive.
 
     Examples
     --------
@@ -87,13 +87,13 @@ class CountEstimateDisplay:
         max_values: int = 20,
         ax: Any = None,
     ) -> CountEstimateDisplay:
-        """Estimate the counts from reports, and draw.
+        """Estimate the counts from reports and draw them.
 
         Parameters
         ----------
         encoder : local transformer
             Fitted, with a method `estimate_counts`.
-        reports : what its `transform` returns, or ReportTally
+        reports : array-like or dataframe, as returned by the encoder's `transform`, or ReportTally
             Privatised rows, or their sums.
         true_counts : Series, optional
             The true counts under the labels of the estimates; a label that it leaves out has the count 0.
@@ -140,7 +140,7 @@ class CountEstimateDisplay:
         Parameters
         ----------
         estimates : DataFrame
-            ``count, lower, upper``: what `estimate_counts` or `estimate_joint_counts` returns.
+            ``count, lower, upper``, as returned by `estimate_counts` or `estimate_joint_counts`.
         true_counts : Series, optional
             The true counts under the same labels; a label that it leaves out has the count 0.
         confidence_level : float, optional
@@ -172,10 +172,10 @@ class CountEstimateDisplay:
         Parameters
         ----------
         max_values : int, default=20
-            How many values of a column to draw, at least 1. Of more, those with the largest estimates; a remark says
-            how many are left out.
+            Number of values of a column to draw, at least 1: those with the largest estimates. The number of the others
+            is stated.
         ax : matplotlib Axes or array-like of them, optional
-            Where to draw: one panel for each column, or one for a joint. By default in a new figure.
+            The axes to draw on, one for each column, or one for a joint. By default those of a new figure.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class CountEstimateDisplay:
         ImportError
             If matplotlib is not installed.
         TypeError, ValueError
-            If there are too many or too few panels, or `max_values` is no int or less than 1.
+            If the number of panels is wrong, or `max_values` is not an int or less than 1.
         """
         if not isinstance(max_values, int) or isinstance(max_values, bool):
             raise TypeError(f"max_values must be an int, got {type(max_values).__name__}")
@@ -217,7 +217,7 @@ class CountEstimateDisplay:
         places = np.arange(len(table))
         level = "interval" if self.confidence_level is None else f"{100 * self.confidence_level:g} % interval"
         axes.barh(places, table["count"], height=0.7, color=COLOURS[5], label="estimate")
-        # A value of which nothing is known has an interval without ends.
+        # The interval of an unknown value has no ends.
         bounded = np.isfinite(table["lower"].to_numpy()) & np.isfinite(table["upper"].to_numpy())
         known = table[bounded]
         axes.hlines(places[bounded], known["lower"], known["upper"], color=COLOURS[0], lw=2, label=level)
@@ -259,7 +259,7 @@ def _plain(index: pd.Index) -> list[Any]:
 
 
 def _split(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Give each column that was estimated by itself a table of its own, under its name."""
+    """Split estimates into one table for each column that was estimated separately."""
     index = estimates.index
     if list(index.names) == ["column", "category"]:
         columns = index.get_level_values("column")

@@ -1,4 +1,4 @@
-"""Rates of groups and the differences between them, with intervals."""
+"""Plot of rates of groups and their differences, with intervals."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _ROW_HEIGHT = 0.3  # inches
 
 
 class FairnessDisplay:
-    """Rates of groups and the differences between them, with intervals; several reports side by side.
+    """Plot of rates of groups and their differences, with intervals, for one or several reports.
 
     It is recommended to use `from_estimator`, `from_predictions` or `from_reports` to create one. Ratios and the Theil
-    index are kept in `data` but not drawn, as they are on other scales.
+    index are in `data` but not drawn, as their scales differ.
 
     Parameters
     ----------
     reports : mapping of str to DataFrame
         Reports by name, with the columns ``metric, value`` and, as far as there are any, ``definition``, ``group``,
-        ``lower`` and ``upper``: what `fairness_report` returns.
+        ``lower`` and ``upper``, as returned by `fairness_report`.
     confidence_level : float, optional
-        The coverage of the intervals, for the legend. By default what the reports say in ``attrs``.
+        The coverage of the intervals, for the legend. By default that in ``attrs`` of the reports.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class FairnessDisplay:
         name: str = "predictions",
         ax: Any = None,
     ) -> FairnessDisplay:
-        """Measure the fairness of predictions, and draw.
+        """Compute fairness metrics of predictions and draw them.
 
         Parameters
         ----------
@@ -98,17 +98,17 @@ class FairnessDisplay:
         y_pred : array-like of shape (n_samples,)
             Predicted labels.
         sensitive_features : array-like or series of shape (n_samples,), or dataframe
-            The values that decide the group of a row.
+            The values that define the group of a row.
         privileged : value, list of values or mapping, optional
-            As for `fairness_report`. By default groups are compared with one another only.
+            As for `fairness_report`. By default groups are compared with each other only.
         positive_label : label
             The favourable label.
         by_group : bool, default=True
-            Whether each value is a group of its own; if not, only the differences of two groups are drawn.
+            Whether each value is a group; if not, only the differences of two groups are drawn.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         name : str, default="predictions"
-            What to call the report.
+            The name of the report.
         ax : matplotlib Axes or array-like of them, optional
             See `plot`.
 
@@ -122,7 +122,7 @@ class FairnessDisplay:
         ImportError
             If matplotlib is not installed.
         ValueError
-            As `fairness_report` does, or if `ax` does not fit.
+            As raised by `fairness_report`, or if `ax` does not fit.
         """
         import_pyplot()
         report = fairness_report(
@@ -151,7 +151,7 @@ class FairnessDisplay:
         name: str | None = None,
         ax: Any = None,
     ) -> FairnessDisplay:
-        """Measure the fairness of what a fitted estimator predicts, and draw.
+        """Compute fairness metrics of the predictions of a fitted estimator and draw them.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class FairnessDisplay:
         y : array-like of shape (n_samples,)
             True labels.
         sensitive_features : array-like or series of shape (n_samples,), or dataframe
-            The values that decide the group of a row.
+            The values that define the group of a row.
         privileged : value, list of values or mapping, optional
             As for `from_predictions`.
         positive_label : label
@@ -172,7 +172,7 @@ class FairnessDisplay:
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         name : str, optional
-            What to call the report; by default as the class of the estimator.
+            The name of the report; by default the class of the estimator.
         ax : matplotlib Axes or array-like of them, optional
             See `plot`.
 
@@ -186,7 +186,7 @@ class FairnessDisplay:
         ImportError
             If matplotlib is not installed.
         NotFittedError, ValueError
-            As the estimator and `fairness_report` do, or if `ax` does not fit.
+            As raised by the estimator and `fairness_report`, or if `ax` does not fit.
         """
         import_pyplot()
         return cls.from_predictions(
@@ -205,14 +205,14 @@ class FairnessDisplay:
     def from_reports(
         cls, reports: Mapping[str, pd.DataFrame], *, confidence_level: float | None = None, ax: Any = None
     ) -> FairnessDisplay:
-        """Draw reports side by side: of several models, or raw and debiased.
+        """Draw one or several reports, such as those of several models.
 
         Parameters
         ----------
         reports : mapping of str to DataFrame
             Reports by name.
         confidence_level : float, optional
-            The coverage of the intervals, for the legend. By default what the reports say in ``attrs``.
+            The coverage of the intervals, for the legend. By default that in ``attrs`` of the reports.
         ax : matplotlib Axes or array-like of them, optional
             See `plot`.
 
@@ -231,13 +231,13 @@ class FairnessDisplay:
         return cls(reports, confidence_level=confidence_level).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> FairnessDisplay:
-        """Draw the reports: a dot a value, a bar its interval, a colour and marker a report.
+        """Draw the values as dots and their intervals as bars, with a colour and a marker for each report.
 
         Parameters
         ----------
         ax : matplotlib Axes or array-like of them, optional
-            Where to draw: one panel for the rates, if there are any, and one for the differences, if there are any. By
-            default in a new figure.
+            The axes to draw on: one for the rates and one for the differences, if there are any. By default those of a
+            new figure.
 
         Returns
         -------
@@ -249,7 +249,7 @@ class FairnessDisplay:
         ImportError
             If matplotlib is not installed.
         ValueError
-            If there are too many or too few panels.
+            If the number of panels is wrong.
         """
         pyplot = import_pyplot()
         tables = {kind: table for kind in PANELS if len(table := rows_of(self.data, kind))}
@@ -271,7 +271,7 @@ class FairnessDisplay:
         return panels
 
     def _place_legend(self, owner: Any, panel: Any) -> None:
-        """Name the reports if there are several, and say what the bars are."""
+        """Draw the legend of the reports, if there are several, and of the bars."""
         from matplotlib.lines import Line2D
 
         handles, _ = panel.get_legend_handles_labels()

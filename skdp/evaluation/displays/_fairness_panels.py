@@ -1,4 +1,4 @@
-"""The panels of `FairnessDisplay`: which rows they show, and how they are drawn."""
+"""The panels of `FairnessDisplay`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PANELS = {
     "rate": ("Rates of groups", r"\brate\b"),
     "difference": ("Differences (0 is parity)", r"difference|largest − smallest"),
 }
-"""The title of each panel, and what the names of its metrics hold."""
+"""The title of each panel, and the pattern of the names of its metrics."""
 
-_RATE_OF_GROUP = r"^(?P<metric>.* rate), (?P<group>(?:un)?privileged)$"  # how reports of two groups call a rate
+_RATE_OF_GROUP = r"^(?P<metric>.* rate), (?P<group>(?:un)?privileged)$"  # the name of a rate in reports of two groups
 _HEADER = "\0header"
 _ALONE = "\0alone"
 
 
 def tidy_report(name: str, report: Any) -> pd.DataFrame:
-    """Give a report all columns that the display has."""
+    """Add the missing columns of the display to a report."""
     check_table(report, f"report {name!r}", ("metric", "value"))
     check_table(report, f"report {name!r}", (), numbers=[one for one in ("value", "lower", "upper") if one in report])
     columns: dict[str, Any] = {"report": [str(name)] * len(report), "metric": report["metric"].astype(str).to_list()}
@@ -39,7 +39,7 @@ def tidy_report(name: str, report: Any) -> pd.DataFrame:
 
 
 def rows_of(data: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Choose the rows that a panel shows."""
+    """Select the rows of a panel."""
     metric = data["metric"]
     is_difference = metric.str.contains(PANELS["difference"][1])
     if kind == "difference":
@@ -48,7 +48,7 @@ def rows_of(data: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 
 def list_lines(table: pd.DataFrame) -> Iterator[tuple[str, Any, str]]:
-    """List the lines of a panel from top to bottom: a heading and a line a group, or a line for a metric alone."""
+    """Return the lines of a panel: a heading and one line per group, or one line for a metric without groups."""
     for metric in table["metric"].unique():
         groups = list(dict.fromkeys(map(_key, table.loc[table["metric"] == metric, "group"])))
         if _ALONE in groups:
@@ -61,7 +61,7 @@ def list_lines(table: pd.DataFrame) -> Iterator[tuple[str, Any, str]]:
 
 
 def draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw a dot a value, a bar its interval, a colour and marker a report."""
+    """Draw the values as dots and their intervals as bars, with a colour and a marker for each report."""
     lines = list(list_lines(table))
     places = {(metric, group): place for place, (metric, group, _) in enumerate(lines)}
     for index, name in enumerate(names):
@@ -94,5 +94,5 @@ def _mark_undefined(axes: Any, table: pd.DataFrame, places: dict[Any, int]) -> N
 
 
 def _key(group: Any) -> Any:
-    """Name a group so that it can be looked up; a value that belongs to no group has its own name."""
+    """Return the key of a group; that of a value without a group is its own name."""
     return _ALONE if group is None or (isinstance(group, float) and np.isnan(group)) else group

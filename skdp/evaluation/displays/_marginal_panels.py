@@ -19,7 +19,7 @@ _MOST_TICKS = 8
 
 @dataclass(frozen=True)
 class Scale:
-    """How the cells of a column are drawn."""
+    """The labels and the pooling of the cells of a column."""
 
     labels: tuple[str, ...]
     places: NDArray[np.intp]
@@ -40,7 +40,7 @@ class Scale:
         return cls((*(labels[place] for place in kept), others), places, None, False)
 
     def pool(self, shares: NDArray[np.float64], axis: int = 0) -> NDArray[np.float64]:
-        """Add up the shares that are drawn under one label."""
+        """Sum the shares that are drawn under one label."""
         pooled = np.zeros((len(self.labels), *np.moveaxis(shares, axis, 0).shape[1:]))
         np.add.at(pooled, self.places, np.moveaxis(shares, axis, 0))
         return np.moveaxis(pooled, 0, axis)
@@ -60,12 +60,12 @@ def draw_one(axes: Any, name: Any, scale: Scale, shares: dict[str, NDArray[np.fl
 def draw_pair(
     panels: tuple[Any, Any], names: Any, scales: Any, shares: dict[str, NDArray[np.float64]], title: str
 ) -> Any:
-    """Draw the shares of two columns as heat maps of one colour scale."""
+    """Draw the shares of two columns as heat maps with a common colour scale."""
     from matplotlib.colors import PowerNorm
 
     down, across = scales
     pooled = {side: across.pool(down.pool(share), axis=1) for side, share in shares.items()}
-    # Colours by the square root: one frequent value must not hide the differences among the others.
+    # Square-root colour scale: one frequent value must not hide the differences among the others.
     norm = PowerNorm(0.5, vmin=0, vmax=max(float(share.max()) for share in pooled.values()))
     for axes, (side, share) in zip(panels, pooled.items(), strict=True):
         image = axes.imshow(share, norm=norm, cmap="Blues", aspect="auto", interpolation="nearest")
@@ -106,7 +106,7 @@ def _draw_steps(axes: Any, scale: Scale, pooled: dict[str, NDArray[np.float64]])
 
 
 def _draw_bars(axes: Any, scale: Scale, pooled: dict[str, NDArray[np.float64]]) -> None:
-    """Draw numbers upright and text lying, so that it can be read."""
+    """Draw labels of numbers upright and rotate those of text."""
     for side, shift in (("real", -0.2), ("synthetic", 0.2)):
         places, style = np.arange(len(scale.labels)) + shift, {"color": _COLOURS[side], "label": side}
         if scale.ordered:
@@ -123,7 +123,7 @@ def _draw_bars(axes: Any, scale: Scale, pooled: dict[str, NDArray[np.float64]]) 
 
 
 def _write_ticks(axis: Any, scale: Scale, *, rotated: bool = False) -> None:
-    """Write every label, or of numbers and bins a few at equal distances, and what is beyond the bins."""
+    """Write every label; for numbers and bins a few at equal distances, and those outside the bins."""
     bins = len(scale.edges) - 1 if scale.edges else len(scale.labels)
     step = -(-bins // _MOST_TICKS) if scale.ordered else 1
     places = [*range(0, bins, step), *range(bins, len(scale.labels))]

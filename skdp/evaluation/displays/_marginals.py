@@ -16,13 +16,13 @@ from skdp.evaluation.displays._marginal_panels import Scale, draw_one, draw_pair
 from skdp.evaluation.displays._style import check_table, import_pyplot
 from skdp.metrics import marginal_errors, marginal_table, total_variation
 
-_MOST_NUMBERS = 30  # more distinct ones are cut into so many bins
+_MOST_NUMBERS = 30  # more distinct ones are cut into this number of bins
 _PANELS_A_ROW = 3
 _ROW_HEIGHTS = {1: 3.0, 2: 3.8}  # inches, by the number of columns in a marginal
 
 
 class MarginalDisplay:
-    """Marginals of a real and a synthetic table, side by side.
+    """Plot of marginals of a real and a synthetic table.
 
     It is recommended to use `from_tables` to create one. One column is drawn as bars (or steps, if it is cut into
     bins), two columns as two heat maps with one colour scale. Titles state the total-variation distance (TVD): half the
@@ -31,7 +31,7 @@ class MarginalDisplay:
     Parameters
     ----------
     marginals : mapping of tuple of column names to DataFrame
-        The shares to draw, of one or two columns each, as `marginal_table` returns them.
+        The shares to draw, of one or two columns each, as returned by `marginal_table`.
     edges : mapping of column name to tuple of float, optional
         The edges of columns that are cut into bins.
 
@@ -47,7 +47,7 @@ class MarginalDisplay:
     Raises
     ------
     TypeError, ValueError
-        If the marginals are no such mapping, or empty.
+        If the marginals are not such a mapping, or are empty.
 
     See Also
     --------
@@ -56,7 +56,7 @@ class MarginalDisplay:
 
     Notes
     -----
-    **Privacy.** The real shares are not protected: the figure is for experiments on data that may be looked at.
+    **Privacy.** The real shares are not protected: the figure is for data that is not sensitive.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class MarginalDisplay:
         max_values: int = 15,
         ax: Any = None,
     ) -> MarginalDisplay:
-        """Compare two tables, and draw.
+        """Compare two tables and draw their marginals.
 
         Parameters
         ----------
@@ -114,10 +114,10 @@ class MarginalDisplay:
         synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
             The synthetic rows, of the same columns.
         columns : list of column names and pairs of them, optional
-            What to draw: a name for one column, a tuple of two names for both together. By default all columns, one by
-            one.
+            The marginals to draw: a name for one column, a tuple of two names for both together. By default each
+            column.
         domain : Domain or mapping of column name to values or Interval, optional
-            The values of columns. Of a column that `domain` leaves out, those that occur; more than 30 different
+            The values of columns. For a column that `domain` leaves out, those that occur; more than 30 distinct
             numbers are cut into at most 30 bins of equal width.
         max_values : int, default=15
             See `plot`.
@@ -157,11 +157,11 @@ class MarginalDisplay:
         Parameters
         ----------
         max_values : int, default=15
-            How many values of a column of text to draw, at least 2. Of more, the most frequent ones in the real table,
-            and the others as one. The distances in the titles are those of all values.
+            Number of values of a column of text to draw, at least 2: the most frequent ones in the real table, and the
+            others as one. The distances in the titles are those of all values.
         ax : matplotlib Axes or array-like of them, optional
-            Where to draw: one panel for each marginal of one column and two for each of two columns, those of one
-            column first. By default in a new figure.
+            The axes to draw on: one for each marginal of one column and two for each of two columns, those of one
+            column first. By default those of a new figure.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class MarginalDisplay:
         ImportError
             If matplotlib is not installed.
         TypeError, ValueError
-            If there are too many or too few panels, or `max_values` is no int or less than 2.
+            If the number of panels is wrong, or `max_values` is not an int or less than 2.
         """
         if not isinstance(max_values, int):
             raise TypeError(f"max_values must be an int, got {type(max_values).__name__}")
@@ -200,7 +200,7 @@ class MarginalDisplay:
         return self
 
     def _scale(self, names: tuple[Any, ...], most: int) -> tuple[list[Scale], dict[str, NDArray[np.float64]]]:
-        """Choose how to draw the columns of a marginal, and give its shares an axis a column."""
+        """Choose the labels of the columns of a marginal, and reshape its shares to one axis per column."""
         table = self.marginals[names]
         values = [table.index.get_level_values(level).unique().to_list() for level in range(len(names))]
         shares = {side: table[side].to_numpy().reshape(list(map(len, values))) for side in ("real", "synthetic")}
@@ -224,7 +224,7 @@ def _read_columns(columns: Any) -> list[tuple[Any, ...]]:
 
 
 def _declare(real: Any, synthetic: Any, columns: Iterable[Any], domain: Any) -> dict[Any, Any]:
-    """Declare the bins of columns of many numbers, and repeat what is declared of others."""
+    """Return the declared domains, with bins for undeclared columns of many numbers."""
     if domain is not None and not isinstance(domain, Domain | Mapping):
         raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}")
     names = domain.columns if isinstance(domain, Domain) else list(domain or ())
@@ -238,7 +238,7 @@ def _declare(real: Any, synthetic: Any, columns: Iterable[Any], domain: Any) -> 
 
 
 def _cut(values: pd.Index) -> Interval:
-    """Cut a range of numbers into bins; of whole numbers, each with the same number of them."""
+    """Cut a range of numbers into bins; bins of whole numbers have the same number of them."""
     low, high = float(values.min()), float(values.max())
     if not all(float(value).is_integer() for value in values):
         return Interval(low, high, bins=_MOST_NUMBERS)
@@ -248,7 +248,7 @@ def _cut(values: pd.Index) -> Interval:
 
 
 def _new_panels(pyplot: Any, marginals: list[tuple[Any, ...]]) -> list[Any]:
-    """Lay out a figure: up to three columns of the table side by side, then a row a pair."""
+    """Lay out a figure: up to three columns of the table side by side, then one row per pair."""
     ones = sum(len(names) == 1 for names in marginals)
     pairs = len(marginals) - ones
     across = min(ones, _PANELS_A_ROW) if not pairs else min(max(ones, 2), _PANELS_A_ROW)
@@ -263,7 +263,7 @@ def _new_panels(pyplot: Any, marginals: list[tuple[Any, ...]]) -> list[Any]:
 
 
 def _place_legend(owner: Any, panel: Any) -> None:
-    """Explain the colours of bars and steps once; heat maps have a colour bar."""
+    """Draw one legend for bars and steps; heat maps have a colour bar."""
     handles, labels = panel.get_legend_handles_labels()
     if handles:
         place = {"loc": "outside upper right", "ncols": 2} if hasattr(owner, "add_gridspec") else {}

@@ -1,4 +1,4 @@
-"""What all figures share: the palette, the axis of epsilons, and matplotlib, imported only when it is asked for."""
+"""Common parts of figures: the palette, the axis of epsilons, and matplotlib, imported only when needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito (2008): told apart by colour-blind readers too. Text and markers must not rely on them alone."""
+"""Okabe and Ito (2008): distinguishable for colour-blind readers too. Figures must not rely on colours alone."""
 
 INK = "#333333"
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -25,7 +25,7 @@ def import_pyplot() -> Any:
 
 
 def check_table(table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()) -> None:
-    """Check that something is a table that can be drawn."""
+    """Check that an argument is a table with given columns."""
     wanted = list(columns)
     named = " and ".join([", ".join(wanted[:-1]), wanted[-1]]) if len(wanted) > 1 else "".join(wanted)
     if not isinstance(table, pd.DataFrame):
@@ -48,7 +48,7 @@ def label_epsilons(axes: Any, epsilons: Iterable[float]) -> None:
 
 
 def tidy_axes(axes: Any) -> None:
-    """Take off the upper and right edges, and add a faint grid behind what is drawn."""
+    """Remove the upper and right edges, and add a faint grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, color="#dddddd", lw=0.8)
     axes.set_axisbelow(True)

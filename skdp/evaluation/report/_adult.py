@@ -1,4 +1,4 @@
-"""The report on Adult: age and sex are protected."""
+"""The report on Adult, with age and sex protected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skdp.domain import Domain, Interval
 from skdp.evaluation.report._report import study_report
 
 AGE_THRESHOLD = 37
-"""Declared, not the median of the data: a median moves with everybody's age, and would re-label other people."""
+"""Declared, not the median of the data, which depends on the age of each person and would relabel others."""
 
 _NUMBERS_OF_ADULT: dict[str, Any] = {
     "education-num": list(range(1, 17)),
@@ -23,8 +23,8 @@ _NUMBERS_OF_ADULT: dict[str, Any] = {
 }
 _THRESHOLD_REMARK = (
     f"The threshold of {AGE_THRESHOLD} years is declared, not read from the data. The median happens to be "
-    f"{AGE_THRESHOLD} too, but a median depends on everybody: one changed record can move it, re-label many other "
-    "people, and so show that it was there."
+    f"{AGE_THRESHOLD} too, but a median depends on every record: one changed record can move it, relabel many other "
+    "people, and so reveal its presence."
 )
 
 
@@ -51,7 +51,7 @@ def age_sex_report(
     y : pandas.Series
         The income, "<=50K" or ">50K".
     out : Path
-        The folder to write to; made if it is not there.
+        The folder to write to, created if missing.
     epsilons : sequence of float
         The privacy losses to try.
     repeats : int, default=500
@@ -63,11 +63,11 @@ def age_sex_report(
     classifiers : mapping of name to classifier, optional
         As for `study_report`.
     random_state : int, optional
-        None for secure coins; an int makes the report reproducible.
+        None for secure randomness; an int makes the report reproducible.
     n_jobs : int, optional
         Number of processes.
     progress : callable, optional
-        Called with the number of steps, returns something to call after each step.
+        Called with the number of steps, returns a function to call after each step.
 
     Returns
     -------

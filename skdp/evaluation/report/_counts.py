@@ -1,4 +1,4 @@
-"""How far estimated counts are from the true ones, by epsilon."""
+"""Errors of estimated counts by epsilon."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class CountStudy:  # numpydoc ignore=PR02
         upper``.
     errors : pandas.DataFrame
         A row for each epsilon, repeat and postprocess: ``epsilon, repeat, postprocess, l1, l2, covered``, where covered
-        is the share of the cells whose interval holds the truth.
+        is the share of the cells whose interval contains the true count.
     expected : pandas.DataFrame
-        What to expect of the unbiased counts, indexed by epsilon: ``l2_rms``, the closed form of the root mean square
-        L2 error, and ``l1_mean``, the mean L1 error where each error is taken as normal with its exact variance.
+        Expected errors of the unbiased counts, indexed by epsilon: ``l2_rms``, the closed form of the root mean square
+        L2 error, and ``l1_mean``, the mean L1 error for normal errors of exact variance.
 
     Notes
     -----
-    **Privacy.** A study holds true counts: none of it is protected.
+    **Privacy.** A study contains true counts: none of it is protected.
     """
 
     releases: pd.DataFrame
@@ -90,7 +90,7 @@ def count_study(
     postprocess : sequence of str, default=("none", "clip", "simplex", "mle")
         The estimates to compare.
     random_state : int, optional
-        None for secure coins; an int makes the study reproducible.
+        None for secure randomness; an int makes the study reproducible.
     advance : callable, optional
         Called after each release, for a progress bar.
 
@@ -129,7 +129,7 @@ def count_study(
     true = np.bincount(cells, minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
     for index, epsilon in enumerate(epsilons):
-        # Another seed for each epsilon, or all of them would share their luck.
+        # A separate seed for each epsilon, as all would use the same noise otherwise.
         seed = None if random_state is None else random_state + index
         encoder = RandomizedResponseEncoder(epsilon, strategy="joint", categories=domain, random_state=seed).fit(frame)
         # The mean of |N(0, s)| is s sqrt(2 / pi).

@@ -1,4 +1,4 @@
-"""Figures of the report, as SVG text: displays, in one style and size, each with its legend below."""
+"""Figures of the report, as SVG text: displays in one style and size, with the legend below."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ POSTPROCESS_NAMES = {
     "simplex": "simplex",
     "mle": "maximum likelihood",
 }
-"""What the report calls the values of ``postprocess``."""
+"""The names of the values of ``postprocess`` in the report."""
 
 
 def counts_figure(release: pd.DataFrame) -> str:
@@ -73,7 +73,7 @@ def counts_figure(release: pd.DataFrame) -> str:
 
 
 def error_figure(study: CountStudy, norm: str) -> str:
-    """Draw the count error by epsilon: means with a band, and what the closed form says."""
+    """Draw the count error by epsilon: means with a band, and the closed form."""
     summary = study.summary()
     with _Drawing() as drawing:
         axes = drawing.axes[0]
@@ -98,7 +98,7 @@ def error_figure(study: CountStudy, norm: str) -> str:
 
 
 def scores_figure(scores: pd.DataFrame, metric: str) -> str:
-    """Draw a score by epsilon, a line a classifier, with lines for the models without privacy."""
+    """Draw a score by epsilon, one line per classifier, with lines for the models without privacy."""
     from matplotlib.lines import Line2D
 
     chosen = scores[scores["metric"] == metric]
@@ -130,14 +130,14 @@ def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
 
 
 def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
-    """Draw what audits say about the same predictions."""
+    """Draw the results of audits of the same predictions."""
     with _Drawing(rows=2, height=7.4, ratios=[9, 4]) as drawing:
         FairnessDisplay.from_reports(reports, confidence_level=0.95, ax=drawing.axes)
         return drawing.svg(columns=2)
 
 
 def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
-    """Draw how often a protected value is guessed."""
+    """Draw the share of correct guesses of a protected value."""
     with _Drawing(height=4.2) as drawing:
         LeakageDisplay.from_results(results, ax=drawing.axes[0])
         drawing.axes[0].set_ylabel("guessed right (share)")
@@ -146,7 +146,7 @@ def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
 
 
 def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
-    """Draw how much each released column tells by itself."""
+    """Draw the share of correct guesses from each released column alone."""
     with _Drawing(height=1.6 + 0.28 * len(carriers)) as drawing:
         axes, places = drawing.axes[0], np.arange(len(carriers))
         for place, (is_report, label) in enumerate([(False, "other column"), (True, "report")]):
@@ -202,7 +202,7 @@ class _Drawing:
             labels = [(names or {}).get(label, label) for label in labels] + [handle.get_label() for handle in extra]
             self.figure.legend([*handles, *extra], labels, loc="outside lower left", ncols=columns)
         text = io.StringIO()
-        # No date: the same study gives the same file.
+        # No date: the file is reproducible.
         self.figure.savefig(text, format="svg", metadata={"Date": None})
         return text.getvalue()
 

@@ -1,4 +1,4 @@
-"""What the report asks of classifiers: their scores by epsilon, and an audit of fairness from reports."""
+"""The classifiers of the report: their scores by epsilon, and an audit of fairness from reports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FAIRNESS = (
 )
 _COLUMNS = ["classifier", "setting", "metric", "repeat", "value"]
 _FEW_ROWS = 10_000
-_COINS = 1  # of this part of the study
+_COINS = 1  # the seed of this part of the study
 
 
 def score(model: Any, X: pd.DataFrame, y: Any, *, sensitive: Any = None, privileged: Any = None) -> dict[str, float]:
@@ -52,7 +52,7 @@ def score(model: Any, X: pd.DataFrame, y: Any, *, sensitive: Any = None, privile
 def model_scores(
     study: Study, classifiers: Mapping[str, BaseEstimator], repeats: int, advance: Callable[[], Any]
 ) -> pd.DataFrame:
-    """Score classifiers that use the protected columns as reported, as they are, and not at all."""
+    """Score classifiers that use the protected columns privatised, unprotected, and not at all."""
     scoring = partial(score, sensitive=study.sensitive, privileged=study.privileged)
     splits = StratifiedShuffleSplit(repeats, test_size=0.25, random_state=0)
     options: dict[str, Any] = {"scoring": scoring, "cv": splits, "n_jobs": study.n_jobs}
@@ -73,7 +73,7 @@ def model_scores(
 
 
 def _named(curve: pd.DataFrame, classifier: str) -> pd.DataFrame:
-    """Call the settings of a curve by their names."""
+    """Name the settings of a curve."""
     setting = curve["epsilon"].astype(object).where(np.isfinite(curve["epsilon"]), NOT_PRIVATE)
     return curve.assign(classifier=classifier, setting=setting, repeat=curve["fold"])[_COLUMNS]
 
@@ -94,8 +94,8 @@ def _left_out(study: Study, name: str, classifier: BaseEstimator, scoring: Any, 
 
 def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     """Audit one classifier whose groups are known from reports only."""
-    # The classifier does not use the protected columns: what it predicts must not depend on the coins of the reports,
-    # or inverting these would not undo them.
+    # The classifier does not use the protected columns: its predictions must be independent of the noise of the
+    # reports, or the estimates would be biased.
     folds = StratifiedKFold(5 if study.y.value_counts().min() >= 5 else 2, shuffle=True, random_state=0)
     model = study.model(protected="left out")
     predicted = cross_val_predict(model, study.features, study.y, cv=folds, n_jobs=study.n_jobs)
@@ -131,7 +131,7 @@ def _rates_and_differences(study: Study, predicted: NDArray[np.bool_], values: p
 
 
 def _quietly(function: Callable[..., pd.DataFrame], *values: Any, **options: Any) -> pd.DataFrame:
-    """Call without warnings of what is undefined: the page says it."""
+    """Call without warnings of undefined metrics, which the page states."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         return function(*values, **options)

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def import_jinja2() -> Any:
-    """Import jinja2, which the extra "plot" brings."""
+    """Import jinja2, a dependency of the extra "plot"."""
     try:
         import jinja2
     except ImportError as error:

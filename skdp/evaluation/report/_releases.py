@@ -1,4 +1,4 @@
-"""What the report asks of whole releases: what they give away, and how like the table synthetic rows are."""
+"""The releases of the report: what they reveal, and how close synthetic rows are to the table."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from skdp.metrics import marginal_error, train_on_synthetic
 from skdp.synthesis import DPMarginalSynthesizer
 
 _ATTACKED_ROWS = 4_000
-_ATTACK_COINS, _SYNTHESIS_COINS = 2, 3  # of the parts of the study
+_ATTACK_COINS, _SYNTHESIS_COINS = 2, 3  # the seeds of the parts of the study
 
 
 def attacked_column(study: Study) -> Any:
-    """Choose the protected column to attack: the sensitive one, or else the first that has several values."""
+    """Choose the protected column to attack: the sensitive one, otherwise the first with several values."""
     if study.sensitive is not None:
         return study.sensitive
     return next((name for name in study.columns if study.frame[name].nunique(dropna=False) > 1), None)
 
 
 def attack_releases(study: Study, advance: Callable[[], Any]) -> dict[float, AttackResult]:
-    """Guess a protected column from all that is released: the reports, and every other column as it is."""
+    """Guess a protected column from the release: the reports, and all other columns unprotected."""
     attacked = attacked_column(study)
-    # A tree for each value: of many values, fewer rows.
+    # One tree per value: use fewer rows if there are many values.
     most = max(1_000, min(_ATTACKED_ROWS, 20 * _ATTACKED_ROWS // study.domain.select([attacked]).size))
     rows = study.frame.sample(min(len(study.frame), most), random_state=0)
     y = None if study.target is None else rows[study.target]
@@ -56,7 +56,7 @@ def attack_releases(study: Study, advance: Callable[[], Any]) -> dict[float, Att
 
 
 def _best_guess(encoder: RandomizedResponseEncoder, rows: pd.DataFrame, attacked: Any) -> float | None:
-    """Return what the best guess of a column gets right from the joint report of all protected ones."""
+    """Return the share of correct best guesses of a column from the joint report of all protected ones."""
     domain = encoder.domain_
     cells = domain.join(domain.encode([rows[name] for name in domain.columns]))
     prior = np.bincount(cells.astype(np.intp), minlength=domain.size) / len(rows)
@@ -66,7 +66,7 @@ def _best_guess(encoder: RandomizedResponseEncoder, rows: pd.DataFrame, attacked
 
 @dataclass(frozen=True)
 class Synthesis:
-    """Synthetic tables and how good they are."""
+    """Synthetic tables and their errors."""
 
     curve: pd.DataFrame
     real: pd.DataFrame
@@ -102,10 +102,10 @@ def synthesize(study: Study, delta: float, advance: Callable[[], Any]) -> Synthe
 def _train(
     study: Study, epsilon: float, made: pd.DataFrame, real: pd.DataFrame, test: pd.DataFrame, *, first: bool
 ) -> list[tuple[Any, ...]]:
-    """Score a model that was trained on synthetic rows, and once the same of the real ones."""
+    """Score a model that was trained on synthetic rows, and once on real ones."""
     data = {"synthetic": made, "real_test": test} | ({"real_train": real} if first else {})
     with warnings.catch_warnings():
-        # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5, says it.
+        # At a tiny epsilon all rows may be of one class; the score, an AUC of 0.5, shows it.
         warnings.filterwarnings("ignore", "all rows of synthetic are of one class", UserWarning)
         model = study.model(protected="as they are")  # which is synthetic
         scores = train_on_synthetic(model, target=study.target, scoring=score, **data)

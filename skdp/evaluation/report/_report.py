@@ -80,26 +80,26 @@ def study_report(
     remarks: Sequence[str] = (),
     progress: Callable[[int], Any] | None = None,
 ) -> Path:
-    """Study what privacy costs on a table, and write the report: counts, accuracy, fairness, leakage, synthesis.
+    """Study the cost of privacy on a table and write the report: counts, accuracy, fairness, leakage, synthesis.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         The true rows.
     domain : Domain
-        The declared columns: those to protect, and whatever else is to be synthesised.
+        The declared columns: those to protect, and others to synthesise.
     out : Path
-        The folder to write to; made if it is not there.
+        The folder to write to, created if missing.
     source : str
-        What to call the data.
+        The name of the data.
     columns : list of column names, optional
         The columns whose values are randomised together. By default all of the domain.
     target : column name, optional
-        What classifiers predict, from all other columns. Without it, there is nothing on accuracy and fairness.
+        The column that classifiers predict from all others. Without it, accuracy and fairness are left out.
     positive_label : label, optional
-        The favourable label of the target; any other is not.
+        The favourable label of the target.
     sensitive : column name, optional
-        The protected column whose groups are compared. Without it, there is nothing on fairness.
+        The protected column whose groups are compared. Without it, fairness is left out.
     privileged : value or list of values, optional
         Its privileged values; of bins, their labels.
     epsilons : sequence of float
@@ -111,9 +111,9 @@ def study_report(
     delta : float, default=1e-9
         The failure probability of the synthetic rows.
     classifiers : mapping of name to classifier, optional
-        What to train. By default logistic regression and gradient boosting.
+        The classifiers. By default logistic regression and gradient boosting.
     random_state : int, optional
-        None for secure coins; an int makes the report reproducible.
+        None for secure randomness; an int makes the report reproducible.
     n_jobs : int, optional
         Number of processes.
     notes : sequence of str, default=()
@@ -121,7 +121,7 @@ def study_report(
     remarks : sequence of str, default=()
         Further remarks on what is protected.
     progress : callable, optional
-        Called with the number of steps, returns something to call after each step.
+        Called with the number of steps, returns a function to call after each step.
 
     Returns
     -------
@@ -133,8 +133,8 @@ def study_report(
     ImportError
         If matplotlib is missing, or aif360 for fairness.
     ValueError
-        If a column is missing, a value is not declared, the folder cannot be written to, or options do not fit
-        together. Nothing is computed or written then.
+        If a column is missing, a value is not declared, the folder cannot be written to, or options contradict each
+        other. Then nothing is computed or written.
 
     Notes
     -----
@@ -218,7 +218,7 @@ def study_report(
 
 
 def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, delta: Any) -> None:
-    """Check all that would fail only after minutes of work."""
+    """Check in advance what would fail after minutes of work."""
     import_pyplot()
     import_jinja2()
     for name, number in (("repeats", repeats), ("model_repeats", model_repeats)):
@@ -306,7 +306,7 @@ def _synthesis_content(study: Study, delta: float, tables: Tables, advance: Call
 
 
 def _every(calls: int, advance: Callable[[], Any]) -> Callable[[], None]:
-    """Return what is called for each of many small parts of a step."""
+    """Return the function to call after each of the small parts of a step."""
     numbers = itertools.count(1)
 
     def part() -> None:

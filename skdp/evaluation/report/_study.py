@@ -1,4 +1,4 @@
-"""What the report studies: a table, its protected columns, and the models that are trained on it."""
+"""The study of a report: a table, its protected columns, and the models that are trained on it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from skdp.domain import Domain, Interval
 from skdp.local import RandomizedResponseEncoder
 
 PARAM_NAME = "columns__private__encoder__epsilon"
-"""Where `Study.model` has its epsilon."""
+"""The name of the epsilon parameter of `Study.model`."""
 
-_MOST_CATEGORIES = 50  # of more, the rare ones are one column: names of people would be a column each
+_MOST_CATEGORIES = 50  # beyond this, rare ones share a column, as names of people would be one column each
 
 
 @dataclass(frozen=True)
 class Study:
-    """A table and the questions to ask of it; `Study.read` makes one."""
+    """A table and the settings of its study, made by `Study.read`."""
 
     frame: pd.DataFrame
     domain: Domain
@@ -54,7 +54,7 @@ class Study:
         random_state: int | None,
         n_jobs: int | None,
     ) -> Self:
-        """Check what the user gave, as `study_report` takes it."""
+        """Check the parameters of `study_report`."""
         columns = list(domain.columns if columns is None else columns)
         if not epsilons or len(set(epsilons)) < len(epsilons):
             raise ValueError(f"epsilons must be distinct, and at least one, got {list(epsilons)}")
@@ -89,29 +89,29 @@ class Study:
 
     @property
     def names(self) -> str:
-        """What the protected columns are called together."""
+        """The joint name of the protected columns."""
         return " × ".join(map(str, self.columns))
 
     @property
     def example(self) -> float:
-        """The epsilon that figures of a single release show: the one nearest to 1."""
+        """The epsilon of figures of a single release: the one nearest to 1."""
         return min(self.epsilons, key=lambda epsilon: abs(np.log(epsilon)))
 
     def seed(self, *key: int) -> int | None:
-        """Return a seed that no other part of the study has."""
+        """Return a seed that is unique to a part of the study."""
         if self.random_state is None:
             return None
-        # With its length, as NumPy takes trailing zeros for nothing.
+        # With its length, as NumPy ignores trailing zeros.
         return int(np.random.SeedSequence([self.random_state, len(key), *key]).generate_state(1)[0])
 
     def encoder(self, epsilon: float, *key: int) -> RandomizedResponseEncoder:
-        """Make a fitted encoder of the protected columns."""
+        """Return a fitted encoder of the protected columns."""
         seed = self.seed(*key, self.epsilons.index(epsilon))
         encoder = RandomizedResponseEncoder(epsilon, strategy="joint", categories=self.protected, random_state=seed)
         return encoder.fit(self.frame[self.columns])
 
     def model(self, classifier: BaseEstimator | None = None, *, protected: str) -> Pipeline:
-        """Make a classifier of all columns."""
+        """Return a classifier of all columns."""
         one_hot = OneHotEncoder(
             handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, sparse_output=False
         )
@@ -152,7 +152,7 @@ def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
 def _with_labels(
     frame: pd.DataFrame, domain: Domain, names: list[Any], protected: list[Any]
 ) -> tuple[pd.DataFrame, Domain]:
-    """Check that all values are declared, and call the bins of protected columns by their labels."""
+    """Check that all values are declared, and replace numbers of protected columns by the labels of their bins."""
     domain = domain.select(names)
     codes = domain.encode([frame[name] for name in names])
     labelled: dict[Any, pd.Series] = {}
@@ -167,7 +167,7 @@ def _with_labels(
 
 
 def _positive(column: pd.Series, label: Any) -> pd.Series:
-    """Tell which rows have the positive label."""
+    """Return which rows have the positive label."""
     if column.isna().any():
         raise ValueError(f"column {column.name!r}, the target, has missing values; leave these rows out")
     positive = column.isin([label])

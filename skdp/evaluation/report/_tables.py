@@ -1,4 +1,4 @@
-"""The tables of the report: which numbers stand in them, and how they are written."""
+"""The tables of the report and the formats of their numbers."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def counts_table(study: CountStudy) -> Written:
 
 
 def errors_table(study: CountStudy) -> Written:
-    """Write the errors of the counts by epsilon, without rows that say nothing new."""
+    """Write the errors of the counts by epsilon, without redundant rows."""
     summary = study.summary()
     named = summary.assign(postprocess=summary["postprocess"].map(POSTPROCESS_NAMES))
     names = {"epsilon": "epsilon", "postprocess": "estimate", **_ERRORS, "coverage": "95 % intervals hold"}
     errors = named[list(names)].rename(columns=names)
-    # Where no unbiased count fell below zero the others are the same.
+    # If no unbiased count is negative, the other estimates are the same.
     errors = errors[~errors[["epsilon", "mean L1", "mean L2", "rms L2"]].round(6).duplicated()]
     formats = {"epsilon": short, "95 % intervals hold": lambda share: f"{share:.1%}"}
     return written(errors, formats | dict.fromkeys(_ERRORS.values(), whole), ["estimate"])
@@ -95,7 +95,7 @@ def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
-    """Put the differences of all audits side by side."""
+    """Arrange the differences of all audits in one table."""
     rows: list[dict[str, Any]] = []
     for epsilon, reports in audits.items():
         by_metric = {name: report.set_index("metric") for name, report in reports.items()}
@@ -115,7 +115,7 @@ def written_audits(audits: pd.DataFrame) -> Written:
 
 
 def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
-    """List what was guessed right at each epsilon."""
+    """Return the shares of correct guesses at each epsilon."""
     rows = []
     for epsilon, found in results.items():
         numbers = found.accuracy, found.accuracy_without_report, found.baseline, found.bayes_bound
@@ -124,13 +124,13 @@ def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
 
 
 def written_leakage(table: pd.DataFrame) -> Written:
-    """Write what was guessed right at each epsilon."""
+    """Write the shares of correct guesses at each epsilon."""
     formats = {"epsilon": short, **dict.fromkeys(_ATTACKS, decimals)}
     return written(table.drop(columns=["lower", "upper"]), formats)
 
 
 def carriers_table(carriers: pd.DataFrame) -> Written:
-    """Write what each column gives away."""
+    """Write the share of correct guesses from each column."""
     shown = carriers.reset_index().assign(column=[str(name) for name in carriers.index])
     shown["is_report"] = shown["is_report"].map({True: "report", False: ""})
     names = {"is_report": "", "alone": "right from it alone", "drop": "lost if shuffled"}

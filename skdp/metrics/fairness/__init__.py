@@ -1,4 +1,4 @@
-"""Group fairness where the groups are known."""
+"""Group fairness for known groups."""
 
 from skdp.metrics.fairness._aif360 import read_column, to_aif360
 from skdp.metrics.fairness._counts import check_labels

@@ -1,4 +1,4 @@
-"""The bridge to aif360, which is imported only when it is asked for."""
+"""Conversion to aif360, which is imported only when needed."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def to_aif360(
     label_name: str = "label",
     metadata: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Make a numeric aif360 dataset of a table with strings.
+    """Convert a table with strings to a numeric aif360 dataset.
 
     Parameters
     ----------
     X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features)
-        The features, among them the sensitive ones. Numbers (decimal ones too) and Booleans are kept; dates become days
-        since 1970-01-01 (UTC), durations days. Of any other column, each value becomes a 0/1 column named
-        ``column=value``, after the kept ones. A pandas categorical or polars Enum column gives a column for every
-        declared value, so that parts of a table get the same features. The row index of a pandas frame becomes the
-        instance names. The columns of an array are called ``x0, x1, …``.
+        The features, including the sensitive ones. Numbers (also decimal ones) and Booleans are kept; dates become days
+        since 1970-01-01 (UTC), durations days. In other columns, each value becomes a 0/1 column ``column=value``,
+        after the kept ones. A pandas categorical or polars Enum column gives one column per declared value, so that
+        parts of a table get the same features. The row index of a pandas frame becomes the instance names. The columns
+        of an array are named ``x0, x1, …``.
     y : array-like or series of shape (n_samples,), or dataframe of one column
         The labels, true or predicted.
     sensitive_features : column name or list of column names
-        The protected attributes: columns of X. Each stays in its place, as 1.0 for privileged and 0.0 for other rows.
+        The protected attributes: columns of X. Each keeps its place, as 1.0 for privileged and 0.0 for other rows.
     privileged : mapping of column name to value or list of values
-        Which values are privileged. For a single sensitive feature the value or list of values is enough.
+        The privileged values. For a single sensitive feature, the value or list of values is enough.
     positive_label : label
         The favourable label; it becomes 1.0 and any other 0.0.
     sample_weight : array-like or series of shape (n_samples,), optional
@@ -49,7 +49,7 @@ def to_aif360(
     label_name : str, default="label"
         The name of the label in the dataset.
     metadata : mapping, optional
-        Goes into the dataset's ``metadata``; aif360 looks there for ``label_maps`` and ``protected_attribute_maps``.
+        The dataset's ``metadata``, in which aif360 looks for ``label_maps`` and ``protected_attribute_maps``.
 
     Returns
     -------
@@ -72,8 +72,8 @@ def to_aif360(
 
     Notes
     -----
-    **Privacy.** A conversion: what is in X and y is in the dataset, protected or not. A sensitive feature that was
-    privatised scores the privatised groups; keep the true one for scoring, or correct for the noise.
+    **Privacy.** A conversion: the dataset contains the values of X and y, protected or not. With a privatised sensitive
+    feature, metrics are those of the privatised groups; keep the true one for scoring, or correct for the noise.
 
     aif360's own `StandardDataset` fails on the strings of pandas 3; this one is built without it.
 
@@ -89,8 +89,8 @@ def to_aif360(
     ([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
 
     aif360's own classes and fairlearn's work on privatised tables. Here the sex is reported by randomised response, and
-    the rate of "yes" is .3 of 1,000 women and .6 of 1,000 men; the groups of the reports differ by less than the true
-    ones, by the factor tanh(epsilon / 2) = .76, but for noise:
+    the rate of "yes" is .3 of 1,000 women and .6 of 1,000 men; the difference between the groups of the reports is
+    smaller than the true one, by the factor tanh(epsilon / 2) = .76 and some noise:
 
     >>> import numpy as np
     >>> from skdp.local import RandomizedResponseEncoder
@@ -169,7 +169,7 @@ def _as_series(values: Any, missing: bool) -> pd.Series:
     elif isinstance(series, nw.Series):
         column = pd.Series(series.to_numpy())
     else:
-        # A list of objects stays one: NumPy would turn [1, "a"] into two strings.
+        # Keep objects: NumPy would convert [1, "a"] to two strings.
         array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
@@ -180,7 +180,7 @@ def _as_series(values: Any, missing: bool) -> pd.Series:
         raise ColumnError("has missing values")
     column = column.infer_objects()
     if column.dtype == object:
-        pd.Categorical(column)  # what cannot be hashed or compared fails here, where the error is not shown
+        pd.Categorical(column)  # values that cannot be hashed or compared fail here, where the error is hidden
     return column
 
 
@@ -195,7 +195,7 @@ def indicate_privileged(column: pd.Series, privileged: Any, name: str) -> NDArra
 
 
 def is_collection(values: Any) -> bool:
-    """Say whether something stands for several values, not for one."""
+    """Whether an argument is a collection of values, not a single one."""
     return isinstance(values, list | tuple | set | frozenset | np.ndarray | pd.Index | pd.Series)
 
 
@@ -205,7 +205,7 @@ def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
         raise ValueError(f"X has {n_rows} rows, sample_weight has {len(weights)}")
     if not pd.api.types.is_numeric_dtype(weights.dtype):
         raise ValueError("sample_weight must hold numbers")
-    numbers = weights.to_numpy(dtype=np.float64, copy=True)  # a dataset's weights are written to
+    numbers = weights.to_numpy(dtype=np.float64, copy=True)  # a copy, as aif360 writes to the weights
     if not np.isfinite(numbers).all() or (numbers < 0).any():
         raise ValueError("sample_weight must be finite and at least 0")
     return numbers
@@ -230,7 +230,7 @@ def _read_privileged(sensitive_features: Any, privileged: Any, columns: list[Any
 
 def _indicate_positive(labels: pd.Series, positive_label: Any) -> NDArray[np.float64]:
     positive = labels.isin([positive_label]).to_numpy(dtype=bool)
-    # A model may well predict one label only; several labels without the positive one are a slip.
+    # A model may predict one label only; several labels without the positive one are a mistake.
     if not positive.any() and labels.nunique() > 1:
         raise ValueError("y has no label that equals positive_label")
     return positive.astype(np.float64)
@@ -244,7 +244,7 @@ def read_frame(X: Any) -> pd.DataFrame:
         raise TypeError(f"X must be a pandas, polars or pyarrow dataframe or a 2-D array, got {type(X).__name__}")
     table = read_table(X)
     if not isinstance(X, pd.DataFrame):
-        # The levels of a polars or pyarrow categorical are those that some data happened to have.
+        # The levels of a polars or pyarrow categorical depend on the data.
         native = nw.from_native(X, eager_only=True)
         native = native.with_columns(nw.col(n).cast(nw.String) for n, t in native.schema.items() if t == nw.Categorical)
         X = convert_frame(native.to_native(), "pandas")
@@ -256,14 +256,14 @@ def read_frame(X: Any) -> pd.DataFrame:
 
 
 def encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn every column into numbers, or into a 0/1 column a value."""
+    """Convert every column to numbers, or to one 0/1 column per value."""
     numeric = {name: numbers for name in frame.columns if (numbers := _as_numbers(frame[name])) is not None}
     texts = [name for name in frame.columns if name not in numeric]
     return pd.get_dummies(frame.assign(**numeric), columns=texts, prefix_sep="=", dtype=np.float64)
 
 
 def _as_numbers(column: pd.Series) -> pd.Series | None:
-    """Turn what is a number in some sense into floats; None for all else."""
+    """Convert numbers, Booleans, dates and durations to floats; return None for other columns."""
     kind = pd.api.types.infer_dtype(column, skipna=False)
     if isinstance(column.dtype, pd.CategoricalDtype):
         return None

@@ -1,4 +1,4 @@
-"""Rows counted by group, true label and predicted label: all that group fairness depends on."""
+"""Counts of rows by group, true label and predicted label, from which group fairness is computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skdp.metrics.fairness._aif360 import is_collection, read_column
 
 @dataclass(frozen=True)
 class GroupCounts:
-    """How many rows of each group have each pair of labels."""
+    """The number of rows of each group with each pair of labels."""
 
     groups: tuple[Any, ...]
     table: NDArray[np.int64]
@@ -59,17 +59,17 @@ def _read_columns(features: Any) -> dict[Any, pd.Series]:
 
 
 def check_labels(true: Any, predicted: Any, positive_label: Any) -> None:
-    """Refuse labels that do not belong together."""
+    """Refuse labels that do not match."""
     in_true, in_predicted = set(true.unique().tolist()), set(predicted.unique().tolist())
     if positive_label not in in_true | in_predicted:
         raise ValueError("neither y_true nor y_pred holds a label that equals positive_label")
-    # One of two labels may be predicted only; of more, a slip is likelier: 1 and "1", ">50K" and ">50K.".
+    # One of two labels may only be predicted; with more, a mistake is likely: 1 and "1", ">50K" and ">50K.".
     if len(in_true | in_predicted) > 2 and not in_true & in_predicted:
         raise ValueError("y_true and y_pred have no label in common, though there are more than two labels")
 
 
 def _cells(columns: list[pd.Series]) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
-    """Return the combinations of values that occur, None for a missing one, and which of them each row has."""
+    """Return the combinations of values that occur, with None for missing, and the index of each row's one."""
     coded = [pd.Categorical(column) for column in columns]
     values = [[*column.categories.to_list(), None] for column in coded]
     places = [np.where(column.codes < 0, len(column.categories), column.codes.astype(np.intp)) for column in coded]
@@ -81,7 +81,7 @@ def _cells(columns: list[pd.Series]) -> tuple[tuple[Any, ...], NDArray[np.intp]]
 
 
 def _name_missing(groups: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Call missing values "missing", or, if there is such a value, "(missing)", and so on."""
+    """Name missing values "missing", or, if there is such a value, "(missing)", and so on."""
     parts = [group if isinstance(group, tuple) else (group,) for group in groups]
     name = "missing"
     while any(name in part for part in parts):

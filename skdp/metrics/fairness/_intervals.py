@@ -1,4 +1,4 @@
-"""Errors and intervals of rates and of what is computed from them, for rows that are a sample."""
+"""Errors and intervals of rates and of metrics computed from them, for rows that are a sample."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimates with their errors, as arrays of one shape."""
+    """Estimates with their errors, as arrays of the same shape."""
 
     value: Numbers
     std_error: Numbers
@@ -39,15 +39,15 @@ def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float)
         std_error = np.sqrt(value * (1 - value) / n)
         centre = (x + z**2 / 2) / (n + z**2)
         reach = z / (n + z**2) * np.sqrt(x * (1 - value) + z**2 / 4)
-    # The ends meet 0 and 1 exactly, but for rounding, which must not push them past the value.
+    # In exact arithmetic the ends reach 0 and 1; rounding must not push them past the value.
     return Estimate(value, std_error, np.clip(centre - reach, 0, value), np.clip(centre + reach, value, 1))
 
 
 def combine(*terms: tuple[float, Estimate]) -> Estimate:
-    """Add up multiples of independent estimates; the ends are combined as by Zou and Donner (2008)."""
+    """Add multiples of independent estimates, with the interval of Zou and Donner (2008)."""
     # The distances of the value to the ends of its interval add up like standard errors, which for the difference of
-    # two proportions gives method 10 of Newcombe (1998). Unlike value ± z · std_error it is no point when a rate is 0
-    # or 1.
+    # two proportions is method 10 of Newcombe (1998). Unlike value ± z · std_error it has a width when a rate is 0 or
+    # 1.
     value = sum(factor * term.value for factor, term in terms)
     std_error = np.sqrt(sum((factor * term.std_error) ** 2 for factor, term in terms))
     down = sum((factor * (t.value - (t.lower if factor > 0 else t.upper))) ** 2 for factor, t in terms)
@@ -67,7 +67,7 @@ def ratio(top: Estimate, bottom: Estimate, *, common: tuple[Any, Any] = (0.0, 0.
         middle = a * b - common[0]
         square = middle**2 - low_a * high_b
         lower = np.where(low_a == 0, 0, low_a / (middle + np.sqrt(np.clip(square, 0, None))))
-        # Only if the numerator may be below 0: then no ratio, however small, is excluded.
+        # Only if the numerator may be below 0: then no small ratio is excluded.
         lower = np.where((high_b < 0) & ((middle < 0) | (square < 0)), -np.inf, lower)
         middle = a * b - common[1]
         root = np.sqrt(np.clip(middle**2 - high_a * low_b, 0, None))
@@ -84,13 +84,13 @@ def spread(rates: Estimate) -> tuple[Estimate, Estimate]:
     difference = Estimate(largest - smallest, none, np.maximum(high - low_ends, 0), high_ends - low)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = smallest / largest
-        # Where all rates are 0 the ratio is nan, and so are its ends.
+        # If all rates are 0, the ratio and its ends are nan.
         ends = [np.where(np.isnan(value), np.nan, end) for end in (low / high_ends, np.minimum(low_ends / high, 1))]
     return difference, Estimate(value, none, ends[0], ends[1])
 
 
 def worst(estimates: Iterable[Estimate], *, largest: bool) -> Estimate:
-    """Take the largest (or smallest) of estimates with simultaneous intervals."""
+    """Return the largest (or smallest) of estimates with simultaneous intervals."""
     take = np.max if largest else np.min
     parts = list(estimates)
     ends = (take([getattr(part, name) for part in parts]) for name in ("value", "std_error", "lower", "upper"))
@@ -99,8 +99,9 @@ def worst(estimates: Iterable[Estimate], *, largest: bool) -> Estimate:
 
 def theil(unlucky: int, even: int, lucky: int, confidence_level: float) -> Estimate:
     """Estimate the Theil index of benefits 0, 1 and 2, with its standard error by the delta method."""
-    # With the shares q of the rows, ``μ = q1 + 2 q2`` and ``T = 2 q2 ln 2 / μ - ln μ``. A row of benefit b moves it by
-    # ``f(b) = 2 ln 2 [b = 2] / μ - b (2 q2 ln 2 / μ² + 1 / μ)``, of mean -1; the variance is that of f over n.
+    # With the shares q of the rows, ``μ = q1 + 2 q2`` and ``T = 2 q2 ln 2 / μ - ln μ``. The influence of a row of
+    # benefit b is ``f(b) = 2 ln 2 [b = 2] / μ - b (2 q2 ln 2 / μ² + 1 / μ)``, of mean -1; the variance is that of f
+    # over n.
     n = unlucky + even + lucky
     shares, benefits = np.array([unlucky, even, lucky]) / n, np.arange(3)
     mean = float(shares @ benefits)

@@ -1,4 +1,4 @@
-"""The libraries of the extra "fairness", which are imported only when they are asked for."""
+"""The libraries of the extra "fairness", which are imported only when needed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def import_aif360(module: str) -> Any:
 
 @contextmanager
 def _without_advice() -> Iterator[None]:
-    """Hold back aif360's log lines on learners that need tensorflow or inFairness, which nothing here uses."""
+    """Suppress aif360's log lines on learners that need tensorflow or inFairness, which skdp does not use."""
 
     def is_other(record: logging.LogRecord) -> bool:
         return "will be unavailable" not in record.getMessage()
 
     root = logging.getLogger()
-    # aif360 calls logging.warning, which configures the logging of the whole program for good if nobody has yet.
+    # aif360 calls logging.warning, which configures the logging of the whole program if it is not configured yet.
     stand_in = logging.lastResort if not root.handlers else None
     if stand_in is not None:
         root.addHandler(stand_in)

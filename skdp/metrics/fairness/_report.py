@@ -23,8 +23,7 @@ _RATES = (
     ("false positive rate", "FPR = P(ŷ=+ | y=−)"),
 )
 
-# A metric, its definition (at most 34 characters, or the table is too wide for pandas to print it on 80 columns), its
-# group and its estimate.
+# A metric, its definition (at most 34 characters, to print the table on 80 columns), its group and its estimate.
 _Row = tuple[str, str, Any, Estimate]
 
 
@@ -38,7 +37,7 @@ def fairness_report(
     by_group: bool | None = None,
     confidence_level: float | None = None,
 ) -> pd.DataFrame:
-    """Measure how differently predictions treat groups.
+    """Compute group fairness metrics of predictions.
 
     Parameters
     ----------
@@ -47,25 +46,24 @@ def fairness_report(
     y_pred : array-like or series of shape (n_samples,), or dataframe of one column
         Predicted labels.
     sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
-        The value of each row that decides its group; of several columns, the combination of values. Missing values are
-        a group of their own, "missing" (or "(missing)", if a value has this name). The three are matched by position.
+        The value of each row that defines its group; of several columns, the combination of values. Missing values form
+        a separate group, "missing" (or "(missing)", if a value has this name). The three are matched by position.
     privileged : value, list of values or mapping of column name to such, optional
-        The values that make a row privileged; any other value makes it unprivileged, and so does a missing one, unless
-        None or nan is in the list. Of several columns, a tuple of
-        values or a list of them, or a mapping: a row is privileged if it fits in all columns. By default no group is:
-        groups are compared with one another only.
+        The values that make a row privileged; other values make it unprivileged, and so do missing ones, unless None or
+        nan is in the list. For several columns, a tuple of values or a list of them, or a mapping: a row is privileged
+        if it matches in all columns. By default no group is privileged, and groups are compared with each other only.
     positive_label : label
         The favourable label. If there are more than two labels, it is compared with all others together.
     by_group : bool, optional
-        Whether each value of the sensitive feature is a group of its own; if not, all privileged rows are one and all
-        others the other. By default only if nobody is privileged.
+        Whether each value of the sensitive feature is a group; if not, the groups are the privileged rows and all
+        others. By default only if `privileged` is not given.
     confidence_level : float, optional
         Coverage of each interval, between 0 and 1. By default there are no intervals.
 
     Returns
     -------
     pandas.DataFrame
-        A row a metric, with the columns ``metric, definition, value``:
+        One row per metric, with the columns ``metric, definition, value``:
 
         - statistical parity difference, of the selection rates ``P(ŷ = +)``; 0 is parity;
         - disparate impact, the ratio of these rates; 1 is parity;
@@ -75,13 +73,13 @@ def fairness_report(
         - Theil index, the mean of ``b/μ ln(b/μ)`` over all rows, for the benefits ``b = 1 + ŷ − y`` (labels as 0 and 1)
           and their mean μ; 0 is equality.
 
-        Each difference is *unprivileged − privileged*: below 0, the unprivileged group gets less. The definitions say
-        so, and ``attrs["convention"]``.
+        Each difference is *unprivileged − privileged*: below 0, the unprivileged group gets less, as stated in the
+        definitions and in ``attrs["convention"]``.
 
         With `by_group`, a column ``group`` after the definition, and as rows the three rates of each group that occurs,
-        the first four metrics of each unprivileged group against all privileged rows, and (``group`` is None) what
-        fairlearn reports: the largest rate less the smallest and the smallest divided by the largest, of each rate, and
-        of the true and the false positive rates the worse; and the Theil index.
+        the first four metrics of each unprivileged group against all privileged rows, and (``group`` is None) the
+        metrics of fairlearn: the largest rate minus the smallest and the smallest divided by the largest, for each
+        rate, and the worse of those for true and false positive rates; and the Theil index.
 
         With a `confidence_level`, ``std_error, lower, upper`` at the end, and the level in ``attrs``.
 
@@ -95,7 +93,7 @@ def fairness_report(
     Warns
     -----
     UndefinedMetricWarning
-        If a value is nan or infinite: nobody of a group is truly positive (or negative), or is predicted so.
+        If a value is nan or infinite: no row of a group is truly positive (or negative), or predicted so.
 
     See Also
     --------
@@ -103,20 +101,20 @@ def fairness_report(
 
     Notes
     -----
-    **Privacy.** The values depend on the true labels and groups and are not protected. If the sensitive feature was
-    privatised, the groups are not the true ones and the differences are nearer to 0 than the true ones.
+    **Privacy.** The values depend on the true labels and groups and are not protected. With a privatised sensitive
+    feature, the groups are not the true ones, and the differences are closer to 0 than the true ones.
 
-    The values are those of aif360 [1]_ and fairlearn [2]_. What both call the equal opportunity difference differs:
-    fairlearn's is the largest rate minus the smallest, which is never negative. fairlearn takes the true positive rate
-    of a group without a positive row for 0; here it is nan. If all rates of one kind are 0, their ratio is 0 / 0,
-    which is nan, and so is "odds, smallest / largest"; there fairlearn returns the ratio of the true positive rates if
-    it is the false positive ones that are 0.
+    The values are those of aif360 [1]_ and fairlearn [2]_. Both define the equal opportunity difference differently:
+    fairlearn's is the largest rate minus the smallest, which is never negative. fairlearn sets the true positive rate
+    of a group without a positive row to 0; here it is nan. If all rates of one kind are 0, their ratio is 0 / 0,
+    which is nan, and so is "odds, smallest / largest"; fairlearn returns the ratio of the true positive rates if the
+    false positive rates are 0.
 
-    Intervals take the rows for an independent sample and the groups and true labels as given, so that the rates of
-    groups are independent and binomial. Those of rates are Wilson's (1927); of differences and ratios, these combined
-    (Newcombe 1998, Zou and Donner 2008, Donner and Zou 2012), so they stay within the possible values and are no
-    points where a rate is 0 or 1. Those between the largest and the smallest rate follow from intervals that hold for
-    all groups together (Bonferroni), whichever the extreme groups are; they are wide, and have no standard error.
+    Intervals treat the rows as an independent sample with given groups and true labels, so that the rates of groups
+    are independent and binomial. Those of rates are Wilson's (1927); those of differences and ratios combine these
+    (Newcombe 1998, Zou and Donner 2008, Donner and Zou 2012): they stay within the possible values and have a width
+    even where a rate is 0 or 1. Those between the largest and the smallest rate follow from intervals that hold for
+    all groups together (Bonferroni); they are wide, and have no standard error.
     Other standard errors, and the interval of the Theil index, are by the delta method.
 
     References
@@ -139,7 +137,7 @@ def fairness_report(
     3        average odds difference  FPR&TPR: unprivileged − privileged -0.500
     4                    Theil index  mean of b/μ·ln(b/μ), b = 1 + ŷ − y  0.173
 
-    Eight rows say little about all people:
+    Eight rows give wide intervals:
 
     >>> report = fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes", confidence_level=0.95)
     >>> report.round(2).loc[:1, ["metric", "value", "std_error", "lower", "upper"]]
@@ -147,7 +145,7 @@ def fairness_report(
     0  statistical parity difference  -0.50       0.31  -0.79   0.14
     1               disparate impact   0.33       0.30   0.06   1.33
 
-    Several columns make the groups, and each is compared with each other:
+    Groups formed by several columns are compared with each other:
 
     >>> people = pd.DataFrame({"sex": sex, "race": ["Black", "White"] * 4})
     >>> report = fairness_report(y_true, y_pred, people, positive_label="yes")
@@ -165,11 +163,11 @@ def fairness_report(
     if by_group not in (None, True, False):
         raise ValueError(f"by_group must be True, False or None, got {by_group!r}")
     if by_group is False and privileged is None:
-        raise ValueError("privileged must say which values are privileged, or by_group must not be False")
+        raise ValueError("privileged must be given, or by_group must not be False")
     level = 0.95 if confidence_level is None else check_confidence_level(confidence_level)
     counts = count_groups(y_true, y_pred, sensitive_features, privileged, positive_label)
     each = privileged is None if by_group is None else bool(by_group)
-    # NumPy's "invalid value" would not say which metric; the warning below does.
+    # The warning below names the metric, unlike NumPy's "invalid value".
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = list(_rows_by_group(counts, level) if each else _rows_of_two(counts, level))
     report = _to_frame(rows, each, confidence_level)
@@ -259,7 +257,7 @@ def _to_frame(rows: list[_Row], by_group: bool, confidence_level: float | None) 
     metrics, definitions, groups, estimates = zip(*rows, strict=True)
     columns: dict[str, Any] = {"metric": metrics, "definition": definitions}
     if by_group:
-        # Objects, so that None and groups of several values stay what they are.
+        # Objects, to keep None and groups of several values.
         columns["group"] = pd.Series(list(groups), dtype=object)
     names = ("value", "std_error", "lower", "upper") if confidence_level else ("value",)
     columns |= {name: [float(getattr(estimate, name)) for estimate in estimates] for name in names}

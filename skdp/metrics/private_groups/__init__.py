@@ -1,4 +1,4 @@
-"""Group fairness where the groups are known from reports only."""
+"""Group fairness for groups that are known from privatised reports only."""
 
 from skdp.metrics.private_groups._debiased_fairness import debiased_fairness
 from skdp.metrics.private_groups._fairlearn import private_parity, private_threshold_optimizer

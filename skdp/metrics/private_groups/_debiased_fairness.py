@@ -1,4 +1,4 @@
-"""Group fairness when the group of a row is only known from a privatised report."""
+"""Group fairness for groups that are known from privatised reports only."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def debiased_fairness(
     n_resamples: int = 2000,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """Measure how differently predictions treat two groups that were only ever reported with noise.
+    """Estimate group fairness metrics of predictions for two groups known from reports only.
 
-    A report taken for the truth makes groups look more alike than they are. Here the noise is inverted: each report
-    becomes an unbiased indicator of its row's group, and rates are ratios of sums of these.
+    If reports are treated as true groups, the groups seem more alike than they are. Here the noise is inverted: each
+    report becomes an unbiased indicator of its row's group, and rates are ratios of sums of these.
 
     Parameters
     ----------
@@ -64,53 +64,51 @@ def debiased_fairness(
         True labels. Of several classes, all but the positive one count as negative.
     y_pred : array-like or series of shape (n_samples,), or dataframe of one column
         Predicted labels.
-    reports : what the encoder's `transform` returns
+    reports : array-like or dataframe, as returned by the encoder's `transform`
         The privatised groups, a row for each label, matched by position.
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
     privileged : value or list of values, or tuple or list of tuples
-        The declared values (of an `Interval`, the labels of the bins) that make a row privileged; any other makes it
-        unprivileged. For several columns a tuple has a value for each.
+        The declared values (of an `Interval`, the labels of the bins) that make a row privileged; others make it
+        unprivileged. For several columns a tuple has one value per column.
     positive_label : label
         The favourable label.
     columns : column name or list of column names, optional
-        The columns that make up the group; by default all of the encoder. Columns that were reported apart are combined
-        by the product of their inverses; jointly reported ones are summed over the columns left out.
+        The columns that form the group; by default all columns of the encoder. Columns that were reported separately
+        are combined by the product of their inverses; jointly reported ones are summed over the other columns.
     rows : {"sampled", "fixed"}, default="sampled"
-        What the standard errors and intervals are about. ``"sampled"``: the rows are independent draws, as for
-        `fairness_report`, and the intervals cover the metric of the population they come from. ``"fixed"``: only the
-        random bits of the encoder are, and the intervals cover what the metric would be on these very rows with their
-        true groups.
+        What the standard errors and intervals account for. ``"sampled"``: the rows are independent draws, as for
+        `fairness_report`, and the intervals cover the metric of the population. ``"fixed"``: only the random bits of
+        the encoder vary, and the intervals cover the metric of these rows with their true groups.
     interval : {"fieller", "bootstrap"}, default="fieller"
         ``"fieller"``: see the notes. ``"bootstrap"``: percentiles over resampled reports, within each combination of
-        labels for fixed rows, with the deviations shrunk to the variance of the coins. A resample without a row to
-        divide by counts as the least possible value for the lower end, and as the largest one for the upper end. It
-        knows nothing of what no row shows: if nobody is predicted positive, its intervals are points at 0.
+        labels for fixed rows, with the deviations shrunk to the variance of the encoder's noise. A resample without a
+        row to divide by counts as the least possible value for the lower end, and as the largest one for the upper end.
+        It cannot reflect events without a row: if no row is predicted positive, its intervals are points at 0.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
     n_resamples : int, default=2000
-        How often reports are resampled, at least 100; for the bootstrap only.
+        Number of resamples of the reports, at least 100; for the bootstrap only.
     random_state : int, optional
         Seed of the resampling, at least 0.
 
     Returns
     -------
     pandas.DataFrame
-        A row a metric, with the columns ``metric, definition, value, std_error, lower, upper``: the selection, true
-        positive and false positive rates of both groups, and the differences and the ratio of `fairness_report`, of
-        the same definitions. As differences are *unprivileged − privileged*, below 0 the unprivileged group gets less.
-        **All metrics are shown in every draw**: where a group is too small for this much noise, its interval is wide,
-        up to all that is possible. Values and ends are within the possible range: [0, 1] for rates, [-1, 1] for
-        differences, 0 or more for the ratio. Standard errors are by linearisation, and nan where a group is estimated
-        to have no row; those of the bootstrap are half the distance between the quantiles at ±1 of the normal
-        distribution.
+        One row per metric, with the columns ``metric, definition, value, std_error, lower, upper``: the selection, true
+        positive and false positive rates of both groups, and the differences and the ratio of `fairness_report`, with
+        the same definitions. Differences are *unprivileged − privileged*: below 0, the unprivileged group gets less.
+        **All metrics are always included**: where a group is too small for the noise, its interval is wide, up to the
+        whole possible range: [0, 1] for rates, [-1, 1] for differences, 0 or more for the ratio, which also bounds the
+        values. Standard errors are by linearisation, and nan where a group is estimated to have no row; those of the
+        bootstrap are half the distance between the quantiles at ±1 of the normal distribution.
 
     Raises
     ------
     NotFittedError
         If the encoder is not fitted.
     TypeError
-        If it is no local transformer of categories, or there are no labels.
+        If it is not a local transformer of categories, or there are no labels.
     ValueError
         If lengths differ, a label is missing, labels are of several kinds or none is positive, `y_true` and `y_pred`
         have no label in common although there are more than two, a privileged value is not declared, all or none are
@@ -119,45 +117,45 @@ def debiased_fairness(
     Warns
     -----
     UndefinedMetricWarning
-        If there are no rows that a metric divides by, in either group, as the labels tell: its value is nan, and its
-        interval all that is possible.
+        If there are no rows that a metric divides by, in either group, according to the labels: its value is nan, and
+        its interval the whole possible range.
 
     See Also
     --------
     fairness_report : The same metrics for known groups.
-    joint_distribution : The inverted distribution of labels, predictions and groups.
+    joint_distribution : Estimate the distribution of labels, predictions and groups.
 
     Notes
     -----
-    **Privacy.** As far as groups are concerned, post-processing of reports: free, and repeatable. y_true and y_pred are
-    used as they are, and nothing here protects them.
+    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. y_true and y_pred are
+    unprotected.
 
-    The predictions must not depend on the coins of these reports: those of a model that was trained on the same
-    reports, or that sees them, are tied to the coins, and then the estimates are biased. Let such a model be audited
-    with reports of other people, or with a second release of the same ones.
+    The predictions must be independent of the noise of these reports: for a model that was trained on the same reports,
+    or that uses them as input, the estimates are biased. Audit such a model with reports of other people, or with a
+    second release of the same ones.
 
-    With ψ the unbiased indicator of a row (its mean over the coins is 1 if the row is privileged, else 0), ψ estimates
+    With ψ the unbiased indicator of a row (its mean over the noise is 1 if the row is privileged, else 0), ψ estimates
     a privileged row and 1 − ψ an unprivileged one. As an indicator is its own square, ψ² − ψ is an unbiased estimate
-    of the variance of ψ over the coins, for any oracle: that is the variance behind ``rows="fixed"``. A ratio of
+    of the variance of ψ over the noise, for any oracle: this gives the variance for ``rows="fixed"``. A ratio of
     unbiased sums has a bias of the order of its variance: far below its standard error, unless the group is so small
-    that the interval is nearly everything.
+    that the interval is nearly the whole range.
 
-    The interval of a rate a / b spans all t in [0, 1] for which ``a − t b``, of mean 0, is at most z standard errors
-    from 0 (Fieller 1954): unlike a / b it is nearly normal, however noisy b is. For sampled rows the variance has the
-    term ``b t (1 − t)``: without noise that is Wilson's interval. The ends of differences and of the ratio are combined
-    from those of the rates, with their correlation (Zou 2008, Donner and Zou 2012), or, where b cannot be told from 0,
-    are those of all pairs of rates in their intervals. So without noise, the intervals for sampled rows are those of
-    `fairness_report`.
+    The interval of a rate a / b contains all t in [0, 1] for which ``a − t b``, of mean 0, is at most z standard errors
+    from 0 (Fieller 1954): unlike a / b it is nearly normal, even if b is noisy. For sampled rows the variance has the
+    term ``b t (1 − t)``: without noise this is Wilson's interval. The ends of differences and of the ratio are combined
+    from those of the rates, with their correlation (Zou 2008, Donner and Zou 2012), or, where b is not significantly
+    different from 0, are those of all pairs of rates in their intervals. Without noise, the intervals for sampled rows
+    are those of `fairness_report`.
 
-    **Selection.** Why no metric is hidden: if it were shown only where its divisor stands out, the draws that show it
-    would be those in which the noise made the group large, and in these it is biased and need not be covered as often
-    as promised. `skdp.testing.check_intervals` counts the coverage over all draws.
+    **Selection.** No metric is hidden: if it were shown only where its divisor is large, it would be shown in those
+    draws in which the noise made the group large, and in these it is biased and its coverage may be below the
+    confidence level. `skdp.testing.check_intervals` counts the coverage over all draws.
 
-    How wrong the reports themselves would be: let a privileged value be reported as a privileged one with probability
-    a, and an unprivileged one with probability b, the same for all values of a group (as for randomised response), and
-    let π be the true share of the privileged among the rows of the rate (all, y = + or y = −). Then the difference of
-    the rates of reported groups is the true one times ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where
-    ``ρ = a π + b (1 − π)``, up to sampling ([1]_, lemma 1, says when it is 0).
+    The error of metrics computed from the reports themselves: let a privileged value be reported as a privileged one
+    with probability a, and an unprivileged one with probability b, the same for all values of a group (as for
+    randomised response), and let π be the true share of the privileged among the rows of the rate (all, y = + or
+    y = −). Then the difference of the rates of reported groups is the true one times
+    ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where ``ρ = a π + b (1 − π)``, up to sampling (see [1]_, lemma 1).
 
     References
     ----------
@@ -166,7 +164,7 @@ def debiased_fairness(
 
     Examples
     --------
-    4,000 women, half of whom are qualified, and 6,000 men, likewise; of the qualified, 60 % and 80 % are hired.
+    Half of 4,000 women and of 6,000 men are qualified; of the qualified, 60 % and 80 % are hired.
 
     >>> import pandas as pd
     >>> from skdp import RandomizedResponseEncoder
@@ -210,7 +208,7 @@ def debiased_fairness(
 
 
 def read_positive(groups: GroupReports, y_true: Any, y_pred: Any, positive_label: Any) -> list[NDArray[np.bool_]]:
-    """Read which rows are positive, truly and as predicted."""
+    """Return which rows are positive, in truth and as predicted."""
     true, predicted = read_labels(groups, y_true=y_true, y_pred=y_pred)
     labels = (true, predicted)
     kinds = {kind_of(value) for label in labels for value in label.categories}
@@ -221,7 +219,7 @@ def read_positive(groups: GroupReports, y_true: Any, y_pred: Any, positive_label
 
 
 def _label(found: Estimate, defined: NDArray[np.bool_]) -> pd.DataFrame:
-    """Make the table of values, errors and limits, and warn of what is undefined."""
+    """Build the table of values, errors and limits, and warn of undefined metrics."""
     rates = [(f"{name}, {group}", definition) for name, definition in _RATES for group in _GROUPS]
     metrics, definitions = zip(*rates, *_COMPARISONS, strict=True)
     columns = {name: np.where(defined, getattr(found, name), np.nan) for name in ("value", "std_error")}

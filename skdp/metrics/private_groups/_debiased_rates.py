@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from skdp.metrics.fairness import Estimate, Numbers, combine, ratio, two_sided
 
-# Which cells [y, ŷ] a rate counts, and which it divides by: selection, true positives, false positives.
+# The cells [y, ŷ] that a rate counts, and those that it divides by: selection, true positives, false positives.
 OVER = np.array([[[0, 1], [0, 1]], [[0, 0], [0, 1]], [[0, 1], [0, 0]]], float)
 UNDER = np.array([[[1, 1], [1, 1]], [[0, 0], [1, 1]], [[1, 1], [0, 0]]], float)
 
 
 @dataclass(frozen=True)
 class IndicatorSums:
-    """What everything is computed from: for each cell [y, ŷ], the values that indicators take, and how often."""
+    """The values of the indicators and their counts, for each cell [y, ŷ]."""
 
     cells: NDArray[np.intp]
     indicators: NDArray[np.float64]
@@ -26,16 +26,16 @@ class IndicatorSums:
 
     @classmethod
     def of(cls, indicators: NDArray[np.float64], cells: NDArray[np.intp]) -> IndicatorSums:
-        """Sum up the rows of a table."""
+        """Count the rows of a table."""
         found = []
         for cell in range(4):
-            # Rounded, as the order of a sum shows in its last digit.
+            # Rounded, as the last digit of a sum depends on the order.
             values, repeats = np.unique(np.round(indicators[cells == cell], 9), return_counts=True)
             found.append((np.full(len(values), cell), values, repeats))
         return cls(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def _moment(self, power: int, repeats: NDArray[Any] | None = None) -> NDArray[np.float64]:
-        """Sum a power of the indicators of each cell; of several resamples, of each."""
+        """Sum a power of the indicators of each cell, for each resample if there are several."""
         weights = (self.repeats if repeats is None else repeats) * self.indicators**power
         return np.stack([weights[..., self.cells == cell].sum(axis=-1) for cell in range(4)], axis=-1)
 
@@ -46,16 +46,16 @@ class IndicatorSums:
 
     @property
     def coin_variances(self) -> NDArray[np.float64]:
-        """The variances over the coins of the privileged count of each cell."""
+        """The variances over the noise of the privileged count of each cell."""
         return np.maximum(self._moment(2) - self._moment(1), 0)
 
     def variances(self, gradients: NDArray[np.float64], rows: str) -> NDArray[np.float64]:
-        """Return the variances of metrics."""
+        """Return the variances of the metrics."""
         other, own = gradients.reshape(-1, 2, 4).transpose(1, 0, 2)
         slope = own - other
         if rows == "fixed":
             return slope**2 @ self.coin_variances
-        # The squared influences of the rows: each is other (1 − ψ) + own ψ.
+        # The influence of a row is other (1 − ψ) + own ψ.
         return other**2 @ self._moment(0) + 2 * (other * slope) @ self._moment(1) + slope**2 @ self._moment(2)
 
     def resample(self, rows: str, n_resamples: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -71,7 +71,7 @@ class IndicatorSums:
             repeats[:, own] = generator.multinomial(total, self.repeats[own] / total, size=n_resamples)
         size, mean = self._moment(0), self._moment(1)
         spread = self._moment(2) - mean**2 / np.maximum(size, 1)
-        # Reports differ by their coins and by their true groups, and the latter are given.
+        # Reports vary by their noise and by their true groups, and the latter are given.
         share = np.sqrt(np.divide(self.coin_variances, spread, out=np.zeros(4), where=spread > 1e-9))
         return _to_counts(size, mean + share * (self._moment(1, repeats) - mean))
 
@@ -83,7 +83,7 @@ def _to_counts(sizes: NDArray[np.float64], privileged: NDArray[np.float64]) -> N
 
 
 def estimate_rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Estimate the rates of both groups, with negative counts taken for 0."""
+    """Estimate the rates of both groups, with negative counts set to 0."""
     over, under = (np.einsum("...gyp,ryp->...rg", counts, which) for which in (OVER, UNDER))
     positive, negative = np.maximum(over, 0), np.maximum(under - over, 0)
     total = positive + negative
@@ -123,7 +123,7 @@ def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def find_defined(sums: IndicatorSums) -> NDArray[np.bool_]:
-    """Say which metrics have rows to divide by, as the labels alone tell."""
+    """Return which metrics have rows to divide by, according to the labels."""
     sizes = np.bincount(sums.cells, sums.repeats, minlength=4).reshape(2, 2)
     rates = np.einsum("yp,ryp->r", sizes, UNDER) > 0
     ratio = rates[0] and sizes[:, 1].sum() > 0
@@ -137,19 +137,18 @@ MOST = np.array([*[1.0] * 6, 1, np.inf, 1, 1])
 
 def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
     """Estimate the metrics, with score intervals."""
-    # A rate is t = a / b, sums over rows of what has mean 1 for a row of the group and 0 for another. It is in the
-    # confidence set if ``a − t b``, of mean 0, is at most z standard errors from 0. Its variance over the coins is ``(1
+    # A rate is t = a / b, sums over rows of terms of mean 1 for a row of the group and 0 for another. It is in the
+    # confidence set if ``a − t b``, of mean 0, is at most z standard errors from 0. Its variance over the noise is ``(1
     # − t)² c₁ + t² c₀``, with the variances c₁ and c₀ of the numbers of rows of the group that are predicted positive
-    # and negative; rows that are a sample themselves add ``b t (1 − t)``, as Bernoulli draws do. So it is Fieller's set
-    # (1954) for fixed rows, Wilson's (1927) for samples without noise, and in general one that ends at the roots of a
-    # quadratic equation: what is between them, or, where b cannot be told from 0, what is not, or everything. The
-    # interval is the smallest one that has all of the set within [0, 1].
-    # The ends of differences and the ratio follow from those of the rates, by Zou (2008) and Donner and Zou (2012): the
-    # variance of a rate is recovered from its interval, at the end that counts. There the covariance of the rates of
-    # the two groups is taken too. As what a report adds to one group it takes from the other, that is ``−((1 − t)(1 −
-    # t') c₁ + t t' c₀) / (b b')``. Where one of the two sets is not bounded by itself, the ends are those of all pairs
-    # of rates in the two intervals.
-    # By rate (selection, true and false positive) and group (unprivileged, privileged).
+    # and negative; sampled rows add ``b t (1 − t)``, as Bernoulli draws do. This is Fieller's set (1954) for fixed
+    # rows, Wilson's (1927) for samples without noise, and in general one that ends at the roots of a quadratic
+    # equation: the part between them, or, where b is not significantly different from 0, the rest, or everything. The
+    # interval is the smallest one that contains the set within [0, 1]. The ends of differences and the ratio follow
+    # from those of the rates, by Zou (2008) and Donner and Zou (2012): the variance of a rate is recovered from its
+    # interval, at the relevant end, with the covariance of the rates of the two groups. As a report adds to one group
+    # what it takes from the other, this is ``−((1 − t)(1 − t') c₁ + t t' c₀) / (b b')``. Where one of the two sets is
+    # unbounded, the ends are those of all pairs of rates in the two intervals. Indexed by rate (selection, true and
+    # false positive) and group (unprivileged, privileged).
     over, under = (np.einsum("gyp,ryp->rg", sums.counts, which) for which in (OVER, UNDER))
     coins = two_sided(level) ** 2 * sums.coin_variances.reshape(2, 2)
     positive = np.einsum("yp,ryp->r", coins, OVER)
@@ -186,7 +185,7 @@ def _solve(
     over: Numbers, under: Numbers, positive: Numbers, negative: Numbers, drawn: Numbers
 ) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
     """Return the ends in [0, 1] of the confidence sets, and which of them are between two roots."""
-    # Those are the t with ``(over − t under)² <= (1 − t)² positive + t² negative + t (1 − t) drawn``.
+    # The set of t with ``(over − t under)² <= (1 − t)² positive + t² negative + t (1 − t) drawn``.
     square = under**2 - positive - negative + drawn
     middle, rest = over * under - positive + drawn / 2, over**2 - positive
     inside = middle**2 - square * rest
@@ -195,7 +194,7 @@ def _solve(
         root = np.sqrt(np.maximum(inside, 0))
         first, second = np.sort([(middle - root) / square, (middle + root) / square], axis=0)
     lower, upper = np.clip(first, 0, 1), np.clip(second, 0, 1)
-    # Beyond the roots: from 0 to the first one, if it is there, and from the second one to 1.
+    # Outside the roots: from 0 to the first one, if it is in [0, 1], and from the second one to 1.
     beyond = ~bounded & (square < 0) & (inside > 0)
     below, above = first >= 0, second <= 1
     lower = np.where(bounded, lower, np.where(beyond & ~below & above, upper, 0))
@@ -204,13 +203,13 @@ def _solve(
 
 
 def _either(usual: NDArray[np.bool_] | np.bool_, estimate: Estimate, lower: Numbers, upper: Numbers) -> Estimate:
-    """Take other ends where the usual ones do not hold."""
+    """Replace the ends where the usual ones do not hold."""
     ends = np.where(usual, estimate.lower, lower), np.where(usual, estimate.upper, upper)
     return Estimate(estimate.value, estimate.std_error, *ends)
 
 
 def _cut(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
-    """Cut intervals to the possible range; what is unknown is all of it."""
+    """Clip intervals to the possible range; unknown ones become the whole range."""
     return (
         np.clip(np.where(np.isnan(lower), LEAST, lower), LEAST, MOST),
         np.clip(np.where(np.isnan(upper), MOST, upper), LEAST, MOST),
@@ -229,7 +228,7 @@ def _subtract(left: Estimate, right: Estimate, common: list[Numbers]) -> Estimat
 def resample(
     sums: IndicatorSums, rows: str, level: float, n_resamples: int, generator: np.random.Generator
 ) -> Estimate:
-    """Estimate the metrics, with percentiles of resamples."""
+    """Estimate the metrics, with bootstrap percentile intervals."""
     values = compare_rates(np.nan_to_num(estimate_rates(sums.counts), nan=0.5))
     resampled = measures(sums.resample(rows, n_resamples, generator))
     unknown = np.isnan(resampled)

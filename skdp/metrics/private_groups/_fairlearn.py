@@ -1,4 +1,4 @@
-"""Fairlearn's optimisers with groups that are only known from privatised reports."""
+"""Fairlearn's optimisers for groups that are known from privatised reports only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONSTRAINTS = ("equalized_odds", "true_positive_rate_parity", "demographic_parit
 
 
 class _GivenScores(ClassifierMixin, BaseEstimator):
-    """Predict the single column of X: predictions that were made elsewhere."""
+    """Return the single column of X, which are predictions made elsewhere."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -41,7 +41,7 @@ def private_threshold_optimizer(
     n_rows: int = 100_000,
     **options: Any,
 ) -> Any:
-    """Fit fairlearn's `ThresholdOptimizer` on the inverted distribution of labels, scores and groups.
+    """Fit fairlearn's `ThresholdOptimizer` on the estimated distribution of labels, scores and groups.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def private_threshold_optimizer(
         True labels. Of several classes, all but the positive one count as negative.
     y_pred : array-like or series of shape (n_samples,), or dataframe of one column
         Numbers: predictions of 0 and 1, or scores rounded to a few levels, as each level costs precision.
-    reports : what the encoder's `transform` returns
+    reports : array-like or dataframe, as returned by the encoder's `transform`
         The privatised groups, a row for each label, matched by position.
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
@@ -60,7 +60,7 @@ def private_threshold_optimizer(
     constraints : str, default="equalized_odds"
         As for `ThresholdOptimizer`.
     n_rows : int, default=100_000
-        The optimiser counts rows: of how many rows the table that stands for the distribution is made.
+        The number of rows of the table that represents the distribution, as the optimiser counts rows.
     **options : object
         Further parameters of `ThresholdOptimizer`.
 
@@ -68,8 +68,8 @@ def private_threshold_optimizer(
     -------
     fairlearn.postprocessing.ThresholdOptimizer
         Fitted. Its `predict` takes scores as X, of shape (n, 1), and as ``sensitive_features`` the *true* groups (a
-        frame of the group's columns, if they are several): asked of the person when the decision is made, not kept. A
-        report in place of the true group is not fair by this rule, as the rule would depend on the report's noise.
+        frame of the columns, if there are several), which the person states for the decision and which are not stored.
+        With reports instead of true groups the decisions are not fair, as they would depend on the noise.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def private_threshold_optimizer(
     NotFittedError
         If the encoder is not fitted.
     TypeError
-        If it is no local transformer of categories.
+        If it is not a local transformer of categories.
     ValueError
         If lengths differ, a label is missing, y_pred holds no numbers, the reports are of another encoder, a parameter
         is out of range, there are too many levels of scores for n_rows, or a group is estimated to have rows of one
@@ -86,10 +86,10 @@ def private_threshold_optimizer(
 
     Notes
     -----
-    **Privacy.** As far as the groups of the reports are concerned, post-processing: free, and repeatable. The labels
-    and scores are used as they are.
+    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. Labels and scores are
+    unprotected.
 
-    The table has a row for each 1 / n_rows of the inverted distribution, repaired by ``postprocess="simplex"``.
+    The table has one row per 1 / n_rows of the estimated distribution, made consistent by ``postprocess="simplex"``.
 
     References
     ----------
@@ -138,24 +138,24 @@ def private_threshold_optimizer(
 def private_parity(
     encoder: Any, *, constraints: str = "equalized_odds", columns: Any = None, difference_bound: float = 0.01
 ) -> Any:
-    """Make a constraint for fairlearn's reductions that takes reports for sensitive features.
+    """Build a constraint for fairlearn's reductions with reports as sensitive features.
 
     Parameters
     ----------
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
     constraints : {"equalized_odds", "true_positive_rate_parity", "demographic_parity"}, default="equalized_odds"
-        What shall be alike in all groups: the true and false positive rates, the former alone, or the selection rate.
+        What is equalised over the groups: the true and false positive rates, the former alone, or the selection rate.
     columns : column name or list of column names, optional
         The columns whose combinations are the groups; by default all of the encoder.
     difference_bound : float, default=0.01
-        How far the rate of a group may be from that of all, at least 0.
+        Largest difference between the rate of a group and that of all rows, at least 0.
 
     Returns
     -------
     fairlearn.reductions.ClassificationMoment
         For `ExponentiatedGradient`, whose `fit` takes the reports as ``sensitive_features``; labels must be 0 and 1.
-        It raises a ValueError there if the reports are of another encoder or a group is too small for so much noise.
+        It raises a ValueError there if the reports are of another encoder or a group is too small for the noise.
 
     Raises
     ------
@@ -164,20 +164,20 @@ def private_parity(
     NotFittedError
         If the encoder is not fitted.
     TypeError
-        If it is no local transformer of categories.
+        If it is not a local transformer of categories.
     ValueError
-        If a parameter is out of range, or reports of the encoder do not tell the group of a row.
+        If a parameter is out of range, or reports of the encoder do not determine the group of a row.
 
     Notes
     -----
-    **Privacy.** As far as groups are concerned, learning is post-processing of reports: free, and repeatable. Features
-    and labels are used as they are, and the model may reveal them.
+    **Privacy.** For the groups, learning is post-processing of reports, without privacy cost. Features and labels are
+    unprotected, and the model may reveal them.
 
-    Where fairlearn's own constraints count the rows of a group, this one adds up the unbiased indicators of the
-    reports, so a classifier's rates are those under the inverted distribution of labels, predictions and groups. A
-    classifier that does not look at the report may instead be learnt with the reports as sensitive features of
-    fairlearn's `EqualizedOdds`: equal odds among reported groups are equal odds among true ones ([1]_, lemma 1), but a
-    difference of d among the former is one of d / f among the latter, with the factor f of `debiased_fairness`.
+    Where fairlearn's constraints count the rows of a group, this one sums the unbiased indicators of the reports, so
+    that the rates of a classifier are those under the estimated distribution of labels, predictions and groups. A
+    classifier that does not use the report may also be trained with the reports as sensitive features of fairlearn's
+    `EqualizedOdds`: equal odds among reported groups are equal odds among true ones ([1]_, lemma 1), but a difference
+    of d among the former is one of d / f among the latter, with the factor f of `debiased_fairness`.
 
     References
     ----------
@@ -213,7 +213,7 @@ def private_parity(
     if not isinstance(difference_bound, Real) or isinstance(difference_bound, bool) or not difference_bound >= 0:
         raise ValueError(f"difference_bound must be a number of at least 0, got {difference_bound!r}")
     import_fairlearn("reductions")
-    # Its class inherits from fairlearn's, so its module cannot be imported without.
+    # The class inherits from fairlearn's, so its module requires fairlearn.
     from skdp.metrics.private_groups._parity_moment import PrivateParity
 
     return PrivateParity(encoder, constraints, columns, float(difference_bound))

@@ -1,4 +1,4 @@
-"""How labels, predictions and groups go together when the group was only ever reported with noise."""
+"""The joint distribution of labels, predictions and groups that are known from reports only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skdp.oracles import project_to_simplex
 
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
-    """Read labels and predictions that belong to reports."""
+    """Read the labels and predictions of reports."""
     given = {name: read_column(values, name) for name, values in columns.items()}
     lengths = {name: len(values) for name, values in given.items()} | {"reports": len(groups)}
     if len(set(lengths.values())) > 1:
@@ -28,7 +28,7 @@ def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
 
 
 def leave_out_none(**columns: Any) -> dict[str, Any]:
-    """Keep the labels that were given."""
+    """Return the labels that were given."""
     return {name: values for name, values in columns.items() if values is not None}
 
 
@@ -44,7 +44,7 @@ def join_labels(labels: Sequence[pd.Categorical], n: int) -> tuple[NDArray[np.in
 def invert_counts(
     groups: GroupReports, codes: NDArray[np.intp], n_combinations: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Estimate how many rows of each combination of labels are of each group."""
+    """Estimate the number of rows of each group for each combination of labels."""
     counts = np.zeros((n_combinations, groups.domain.size))
     squares = np.zeros_like(counts)
     for rows, indicators in groups.indicators():
@@ -52,29 +52,29 @@ def invert_counts(
             own = indicators[codes[rows] == code]
             counts[code] += own.sum(axis=0)
             squares[code] += (own * own).sum(axis=0)
-    # An indicator has the mean 0 or 1, which is its own square: its variance is the mean of its square, less itself.
+    # The mean of an indicator is 0 or 1, its own square: the variance is the mean of the square minus the mean.
     return counts, np.maximum(squares - counts, 0)
 
 
 def joint_distribution(
     y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, columns: Any = None, postprocess: str = "none"
 ) -> pd.DataFrame:
-    """Estimate how labels, predictions and true groups go together, from reports of the groups.
+    """Estimate the joint distribution of labels, predictions and true groups from reports of the groups.
 
     Parameters
     ----------
     y_true : array-like or series of shape (n_samples,), dataframe of one column, or None
         True labels, of any number of classes; None leaves them out.
     y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
-        Predicted labels, or other values of which there are few; None leaves them out.
-    reports : what the encoder's `transform` returns
+        Predicted labels, or other values with few levels; None leaves them out.
+    reports : array-like or dataframe, as returned by the encoder's `transform`
         The privatised groups, a row for each label, matched by position.
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
     columns : column name or list of column names, optional
-        The columns whose combinations are the groups; by default all of the encoder. Columns that were reported apart
-        are combined by the product of their inverses, as by `estimate_joint_counts`; those that were reported jointly
-        are summed over the columns left out.
+        The columns whose combinations are the groups; by default all of the encoder. Columns that were reported
+        separately are combined by the product of their inverses, as by `estimate_joint_counts`; those that were
+        reported jointly are summed over the other columns.
     postprocess : {"none", "simplex"}, default="none"
         ``"none"``: unbiased, possibly negative. ``"simplex"``: for each combination of labels, the nearest counts that
         are not negative and add up to its number of rows.
@@ -84,14 +84,14 @@ def joint_distribution(
     pandas.DataFrame
         ``count, std_error, share``, indexed by ``y_true``, ``y_pred`` and the columns of the group. The counts of each
         combination of labels add up to the number of its rows; share is the count divided by the number of all rows.
-        The standard error is that of the unbiased count over the encoder's coins, the rows being given.
+        The standard error is that of the unbiased count over the encoder's noise, for given rows.
 
     Raises
     ------
     NotFittedError
         If the encoder is not fitted.
     TypeError
-        If it is no local transformer of categories.
+        If it is not a local transformer of categories.
     ValueError
         If lengths differ, a label is missing, there is no row, the reports are of another encoder, or a parameter is
         out of range.
@@ -99,16 +99,16 @@ def joint_distribution(
     See Also
     --------
     debiased_fairness : Rates of groups, and their differences, from the same inversion.
-    posterior_groups : What a report and a label together say of a row's group.
+    posterior_groups : The probability of each group given a report and labels.
 
     Notes
     -----
-    **Privacy.** As far as groups are concerned, post-processing of reports: free, and repeatable. Labels and
-    predictions are used as they are: their counts are in the result, unprotected.
+    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. Labels and predictions are
+    unprotected: their counts are in the result.
 
-    This is the inverted distribution of [1]_ (section 5), for any oracle. The unbiased indicators of a report are moved
-    to add up to 1, which changes nothing for randomised response and subset selection and makes those of unary
-    encoding less noisy: the number of rows with the labels is known.
+    This is the inverted distribution of [1]_ (section 5), for any oracle. The unbiased indicators of a report are
+    adjusted to add up to 1, which has no effect for randomised response and subset selection and reduces the noise for
+    unary encoding: the number of rows with the labels is known.
 
     References
     ----------
@@ -148,12 +148,12 @@ def joint_distribution(
 
 
 def project_rows(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Repair the counts of each combination of labels."""
+    """Postprocess the counts of each combination of labels."""
     return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
 
 
 def _cross(labels: Sequence[pd.Index], names: Sequence[str], cells: pd.Index) -> pd.Index:
-    """Index every combination of labels and groups, the groups fastest."""
+    """Build the index of all combinations of labels and groups, the groups fastest."""
     if not labels:
         return cells
     groups = [cell if isinstance(cell, tuple) else (cell,) for cell in cells]

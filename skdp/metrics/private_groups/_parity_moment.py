@@ -20,7 +20,7 @@ class PrivateParity(ClassificationMoment):
     """The difference between a rate of each group and that of all rows, from unbiased indicators of the groups."""
 
     # With u the indicators, e an event (a label, or all rows) and h a classifier, the rate of group g is ``sum(u_g h) /
-    # sum(u_g)`` over the rows of the event, linear in h: all that the reductions of Agarwal et al. (2018) need. Their
+    # sum(u_g)`` over the rows of the event: linear in h, as the reductions of Agarwal et al. (2018) require. Their
     # costs may have either sign, so the indicators may too.
 
     def __init__(self, encoder: Any, constraints: str, columns: Any, difference_bound: float) -> None:
@@ -36,7 +36,7 @@ class PrivateParity(ClassificationMoment):
         return f"{type(self).__name__}({self.encoder!r}, {listed})"
 
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
-        """Read the rows that a classifier is learnt from."""
+        """Read the training rows."""
         labels = read_column(y, "y")
         if not set(labels.unique()) <= {0, 1}:
             raise ValueError("y must hold the labels 0 and 1 only")
@@ -63,26 +63,26 @@ class PrivateParity(ClassificationMoment):
         return self._index
 
     def default_objective(self) -> Any:
-        """Return what is minimised."""
+        """Return the objective."""
         return ErrorRate()
 
     def bound(self) -> pd.Series:
-        """Return how large the differences may be."""
+        """Return the bounds of the differences."""
         return pd.Series(self.difference_bound, index=self.index)
 
     def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
-        """Return the differences between a classifier's rates."""
+        """Return the differences between the rates of a classifier."""
         differences = self._differences.T @ np.asarray(predictor(self.X), float).reshape(-1)
         return pd.Series(np.concatenate([differences, -differences]), index=self.index)
 
     def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
-        """Shrink multipliers without a change of what they add up to."""
+        """Shrink multipliers without changing their net effect."""
         above, below = np.split(lambda_vec.to_numpy(), 2)
         net = above - below
         return pd.Series(np.concatenate([net.clip(min=0), (-net).clip(min=0)]), index=self.index)
 
     def signed_weights(self, lambda_vec: pd.Series) -> pd.Series:
-        """Return what it is worth to predict 1 rather than 0."""
+        """Return the gain from predicting 1 rather than 0."""
         above, below = np.split(lambda_vec.to_numpy(), 2)
         weights = -self.total_samples * (self._differences @ (above - below))
         return pd.Series(weights, index=self.tags.index)

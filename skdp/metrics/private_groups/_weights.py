@@ -1,4 +1,4 @@
-"""Weights and probabilities for learning when groups are only known from privatised reports."""
+"""Weights and probabilities for learning with groups that are known from privatised reports only."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from skdp.metrics.private_groups._reports import (
 
 
 def posterior_groups(y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, columns: Any = None) -> pd.DataFrame:
-    """Say how likely each row is of each group, given its report and its labels.
+    """Estimate the probability of each group for each row, given its report and its labels.
 
     Parameters
     ----------
     y_true : array-like or series of shape (n_samples,), dataframe of one column, or None
         True labels; None leaves them out.
     y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
-        Predicted labels, or other values of which there are few; None leaves them out.
-    reports : what the encoder's `transform` returns
+        Predicted labels, or other values with few levels; None leaves them out.
+    reports : array-like or dataframe, as returned by the encoder's `transform`
         The privatised groups, a row for each label, matched by position.
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
@@ -39,30 +39,29 @@ def posterior_groups(y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, co
     Returns
     -------
     pandas.DataFrame
-        A row a report and a column a group. Each row adds up to 1.
+        One row per report and one column per group. Each row adds up to 1.
 
     Raises
     ------
     NotFittedError
         If the encoder is not fitted.
     TypeError
-        If it is no local transformer of categories.
+        If it is not a local transformer of categories.
     ValueError
         If lengths differ, a label is missing, there is no row, or the reports are of another encoder.
 
     See Also
     --------
-    joint_distribution : The prior: the shares of the groups among the rows of equal labels.
+    joint_distribution : The prior, which is the shares of the groups among the rows of equal labels.
 
     Notes
     -----
-    **Privacy.** As far as groups are concerned, post-processing of reports: free, and repeatable. The labels are used
-    as they are.
+    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
 
     By Bayes' rule: the prior is `joint_distribution` with ``postprocess="simplex"``, the likelihood that of the
     encoder. For randomised response the columns, summed over the rows of equal labels, are the counts of
-    `joint_distribution` wherever none of these had to be repaired. A posterior is nearer to the prior than the truth
-    is: rates of groups that are weighted by it are too alike. For such rates, use `debiased_fairness`.
+    `joint_distribution` wherever none of these is negative. A posterior is closer to the prior than the truth is: rates
+    of groups that are weighted by it differ too little. For such rates, use `debiased_fairness`.
 
     Examples
     --------
@@ -104,13 +103,13 @@ def private_reweighing(
     columns: Any = None,
     method: str = "unbiased",
 ) -> NDArray[np.float64]:
-    """Weight rows by aif360's `Reweighing`, with groups that are only known from reports.
+    """Weight rows by aif360's `Reweighing`, with groups that are known from reports only.
 
     Parameters
     ----------
     y_true : array-like or series of shape (n_samples,), or dataframe of one column
         True labels. Of several classes, all but the positive one count as negative.
-    reports : what the encoder's `transform` returns
+    reports : array-like or dataframe, as returned by the encoder's `transform`
         The privatised groups, a row for each label, matched by position.
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
@@ -119,10 +118,10 @@ def private_reweighing(
     positive_label : label
         The favourable label.
     columns : column name or list of column names, optional
-        The columns that make up the group; by default all of the encoder.
+        The columns that form the group; by default all of the encoder.
     method : {"unbiased"}, default="unbiased"
-        How the weights of the groups become the weight of a row: by the unbiased indicators of its group, so that the
-        mean of a row's weight over the coins is that of its true group; at small epsilon some are negative.
+        How the weight of a row follows from the weights of the groups: by the unbiased indicators of its group, so that
+        the mean of a row's weight over the noise is that of its true group; at small epsilon some are negative.
 
     Returns
     -------
@@ -136,22 +135,21 @@ def private_reweighing(
     NotFittedError
         If the encoder is not fitted.
     TypeError
-        If it is no local transformer of categories.
+        If it is not a local transformer of categories.
     ValueError
         If lengths differ, a label is missing, the reports are of another encoder, a parameter is out of range, or no
         row of a group is estimated to have one of the labels.
 
     Notes
     -----
-    **Privacy.** As far as groups are concerned, post-processing of reports: free, and repeatable. The labels are used
-    as they are.
+    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
 
-    aif360's class is fitted on four rows, one for each label and group, whose instance weights are the inverted counts;
-    it divides what label and group would have if they were independent by what they have.
+    aif360's class is fitted on four rows, one for each label and group, whose instance weights are the estimated
+    counts; it divides the counts expected under independence of label and group by these.
 
-    There is no method by the probability of the group given report r and label y. Its weights would be
-    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)``: those of reports that are taken for the truth,
-    whatever the protocol, and so most of the difference between the true groups would stay.
+    Weighting by the probability of the group given report r and label y is not offered. Its weights would be
+    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)``: those of reports treated as true groups, for any
+    protocol, and most of the difference between the true groups would remain.
 
     References
     ----------
@@ -173,7 +171,7 @@ def private_reweighing(
     """
     if method == "posterior":
         raise ValueError(
-            "method='posterior' was taken away, as its weights are those of reports taken for the true groups; use "
+            "method='posterior' was removed, as its weights are those of reports treated as true groups; use "
             "method='unbiased'"
         )
     check_choice("method", method, ("unbiased",))

@@ -1,4 +1,4 @@
-"""Distances of synthetic tables and counts from the real ones."""
+"""Errors of synthetic tables compared with real ones."""
 
 from skdp.metrics.tables._marginals import marginal_error, marginal_errors, marginal_table, workload_error
 from skdp.metrics.tables._range_queries import random_range_queries, range_query_error

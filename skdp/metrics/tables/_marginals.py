@@ -1,4 +1,4 @@
-"""How far the marginals of a synthetic table are from the real ones."""
+"""Errors of the marginals of a synthetic table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def marginal_error(
     n_marginals: int | None = None,
     random_state: Any = None,
 ) -> float:
-    """Average the errors of all marginals of some columns: the mean total-variation distance.
+    """Compute the mean total-variation distance of all marginals of some columns.
 
     Parameters
     ----------
@@ -36,21 +36,21 @@ def marginal_error(
     order : int, default=2
         Number of columns in a marginal, at least 1.
     columns : list of column names, optional
-        The columns to look at; by default all. The columns of an array are called ``x0, x1, …``.
+        The columns to compare; by default all. The columns of an array are named ``x0, x1, …``.
     domain : Domain or mapping of column name to values or Interval, optional
-        The values of columns. A numeric column of many values needs an `Interval`, or hardly any value of one table
-        occurs in the other. What is not declared counts as one more value, and so does missing. Of a column that
-        `domain` leaves out, the values are those that occur in either table.
+        The values of columns. A numeric column of many values needs an `Interval`, or few values of one table occur in
+        the other. Undeclared values count as one more value, and so do missing ones. For a column that `domain` leaves
+        out, the values are those that occur in either table.
     n_marginals : int, optional
-        Look at so many random marginals, different ones, instead of all (at all if there are no more).
+        Number of distinct random marginals to compare instead of all (at most all).
     random_state : int, RandomState instance or None, default=None
-        Decides which; give an int to compare several synthetic tables by the same marginals.
+        Seed of their choice; pass an int to compare several synthetic tables by the same marginals.
 
     Returns
     -------
     float
-        The mean of ``marginal_errors(...)["error"]``: 0 if all the shares agree, 1 if no cell of any marginal has rows
-        of both tables.
+        The mean of ``marginal_errors(...)["error"]``: 0 if all shares are equal, 1 if no cell of a marginal has rows of
+        both tables.
 
     Raises
     ------
@@ -66,12 +66,12 @@ def marginal_error(
 
     Notes
     -----
-    **Privacy.** The result depends on the real rows and is not protected: it is for experiments on data that may be
-    looked at. The random choice of marginals is not a matter of privacy.
+    **Privacy.** The result depends on the real rows and is not protected: for data that is not sensitive. The choice of
+    marginals does not affect privacy.
 
     The total-variation distance of two marginals is half the sum of the absolute differences of their shares. Some
     papers report the L1 distance, which is twice as large. All 2-way marginals or some tens of random 3-way ones are
-    usual.
+    common.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def marginal_errors(
     n_marginals: int | None = None,
     random_state: Any = None,
 ) -> pd.DataFrame:
-    """Measure the error of each marginal of some columns by its total-variation distance.
+    """Compute the total-variation distance of each marginal of some columns.
 
     Parameters
     ----------
@@ -114,18 +114,18 @@ def marginal_errors(
     order : int, default=2
         Number of columns in a marginal, at least 1.
     columns : list of column names, optional
-        The columns to look at; by default all. The columns of an array are called ``x0, x1, …``.
+        The columns to compare; by default all. The columns of an array are named ``x0, x1, …``.
     domain : Domain or mapping of column name to values or Interval, optional
         The values of columns, as in `marginal_error`.
     n_marginals : int, optional
-        Look at so many random marginals, different ones, instead of all (at all if there are no more).
+        Number of distinct random marginals to compare instead of all (at most all).
     random_state : int, RandomState instance or None, default=None
-        Decides which.
+        Seed of their choice.
 
     Returns
     -------
     pandas.DataFrame
-        A row a marginal: ``columns`` (a tuple of names) and ``error``, from 0 to 1.
+        One row per marginal: ``columns`` (a tuple of names) and ``error``, from 0 to 1.
 
     Raises
     ------
@@ -140,8 +140,7 @@ def marginal_errors(
 
     Notes
     -----
-    **Privacy.** The result depends on the real rows and is not protected: it is for experiments on data that may be
-    looked at.
+    **Privacy.** The result depends on the real rows and is not protected: for data that is not sensitive.
 
     Examples
     --------
@@ -170,7 +169,7 @@ def workload_error(
     domain: Any = None,
     weights: ArrayLike | None = None,
 ) -> float:
-    """Average the errors of the marginals of a workload: the mean total-variation distance.
+    """Compute the mean total-variation distance of the marginals of a workload.
 
     Parameters
     ----------
@@ -183,7 +182,7 @@ def workload_error(
     domain : Domain or mapping of column name to values or Interval, optional
         The values of columns, as in `marginal_error`.
     weights : array-like of shape (n_marginals,), optional
-        How much each marginal counts, at least 0; by default all the same.
+        Weight of each marginal, at least 0; by default all equal.
 
     Returns
     -------
@@ -202,11 +201,11 @@ def workload_error(
 
     Notes
     -----
-    **Privacy.** The result depends on the real rows and is not protected: it is for experiments on data that may be
-    looked at.
+    **Privacy.** The result depends on the real rows and is not protected: for data that is not sensitive.
 
-    The workload error of AIM [1]_ has the L1 distance in place of the total-variation distance, which is twice as much,
-    and divides by the number of marginals whatever the weights are. With weights of mean 1 it is twice this one.
+    The workload error of AIM [1]_ has the L1 distance in place of the total-variation distance, which is twice as
+    large, and divides by the number of marginals instead of the sum of the weights. With weights of mean 1 it is twice
+    this one.
 
     References
     ----------
@@ -250,7 +249,7 @@ def _check_weights(weights: Any, number: int) -> np.ndarray:
         return np.full(number, 1 / number)
     weights = np.asarray(weights, dtype=float)
     if weights.shape != (number,):
-        raise ValueError(f"weights must have one entry a marginal, {number}; got shape {weights.shape}")
+        raise ValueError(f"weights must have one entry per marginal, {number}; got shape {weights.shape}")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError("weights must be finite, at least 0, and not all 0")
     return weights / weights.sum()
@@ -261,7 +260,7 @@ def _errors(pair: PairedTables, marginals: list[tuple[Any, ...]]) -> list[float]
 
 
 def _distance(real: Counts, synthetic: Counts) -> float:
-    """Compute the total-variation distance of two tables of counts in integers, the division last."""
+    """Compute the total-variation distance of two tables of counts in integers, dividing last."""
     n_real, n_synthetic = int(real.sum()), int(synthetic.sum())
     return int(np.abs(real * n_synthetic - synthetic * n_real).sum()) / (2 * n_real * n_synthetic)
 
@@ -270,7 +269,7 @@ _MOST_CELLS = 1 << 22
 
 
 def marginal_table(real: Any, synthetic: Any, columns: Sequence[Any], *, domain: Any = None) -> pd.DataFrame:
-    """Put one marginal of two tables side by side, as shares.
+    """Compare one marginal of two tables cell by cell, as shares.
 
     Parameters
     ----------
@@ -286,9 +285,9 @@ def marginal_table(real: Any, synthetic: Any, columns: Sequence[Any], *, domain:
     Returns
     -------
     pandas.DataFrame
-        A row a cell, those without rows included, the last column fastest; the columns ``real`` and ``synthetic`` each
-        add up to 1. The index has the values (of an `Interval`, the bins as text). If there are such
-        rows, missing (None) and "outside the domain" follow after the values of a column.
+        One row per cell, including those without rows, the last column fastest; the columns ``real`` and ``synthetic``
+        each add up to 1. The index has the values (of an `Interval`, the bins as text). Missing (None) and "outside the
+        domain", if there are such rows, follow after the values of a column.
 
     Raises
     ------
@@ -298,12 +297,12 @@ def marginal_table(real: Any, synthetic: Any, columns: Sequence[Any], *, domain:
 
     See Also
     --------
-    marginal_error : The distances of many such marginals.
+    marginal_error : The mean distance of many marginals.
     total_variation : The distance of one.
 
     Notes
     -----
-    **Privacy.** The real shares are not protected: this is for experiments on data that may be looked at.
+    **Privacy.** The real shares are not protected: for data that is not sensitive.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A real and a synthetic table, coded by the same values."""
+"""A real and a synthetic table with common codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Counts = NDArray[np.int64]
 
 OUTSIDE = "outside the domain"
 
-# Up to so many cells, or twice as many as rows, all are counted; beyond, those that occur.
+# Up to this number of cells, or twice the number of rows, all are counted; beyond, those that occur.
 _FEW_CELLS = 1 << 16
 _MOST_CODES = 1 << 62
 
@@ -45,7 +45,7 @@ class PairedTables:
         return np.bincount(real, minlength=cells), np.bincount(synthetic, minlength=cells)
 
     def _join(self, columns: Sequence[Any]) -> NDArray[np.intp]:
-        """Make one code of those of several columns, the last one fastest as long as the product is not too large."""
+        """Combine the codes of several columns, the last one fastest unless the product is too large."""
         first, *others = columns
         joint, cells = self.codes[first].astype(np.intp), len(self.labels[first])
         for column in others:
@@ -75,7 +75,7 @@ def pair_tables(real: Any, synthetic: Any, columns: Iterable[Any] | None, domain
 
 
 def _label(values: Values, codes: NDArray[np.unsignedinteger]) -> list[Any]:
-    """Say what the codes mean, and close the gap if nothing is missing but something is outside."""
+    """Label the codes, and renumber them if no value is missing but some are outside."""
     labels, most = list(values.labels), int(codes.max())
     if most < len(values):
         return labels
@@ -107,7 +107,7 @@ Values = Categories | Interval
 
 
 def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
-    """Read both tables; either must have rows."""
+    """Read both tables, each with at least one row."""
     tables = _read("real", real), _read("synthetic", synthetic)
     for label, table in zip(("real", "synthetic"), tables, strict=True):
         if n_rows(table) == 0:
@@ -116,12 +116,12 @@ def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
 
 
 def n_rows(table: Table) -> int:
-    """Count the rows of a table that has columns."""
+    """Return the number of rows of a table that has columns."""
     return len(table.columns[0])
 
 
 def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> list[Any]:
-    """List the columns to look at, which both tables must have."""
+    """Return the columns to compare, which both tables must have."""
     real, synthetic = tables
     if columns is None:
         alone = [name for name in (*real.names, *synthetic.names) if (name in real.names) != (name in synthetic.names)]
@@ -143,7 +143,7 @@ def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> lis
 
 
 def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
-    """Read what is declared about the columns of a table."""
+    """Return the declared domains of the columns of a table."""
     if domain is None:
         return {}
     if not isinstance(domain, Domain | Mapping):
@@ -158,7 +158,7 @@ def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
 
 
 def observed_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool]:
-    """Read the distinct values of a column."""
+    """Return the distinct values of a column."""
     try:
         return distinct_values(column)
     except ColumnError as error:
@@ -176,7 +176,7 @@ def encode_column(name: Any, values: Values, column: Any) -> NDArray[np.unsigned
 
 
 def check_count(name: str, number: Any) -> None:
-    """Check a parameter that counts something."""
+    """Check a parameter that is a positive integer."""
     if not isinstance(number, Integral) or isinstance(number, bool):
         raise TypeError(f"{name} must be an int, got {type(number).__name__}")
     if number < 1:

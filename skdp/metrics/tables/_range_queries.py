@@ -1,4 +1,4 @@
-"""How well a synthetic table answers range-count queries."""
+"""Errors of the answers of a synthetic table to range-count queries."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def range_query_error(
     domain: Any = None,
     random_state: Any = 0,
 ) -> float:
-    """Average the errors of the answers to range-count queries, as shares of the records.
+    """Compute the mean error of the answers to range-count queries, as shares of the records.
 
-    A query counts the rows that meet a condition on each of its columns: a range of a column of numbers or dates, a
-    set of values of another one.
+    A query counts the rows that satisfy a condition on each of its columns: a range for a column of numbers or dates,
+    a set of values for other columns.
 
     Parameters
     ----------
@@ -53,19 +53,19 @@ def range_query_error(
     synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
         The synthetic rows: the same columns (with `columns` or `queries`, at least those).
     queries : iterable of mappings, optional
-        Each from column name to condition: a tuple ``(low, high)`` for ``low <= value < high`` (None for no bound), or
-        a list of values, None among them for missing. By default random ones, those of `random_range_queries`; what
-        follows is about these.
+        Mappings from column name to condition: a tuple ``(low, high)`` for ``low <= value < high`` (None for no bound),
+        or a list of values, with None for missing. By default random ones, from `random_range_queries`, to which the
+        next five parameters apply.
     n_queries : int, default=100
-        How many.
+        Number of queries.
     order : int, default=2
-        How many columns each looks at.
+        Number of columns in each query.
     columns : list of column names, optional
-        The columns to choose from; by default all. The columns of an array are called ``x0, x1, …``.
+        The columns to choose from; by default all. The columns of an array are named ``x0, x1, …``.
     domain : Domain or mapping of column name to values or Interval, optional
         The values of columns, from which the conditions are drawn.
     random_state : int, RandomState instance or None, default=0
-        Decides which.
+        Seed of their choice.
 
     Returns
     -------
@@ -86,8 +86,7 @@ def range_query_error(
 
     Notes
     -----
-    **Privacy.** The result depends on the real rows and is not protected: it is for experiments on data that may be
-    looked at.
+    **Privacy.** The result depends on the real rows and is not protected: for data that is not sensitive.
 
     Examples
     --------
@@ -120,33 +119,33 @@ def random_range_queries(
     domain: Any = None,
     random_state: Any = 0,
 ) -> list[dict[Any, Any]]:
-    """Draw random range-count queries on a table.
+    """Draw random range-count queries for a table.
 
-    Each query looks at `order` different columns, all sets of columns being equally likely. In a numeric column its
+    Each query has `order` distinct columns, all sets of columns being equally likely. For a numeric column the
     condition is a range ``(low, high)`` between two edges of the bins (of an `Interval`) or two values, all pairs being
     equally likely; a range that begins at the lowest value has no lower bound, one that ends with the highest has no
-    upper bound. In any other column it is a set of values: its size is uniform, from one to all, and all sets of this
+    upper bound. For other columns it is a set of values: its size is uniform, from one to all, and all sets of this
     size are equally likely.
 
     Parameters
     ----------
     real : dataframe or 2-D array-like of shape (n_rows, n_columns)
-        The table to draw values from where `domain` says nothing.
+        The table from which the values of columns outside of `domain` are taken.
     n_queries : int, default=100
-        How many.
+        Number of queries.
     order : int, default=2
-        How many columns each looks at.
+        Number of columns in each query.
     columns : list of column names, optional
         The columns to choose from; by default all.
     domain : Domain or mapping of column name to values or Interval, optional
-        The values of columns. Of a column that `domain` leaves out, those that occur in the table.
+        The values of columns. For a column that `domain` leaves out, those that occur in the table.
     random_state : int, RandomState instance or None, default=0
-        Decides which: the same int gives the same queries.
+        Seed of their choice: the same int gives the same queries.
 
     Returns
     -------
     list of dict
-        Queries as `range_query_error` takes them.
+        The queries, in the format of `range_query_error`.
 
     Raises
     ------
@@ -159,7 +158,7 @@ def random_range_queries(
 
     Notes
     -----
-    **Privacy.** Without a `domain` for all columns the queries show values of the real table, which are not protected.
+    **Privacy.** Unless `domain` has all columns, the queries contain values of the real table, which are not protected.
 
     Examples
     --------
@@ -189,7 +188,7 @@ def random_range_queries(
 
 
 def _choices(name: Any, values: Categories | Interval | None, table: Table) -> tuple[bool, list[Any]]:
-    """Say whether the conditions on a column are ranges, and between which edges, or of which values."""
+    """Return the edges of ranges, or the values of sets, for the conditions on a column."""
     if isinstance(values, Interval):
         return True, [None, *values.edges[1:-1], None]
     if values is None:
@@ -210,7 +209,7 @@ def _condition(is_range: bool, choices: list[Any], coins: np.random.RandomState)
 
 
 def _check_query(query: Any) -> dict[Any, Any]:
-    """Read a query: a pair of floats a range, a list of plain values a set."""
+    """Read a query: a pair of floats for a range, a list of Python values for a set."""
     if not isinstance(query, Mapping):
         raise TypeError(f"a query must be a mapping of column name to condition, got {type(query).__name__}")
     if not query:
@@ -233,7 +232,7 @@ def _check_condition(name: Any, condition: Any) -> tuple[Any, Any] | list[Any]:
 
 
 def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Read the ends of a range as two floats or two times; an open end is beyond all others."""
+    """Read the ends of a range as two floats or two times; an open end is infinite."""
     kinds = {_RANGE_KINDS.get(kind_of(bound)) for bound in bounds if bound is not None}
     if len(bounds) != 2 or len(kinds) > 1 or None in kinds:
         raise ValueError(
@@ -251,7 +250,7 @@ def _check_range(name: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
 
 
 def _shares(table: Table, queries: Sequence[dict[Any, Any]]) -> NDArray[np.float64]:
-    """Answer queries by the share of the rows that meet all conditions."""
+    """Answer queries by the share of the rows that satisfy all conditions."""
     columns = {}
     for name, column in zip(table.names, table.columns, strict=True):
         conditions = [query[name] for query in queries if name in query]
@@ -266,12 +265,12 @@ def _shares(table: Table, queries: Sequence[dict[Any, Any]]) -> NDArray[np.float
 
 
 class _AskedColumn:
-    """A column, read once for all conditions on it."""
+    """A column that is read once for all its conditions."""
 
     def __init__(self, name: Any, column: Any, conditions: list[Any]) -> None:
         sets = [condition for condition in conditions if isinstance(condition, list)]
         if sets:
-            # By kind too: 1 and True must not be taken for one another, but refused.
+            # By kind too: 1 and True must not match, but be refused.
             self._values = {(kind_of(value), value): value for values in sets for value in values}
             self._codes = _encode(name, column, list(self._values.values()))
         ranges = [condition for condition in conditions if isinstance(condition, tuple)]
@@ -280,9 +279,9 @@ class _AskedColumn:
             self._ordered = _times(name, column) if times else _numbers(name, column)
 
     def meets(self, condition: Any) -> NDArray[np.bool_]:
-        """Say which rows meet a condition; a missing value is in no range."""
+        """Return which rows satisfy a condition; missing values are in no range."""
         if isinstance(condition, list):
-            # The codes beyond the values: missing, and whatever no query asks for.
+            # The codes beyond the values: missing, and values of no query.
             wanted = [value in condition for value in self._values.values()] + [False, False]
             return np.array(wanted)[self._codes]
         low, high = condition
@@ -290,7 +289,7 @@ class _AskedColumn:
             if not isinstance(low, np.datetime64):
                 return ~np.isnat(self._ordered)  # from minus infinity to infinity
             return (self._ordered >= low) & (self._ordered < high)
-        with np.errstate(over="ignore"):  # a bound may be beyond all that a narrow float can be
+        with np.errstate(over="ignore"):  # a bound may exceed the range of a narrow float
             met = self._ordered >= low
             return met & (self._ordered < high) if math.isfinite(high) else met
 

@@ -1,4 +1,4 @@
-"""How good a model is that was trained on synthetic rows."""
+"""Scores of models that were trained on synthetic rows."""
 
 from __future__ import annotations
 
@@ -27,30 +27,29 @@ def train_on_synthetic(
 ) -> pd.DataFrame:
     """Train a model on synthetic rows and score it on real ones.
 
-    Known as TSTR, "train on synthetic, test on real" [1]_: if the score is near that of the same model trained on real
-    rows, the synthetic ones can stand in for them.
+    Known as TSTR, "train on synthetic, test on real" [1]_: if the score is close to that of the same model trained on
+    real rows, the synthetic rows are a substitute for them.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier or regressor of scikit-learn, or a Pipeline that ends in one. It is cloned, and must take the
-        features as they are: for text, put an encoder before it that bears values it has not seen.
+        A classifier or regressor of scikit-learn, or a Pipeline that ends in one. It is cloned, and must accept the
+        features unprocessed: for text, use an encoder that accepts unseen values.
     synthetic : dataframe, or pair (X, y)
         The synthetic rows to train on.
     real_test : dataframe, or pair (X, y)
-        The real rows to score on; neither the synthesizer nor `real_train` should have seen them. The columns may be in
-        another order.
+        The real rows to score on; not used by the synthesizer or in `real_train`. The columns may be in another order.
     target : column name, optional
-        The column to predict. Needed where a table is given, useless where pairs are.
+        The column to predict. Required for dataframes, ignored for pairs.
     scoring : str, callable, or list of str, default="roc_auc"
-        Scores by scikit-learn's names, or a scorer ``f(estimator, X, y)``.
+        Names of scikit-learn's scores, or a scorer ``f(estimator, X, y)``.
     real_train : dataframe, or pair (X, y), optional
         Real rows to train on for comparison.
 
     Returns
     -------
     pandas.DataFrame
-        The row "synthetic", and "real" if `real_train` is given; a column a score.
+        The row "synthetic", and "real" if `real_train` is given; one column per score.
 
     Raises
     ------
@@ -60,8 +59,8 @@ def train_on_synthetic(
     Warns
     -----
     UserWarning
-        If the rows to train a classifier on are all of one class. What is scored then is the prediction of this class
-        for every row, which is all that can be learnt from them: an AUC of 0.5. (Most classifiers would refuse.)
+        If the rows to train a classifier on are all of one class. The score is then that of predicting this class for
+        every row, which is all that can be learnt: an AUC of 0.5. (Most classifiers would raise an error.)
 
     See Also
     --------
@@ -69,8 +68,8 @@ def train_on_synthetic(
 
     Notes
     -----
-    **Privacy.** The scores depend on the real rows and are not protected: they are for experiments on data that may be
-    looked at. If the synthetic rows are private, so is the model that is trained on them, but not its score.
+    **Privacy.** The scores depend on the real rows and are not protected: for data that is not sensitive. If the
+    synthetic rows are private, so is the model that is trained on them, but not its score.
 
     References
     ----------
@@ -104,7 +103,7 @@ def train_on_synthetic(
 
 
 def _split(label: str, data: Any, target: Any) -> tuple[Any, pd.Series]:
-    """Part the features from the target."""
+    """Separate the features from the target."""
     if isinstance(data, tuple):
         if len(data) != 2:
             raise ValueError(f"{label} must be a dataframe or a pair (X, y), got a tuple of {len(data)}")
@@ -136,7 +135,7 @@ def _take_out(label: str, data: Any, target: Any) -> tuple[Any, Any]:
 
 
 def _align(X_test: Any, X: Any, name: str) -> Any:
-    """Put the columns of the test rows into the order of those that the model was trained on."""
+    """Order the columns of the test rows as those of the training rows."""
     if not (is_frame(X_test) and is_frame(X)):
         return X_test
     test, names = read_table(X_test), read_table(X).names
@@ -159,7 +158,7 @@ def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> 
         UserWarning,
         stacklevel=3,
     )
-    # It knows the classes of the test rows too, or scores that need a share for each could not be computed.
+    # It also has the classes of the test rows, for scores that need a probability of each.
     constant = y.iloc[0]
     classes = [constant, *y_test.unique()]
     return DummyClassifier(strategy="constant", constant=constant).fit(np.zeros((len(classes), 1)), classes)

@@ -1,4 +1,4 @@
-"""Duchi's mechanism, and its mixture with the piecewise one."""
+"""Duchi's mechanism, and its mixture with the piecewise mechanism."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 
 
 class Duchi(NumericMechanism):
-    """Duchi's mechanism: round the number to one of the two ends at random, then flip a coin about that.
+    """Duchi's mechanism: round the number to one of the two ends at random, and randomise the end.
 
     The end is the upper one with a probability of exactly position / steps; with probability l it is replaced by a fair
     coin, so that the report is e^eps times likelier under its own end ([1]_). The two reports stand for
@@ -26,7 +26,7 @@ class Duchi(NumericMechanism):
     steps : int
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Duchi(NumericMechanism):
     Notes
     -----
     **Privacy.** Local model, replacement of the number. `epsilon` is computed from the integers that are drawn and
-    rounded up; it never exceeds the request, and is finite however large that is.
+    rounded up; it never exceeds the request, and is finite for any request.
 
     References
     ----------
@@ -64,7 +64,7 @@ class Duchi(NumericMechanism):
 
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
-        """The unbiased estimate of the position, in steps, that each report stands for."""
+        """The unbiased estimate of the position, in steps, for each report."""
         reach = self.steps / (2 * (1 - self.lie))
         return [Fraction(self.steps, 2) - reach, Fraction(self.steps, 2) + reach]
 
@@ -90,17 +90,17 @@ class Duchi(NumericMechanism):
 
 
 class Hybrid(NumericMechanism):
-    """The hybrid mechanism: the piecewise one or Duchi's, as a coin decides that has nothing to do with the number.
+    """The hybrid mechanism: the piecewise one or Duchi's, by a coin that does not depend on the number.
 
-    The piecewise mechanism is used with probability 1 - e^(-eps / 2), and not at all up to eps = 0.61. Among the
-    mixtures this has the least worst-case variance ([1]_). The report shows which one was used.
+    The piecewise mechanism is used with probability 1 - e^(-eps / 2), and never up to eps = 0.61. This mixture has the
+    least worst-case variance ([1]_). The report shows which mechanism was used.
 
     Parameters
     ----------
     steps : int
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Hybrid(NumericMechanism):
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the number: both mechanisms keep the promise, so every mixture does.
+    **Privacy.** Local model, replacement of the number: both mechanisms are private, so every mixture is.
 
     References
     ----------
@@ -134,7 +134,7 @@ class Hybrid(NumericMechanism):
         wanted = capped_epsilon(epsilon)
         self._duchi = Duchi(steps, wanted)
         self._piecewise = Piecewise(steps, wanted)
-        # A public number: its rounding touches the accuracy, not the promise. At most 1 - 2**-64: each may be used.
+        # A public number: its rounding affects accuracy, not privacy. At most 1 - 2**-64: each may be used.
         self._threshold = min(ONE - 1, int(ONE * -math.expm1(-wanted / 2))) if wanted > 0.61 else 0
         self.share = Fraction(self._threshold, ONE)
         used = [self._duchi, self._piecewise] if self._threshold else [self._duchi]
@@ -143,14 +143,14 @@ class Hybrid(NumericMechanism):
 
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
-        """The unbiased estimate of the position, in steps, that each report stands for: Duchi's two reports first."""
+        """The unbiased estimate of the position, in steps, for each report: Duchi's two reports first."""
         return self._duchi.estimates + (self._piecewise.estimates if self._threshold else [])
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
         two = self._duchi.report(positions, source)
         if not self._threshold:
             return two
-        # Both are drawn for every record, so that the coins of a record do not depend on those of another.
+        # Both are drawn for every record, so that the random bits of a record do not depend on those of another.
         many = 2 + self._piecewise.report(positions, source)
         return np.where(bernoulli(source, self._threshold, positions.size), many, two)
 

@@ -1,4 +1,4 @@
-"""Laplace noise on a grid, exactly: rational probabilities, drawn digit by digit."""
+"""Exact Laplace noise on a grid: rational probabilities, drawn digit by digit."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class ClampedLaplace(NumericMechanism):
     """Add discrete Laplace noise to the position, and clamp the sum to the grid.
 
     The noise d has the probability ``(1 - a) / (1 + a) * a^|d|`` ([1]_). The ratio a is a fraction, at least
-    e^(-eps / steps): rounded towards more noise. Hence every probability is a fraction too, and no report is more than
-    a^(-steps) <= e^eps times likelier under one position than under another.
+    e^(-eps / steps): rounded towards more noise. Every probability is therefore a fraction too, and no report is more
+    than a^(-steps) <= e^eps times likelier under one position than under another.
 
     Parameters
     ----------
     steps : int
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Attributes
     ----------
@@ -45,11 +45,10 @@ class ClampedLaplace(NumericMechanism):
     **Privacy.** Local model, replacement of the number. `epsilon` is computed from the ratio that is used and rounded
     up; it never exceeds the request.
 
-    Clamping is no loss to the mean: how far the sum lies beyond an end does not depend on the position, as the
-    geometric distribution has no memory, and a / (1 - a) is its mean. So the two end reports stand for
-    ``-a / (1 - a)`` and ``steps + a / (1 - a)``, and every other one for itself, without bias. The variance is
-    ``a / (1 - a)^2 * (2 - (a^t + a^(steps - t)) / (1 + a))``: less than the ``2 a / (1 - a)^2`` of noise that is not
-    clamped.
+    Clamping loses nothing for the mean: the distance of the sum beyond an end does not depend on the position, as the
+    geometric distribution is memoryless, and a / (1 - a) is its mean. The two end reports are therefore estimates of
+    ``-a / (1 - a)`` and ``steps + a / (1 - a)``, and every other report of itself, without bias. The variance is
+    ``a / (1 - a)^2 * (2 - (a^t + a^(steps - t)) / (1 + a))``, less than the ``2 a / (1 - a)^2`` without clamping.
 
     References
     ----------
@@ -68,18 +67,18 @@ class ClampedLaplace(NumericMechanism):
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:
         self.steps = check_steps(steps)
         self.n_reports = self.steps + 1
-        # For each step; beyond 50, e^-50 or 2**-64 makes no difference.
+        # Per step; beyond 50, the difference between e^-50 and 2**-64 is negligible.
         wanted = min(check_epsilon(epsilon) / self.steps, Fraction(50))
-        # 64 bits of 1 - a, which is about as large as this.
+        # 64 bits of 1 - a, which is about this large.
         bits = 64 + math.ceil(1 / wanted).bit_length()
         self.ratio = Fraction(math.ceil((1 << bits) / exp_bounds(wanted)[0]), 1 << bits)
         if self.ratio >= 1:
-            raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would say nothing")
+            raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise")
         self.worst_ratio = (1 / self.ratio) ** self.steps
 
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
-        """The unbiased estimate of the position, in steps, that each report stands for."""
+        """The unbiased estimate of the position, in steps, for each report."""
         beyond = self.ratio / (1 - self.ratio)
         return [-beyond, *map(Fraction, range(1, self.steps)), self.steps + beyond]
 
@@ -93,7 +92,7 @@ class ClampedLaplace(NumericMechanism):
         gap = np.zeros(n, np.int64)
         for digit, (numerator, denominator) in enumerate(digits):
             gap += bernoulli_ratio(source, numerator, numerator + denominator, n).astype(np.int64) << digit
-        # The digits above tell only whether g reaches 2**digits >= steps, and that is clamped in any case.
+        # The digits above only decide whether g reaches 2**digits >= steps, which is clamped in any case.
         gap[bernoulli_ratio(source, *last, n)] = self.steps
         return np.clip(positions + np.where(negative, -1 - gap, gap), 0, self.steps)
 
@@ -118,7 +117,7 @@ class ClampedLaplace(NumericMechanism):
 
 @lru_cache(maxsize=8)
 def _powers(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
-    """Return numerator and denominator of ratio, ratio^2, ratio^4, …: long numbers, and needed again for each draw."""
+    """Return numerator and denominator of ratio, ratio^2, ratio^4, …: long numbers, cached for each draw."""
     powers = [ratio.as_integer_ratio()]
     for _ in range(squarings):
         numerator, denominator = powers[-1]

@@ -1,4 +1,4 @@
-"""What all mechanisms for numbers share: positions on a grid, a finite set of reports, estimates from them."""
+"""Base of the mechanisms for numbers: positions on a grid, a finite set of reports, estimates from them."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from skdp.oracles._support import check_size, lie_threshold
 from skdp.randomness import ONE, ByteSource
 
 SUBSTEPS = 1 << 16
-"""A number between two positions is rounded to one of them with a probability in units of this."""
+"""The unit of the probability with which a number is rounded to one of two positions."""
 
 MAX_STEPS = 1 << 16
-"""The finest grid."""
+"""The number of steps of the finest grid."""
 
 _MAX_ROUNDS = 3_000
 _STILL = 1e-6
-"""How little an update must move the frequencies, added up, at the end."""
+"""The sum of changes of the frequencies below which updates stop."""
 
 
 class NumericMechanism(ABC):
     """A local mechanism for one number, given as its position ``0 .. steps`` on a grid.
 
-    Floating-point noise has gaps that give the number away ([1]_), so here nothing but integers is drawn: there are
-    finitely many positions and reports, the probability of each report is an exact fraction, and so is the worst ratio
-    of two of them. Each report stands for an unbiased estimate of the position.
+    Floating-point noise has gaps that reveal the number ([1]_), so only integers are drawn: there are finitely many
+    positions and reports, and the probability of each report and the worst ratio of two of them are exact fractions.
+    Each report has an unbiased estimate of the position.
 
     Attributes
     ----------
     steps : int
-        The number of steps of the grid: one less than it has positions.
+        The number of steps of the grid: one less than the number of positions.
     n_reports : int
         The number of reports.
     worst_ratio : Fraction
-        The largest ratio of the probabilities of a report under two positions: e to the achieved epsilon.
+        The largest ratio of the probabilities of a report under two positions: ``e**epsilon`` as achieved.
 
     References
     ----------
@@ -66,7 +66,7 @@ class NumericMechanism(ABC):
     @property
     @abstractmethod
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
-        """The unbiased estimate of the position, in steps, that each report stands for."""
+        """The unbiased estimate of the position, in steps, for each report."""
 
     @cached_property
     def epsilon(self) -> float:  # numpydoc ignore=RT01
@@ -81,7 +81,7 @@ class NumericMechanism(ABC):
         positions : ndarray of integers, shape (n,)
             True positions, ``0 .. steps``.
         source : ByteSource
-            Where the coins come from. Which bytes are read does not depend on the positions.
+            Source of the random bytes. The bytes that are read do not depend on the positions.
 
         Returns
         -------
@@ -91,7 +91,7 @@ class NumericMechanism(ABC):
         Raises
         ------
         ValueError
-            If a position is outside the grid: it could not be hidden.
+            If a position is outside the grid.
         """
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
             raise ValueError("positions must be a 1-D array of integers")
@@ -100,32 +100,32 @@ class NumericMechanism(ABC):
         return self._draw(positions.astype(np.int64, copy=False), source)
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of every report given every position.
+        """Return the exact probability of each report given each position.
 
         Returns
         -------
         list of list of Fraction
-            A row a position, a column a report: ``(steps + 1) * n_reports`` fractions, so this is for small grids.
+            One row per position, one column per report: ``(steps + 1) * n_reports`` fractions, for small grids.
         """
         return [self._row(position) for position in range(self.steps + 1)]
 
     def spread(self, weights: ArrayLike) -> NDArray[np.float64]:
-        """Return the distribution of the reports if the positions have given distributions.
+        """Return the distribution of the reports for given distributions of the positions.
 
         Parameters
         ----------
         weights : array-like of shape (m, steps + 1)
-            Distributions of the position, one a row.
+            Distributions of the position, one per row.
 
         Returns
         -------
         ndarray of shape (m, n_reports)
-            The product of the weights and the channel, in floats, without the channel in memory.
+            The product of the weights and the channel, in floats; the channel is not held in memory.
         """
         return self._spread(np.asarray(weights, float))
 
     def variances(self, positions: ArrayLike) -> NDArray[np.float64]:
-        """Return the variance of the estimate that a report stands for.
+        """Return the variance of the estimate from a report.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class NumericMechanism(ABC):
         -------
         ndarray of shape (n,)
             Variances, in squared steps. They are symmetric about the middle of the grid and monotone from the ends to
-            it, so the extremes are at 0 and at ``steps // 2``.
+            the middle, so the extremes are at 0 and at ``steps // 2``.
         """
         return self._variances(np.asarray(positions, float))
 
@@ -147,22 +147,22 @@ def check_steps(steps: Any) -> int:
 
 
 def informative_threshold(epsilon: float | Fraction, weight: Fraction) -> int:
-    """Return `lie_threshold`, provided that it leaves something of the truth."""
+    """Return `lie_threshold`, and refuse an epsilon at which every report is a lie."""
     threshold = lie_threshold(epsilon, weight)
     if threshold == ONE:
-        raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would say nothing")
+        raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise")
     return threshold
 
 
 def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
-    """Round numbers to one of the two neighbouring positions such that the mean is kept."""
+    """Round numbers to one of the two neighbouring positions at random, without bias."""
     below = scaled >> 16
     words = source.bytes(2 * scaled.size).view("<u2")
     return below + (words < scaled - (below << 16))
 
 
 def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
-    """Return how numbers that are uniform over a bin fall on the positions, after `round_at_random`."""
+    """Return the distribution over the positions of numbers uniform over a bin, after `round_at_random`."""
     edges = np.arange(n_bins + 1)[:, np.newaxis] * (steps / n_bins)
     # A number at distance d from a position goes there with probability 1 - |d|: this is the integral over d.
     distance = np.clip(edges - np.arange(steps + 1), -1, 1)
@@ -173,7 +173,7 @@ def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
 def estimate_frequencies(
     channel: NDArray[np.float64], counts: NDArray[np.integer], *, smooth: bool
 ) -> NDArray[np.float64]:
-    """Estimate a distribution from reports: the likeliest one, or a smooth one ("EMS", [1]_)."""
+    """Estimate a distribution from reports by maximum likelihood, or smoothed ("EMS", [1]_)."""
     # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local differential privacy. SIGMOD.
     seen = counts > 0
     likelihoods, repeats = np.ascontiguousarray(channel[:, seen].T), counts[seen]

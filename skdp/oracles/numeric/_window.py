@@ -1,4 +1,4 @@
-"""Mechanisms that report a place in a window around the truth: piecewise and square wave."""
+"""Mechanisms that report a place in a window around the true position: piecewise and square wave."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 
 
 class WindowMechanism(NumericMechanism):
-    """Report a place in a window at the true position, or with some probability any place at all."""
+    """Report a place in a window at the true position, or with some probability any place."""
 
     # There are N = steps + w reports. With probability l a report is uniform over all of them, otherwise over the w
     # reports ``t .. t + w - 1``, where t is the position. One of these is ``1 + (N / w) (1 - l) / l`` times likelier
     # than any other, which is e^eps in integers, with l rounded up.
     # **Privacy.** Local model, replacement of the number. `epsilon` is computed from the integers that are drawn and
-    # rounded up; it never exceeds the request, and is finite however large that is.
+    # rounded up; it never exceeds the request, and is finite for any request.
     # The middle of the window is as far from the middle (N - 1) / 2 of the reports as the position is from steps / 2.
     # So ``E[y] - (N - 1) / 2 = (1 - l) (t - steps / 2)``, and ``steps / 2 + (y - (N - 1) / 2) / (1 - l)`` is unbiased.
     # Its variance is ``(l (N^2 - 1) + (1 - l) (w^2 - 1)) / (12 (1 - l)^2) + (t - steps / 2)^2 l / (1 - l)``.
@@ -35,13 +35,13 @@ class WindowMechanism(NumericMechanism):
 
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
-        """The unbiased estimate of the position, in steps, that each report stands for."""
+        """The unbiased estimate of the position, in steps, for each report."""
         scale = 1 / (2 * (1 - self.lie))
         middle = Fraction(self.steps, 2)
         return [middle + (2 * report + 1 - self.n_reports) * scale for report in range(self.n_reports)]
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
-        # All three are drawn for every record, so that neither time nor bytes depend on the coins of another.
+        # All three are drawn for every record, so that neither time nor bytes depend on the random bits of another.
         lies = bernoulli(source, self._threshold, positions.size)
         inside = positions + uniform_integers(source, self.width, positions.size)
         anywhere = uniform_integers(source, self.n_reports, positions.size)
@@ -53,7 +53,7 @@ class WindowMechanism(NumericMechanism):
         return [inside if position <= report < position + self.width else other for report in range(self.n_reports)]
 
     def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        # The weight of the positions whose window holds a report is a difference of two cumulative sums.
+        # The weight of the positions whose window contains a report is a difference of two cumulative sums.
         total = np.pad(np.cumsum(weights, axis=1), ((0, 0), (self.width, self.width)), mode="edge")
         total[:, : self.width] = 0
         held = np.maximum(total[:, self.width :] - total[:, : -self.width], 0)[:, : self.n_reports]
@@ -67,7 +67,7 @@ class WindowMechanism(NumericMechanism):
 
 
 class Piecewise(WindowMechanism):
-    """The piecewise mechanism: a window as wide as makes the mean most accurate.
+    """The piecewise mechanism: the width of the window minimises the variance of the mean.
 
     In steps, the window of [1]_ has the width ``w = steps / e^(eps / 2)``, rounded here to at least 1.
 
@@ -76,7 +76,7 @@ class Piecewise(WindowMechanism):
     steps : int
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Notes
     -----
@@ -98,7 +98,7 @@ class Piecewise(WindowMechanism):
 
 
 class SquareWave(WindowMechanism):
-    """The square wave mechanism: a window as wide as says most about the distribution.
+    """The square wave mechanism: the width of the window maximises the information about the distribution.
 
     In units of the whole range, the window of [1]_ has the width 2b with
     ``b = (eps e^eps - e^eps + 1) / (2 e^eps (e^eps - 1 - eps))``; here it is rounded to steps, at least 1.
@@ -108,7 +108,7 @@ class SquareWave(WindowMechanism):
     steps : int
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The wanted privacy loss, finite and > 0.
+        The requested privacy loss, finite and > 0.
 
     Notes
     -----
@@ -131,6 +131,6 @@ class SquareWave(WindowMechanism):
 
 def _square_wave_width(epsilon: float) -> float:
     if epsilon < 1e-3:
-        return 1 - 2 * epsilon / 3  # both parts of the fraction vanish; the next term is of order epsilon squared
+        return 1 - 2 * epsilon / 3  # numerator and denominator vanish; the next term is of order epsilon squared
     decay = math.exp(-epsilon)
     return (epsilon - 1 + decay) * decay / (1 - decay - epsilon * decay)
