@@ -1,4 +1,4 @@
-"""Checks of contracts for estimators of skdp and of others: privatised rows, statistics of a table, intervals."""
+"""Checks of contracts for estimators of any package: privatised rows, statistics of a table, intervals."""
 
 from skdp.testing._aggregator import check_aggregator
 from skdp.testing._carry_checks import check_form

@@ -16,7 +16,7 @@ _ROWS = 400
 
 
 class _Probe:
-    """A statistic that keeps what it is given, and how often this copy of it has been called."""
+    """A statistic that records its inputs, and the number of calls of this copy."""
 
     def __init__(self, seen: list[tuple[Any, int]]) -> None:
         self.seen, self.calls = seen, 0
@@ -31,23 +31,23 @@ class _Probe:
 
 
 def check_aggregator(release: Callable[[Callable[[Any], float], Any], Any]) -> None:
-    """Check that a function which calls a statistic on random chunks of rows shows each chunk nothing of the others.
+    """Check that a function which calls a statistic on random chunks of rows hides the other chunks from each.
 
-    That one row changes the statistic of one chunk only is what makes sample and aggregate private. It is not so if a
-    chunk shows where its rows stood, by labels, order or metadata; if its dtypes and categories are those of the whole
-    table; or if the statistic remembers earlier chunks. The function must also keep errors of the statistic to itself,
-    and refuse where it always fails.
+    Sample and aggregate is private because one row changes the statistic of one chunk only. This fails if a chunk shows
+    the positions of its rows, by labels, order or metadata; if its dtypes and categories are those of the whole table;
+    or if the statistic remembers earlier chunks. The function must also hide errors of the statistic, and release
+    nothing where it always fails.
 
     Parameters
     ----------
     release : callable
         Called as ``release(statistic, X)`` with a pandas DataFrame of 400 rows; it should make about 20 chunks, at an
-        epsilon of about 100. What it returns has the attribute ``released``.
+        epsilon of about 100. The result has the attribute ``released``.
 
     Raises
     ------
     AssertionError
-        With what is wrong.
+        If the contract is broken, with the reason.
 
     See Also
     --------
@@ -67,7 +67,7 @@ def check_aggregator(release: Callable[[Callable[[Any], float], Any], Any]) -> N
         for name in chunk:
             if isinstance(chunk[name].dtype, pd.CategoricalDtype):
                 require(set(chunk[name].dtype.categories) <= set(chunk[name]), "a chunk shows categories of other rows")
-    # A chunk of 5 rows is in order by chance in 1 of 120 cases, and 5 such chunks are less often than 1 in 10**10.
+    # A chunk of 5 rows is in order by chance in 1 of 120 cases, 5 such chunks in less than 1 of 10**10.
     ordered = [chunk["place"].is_monotonic_increasing for chunk, _ in chunks if len(chunk) >= 5]
     require(not all(ordered) or len(ordered) < 5, "the rows of all chunks are in the order of the table")
     gap = _table().astype(object)

@@ -1,4 +1,4 @@
-"""The same rows in frames of every kind, each of which holds more than its rows: what must not be released."""
+"""The same rows in frames of every kind, with hidden data that must not be released."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pandas as pd
 from skdp.testing._tools import Rows
 
 SECRET = "s3cr3t, and too long for Polars to keep in place"
-"""What each frame holds beside its rows, in every place that there is for it."""
+"""The hidden data of each frame, in every place where it can be."""
 
 _SECRET_NUMBER = 72_619
 _NUMBERS = (bool, int, float)
 
 
 def signs(data: bytes) -> bool:
-    """Return whether serialised data holds the secret."""
+    """Whether serialised data contains the secret."""
     numbers = np.array([_SECRET_NUMBER]), np.array([_SECRET_NUMBER], float)
     return SECRET.encode() in data or any(number.tobytes() in data for number in numbers)
 
@@ -39,12 +39,12 @@ def _is_text(column: Sequence[Any]) -> bool:
 
 
 def _fresh(column: Sequence[Any]) -> list[Any]:
-    """Copy the texts, so that each is an object of its own."""
+    """Copy the texts, so that they are distinct objects."""
     return ["".join(list(value)) if isinstance(value, str) else value for value in column]
 
 
 def _stranger(column: Sequence[Any]) -> Any:
-    """Return what rows outside of a slice hold."""
+    """Return the values of rows outside of a slice."""
     known = [value for value in column if value is not None]
     if not known or isinstance(known[0], str):
         return SECRET
@@ -57,7 +57,7 @@ def _widened(column: Sequence[Any]) -> list[Any]:
 
 
 def _levels(column: Sequence[Any]) -> list[Any]:
-    """List the values in the order of their first appearance, and then one that does not occur."""
+    """Return the values in the order of their first appearance, and then one that does not occur."""
     found = list(dict.fromkeys(value for value in column if value is not None))
     return [*found, _stranger(column)] if _stranger(column) not in found else found
 
@@ -100,7 +100,7 @@ def _nullable(column: Sequence[Any]) -> Any:
 
 
 def _masked(column: Sequence[Any]) -> pd.Series:
-    """Put the secret under the mask of what is missing."""
+    """Put the secret under the mask of missing values."""
     dtype = _nullable(column)
     if dtype not in ("Int64", "Float64"):
         return pd.Series(column, dtype="str" if _is_text(column) else dtype)
@@ -148,7 +148,7 @@ def _arrow_tables(rows: Rows) -> Iterator[tuple[str, Any]]:
 
 
 def _change(rows: Rows) -> int:
-    """Return the place where the first column takes another value: where a chunk ends."""
+    """Return the position where the first column changes, at which a chunk ends."""
     first = next(iter(rows.values()))
     return next((place for place, value in enumerate(first) if value != first[0]), 1)
 
@@ -171,7 +171,7 @@ def _polars_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
         "polars, Categorical": lambda column: pl.Series(column, dtype=pl.Categorical() if _is_text(column) else None),
         "polars, Enum": lambda column: pl.Series(column, dtype=pl.Enum(_levels(column)) if _is_text(column) else None),
     }
-    if hasattr(pl, "Categories"):  # of a table of their own
+    if hasattr(pl, "Categories"):  # with a separate table
         own = pl.Categories.random()
         makers["polars, own Categorical"] = lambda column: pl.Series(
             column, dtype=pl.Categorical(own) if _is_text(column) else None

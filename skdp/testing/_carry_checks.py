@@ -1,4 +1,4 @@
-"""Whatever the rows are, all of a release but its values is the same: nothing else of the table is carried along."""
+"""A release depends on the rows by its values only: nothing else of the table is carried along."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _ROWS = 24
 
 
 def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
-    """Check that all of a release but its values is the same, whatever the rows are.
+    """Check that a release depends on the rows by its values only.
 
     The distinct values of each column of X are put into two tables, in ascending order without the last one, and in
-    descending order without the first one, as frames of every kind. Of what is released of them, everything but the
-    values is compared: dtypes, categories and their codes, Arrow dictionaries, flags of sortedness, chunks, metadata.
-    Each frame also holds a secret beside its rows: in categories that do not occur, under missing values, in metadata,
-    and in the rows of a larger frame that it is sliced out of. None of it may be in a pickle of what is released.
+    descending order without the first one, as frames of every kind. Everything but the values of their releases is
+    compared: dtypes, categories and their codes, Arrow dictionaries, flags of sortedness, chunks, metadata. Each frame
+    also contains a secret beside its rows: in categories that do not occur, under missing values, in metadata, and in
+    the rows of a larger frame of which it is a slice. None of it may be in a pickle of the release.
 
     Parameters
     ----------
     release : callable
-        Takes a frame and returns what is released of it: a frame, a column or an array; with fresh noise at each call,
-        or with the same.
+        Takes a frame and returns its release: a frame, a column or an array; with fresh noise at each call, or with the
+        same.
     X : pandas.DataFrame
         Public rows, with columns of text, numbers or booleans that `release` takes.
 
@@ -43,7 +43,7 @@ def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
     Raises
     ------
     AssertionError
-        If something else than values is released, with the kind of frame and with what it is; or if all are refused.
+        If more than values is released, with the kind of frame and the difference; or if all frames are refused.
 
     See Also
     --------
@@ -53,7 +53,7 @@ def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
     Notes
     -----
     **Privacy.** X is not protected, so it must be public. The row index of pandas, which the transformers of this
-    library let through, and the number of rows are not looked at.
+    library keep, and the number of rows are not checked.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
 
 
 def compare_forms(release: Callable[[str, Any], Any], values: dict[Any, list[Any]]) -> list[str]:
-    """Compare what is released of two tables of every kind."""
+    """Compare the releases of two tables of every kind."""
     tried = []
     for kind, *tables in opposite_frames(values):
         try:
@@ -87,7 +87,7 @@ def compare_forms(release: Callable[[str, Any], Any], values: dict[Any, list[Any
 
 
 def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None:
-    """Fail if what is released of two tables differs in something else than values, or holds what it should not."""
+    """Fail if the releases of two tables differ in more than values, or contain hidden data."""
     for table, output in zip(tables, released, strict=True):
         require(not signs(pickle.dumps(output)), f"{kind}: what the frame holds beside its rows is released")
         shared = any(mine is theirs for mine in memory_of(table) for theirs in memory_of(output))
@@ -98,7 +98,7 @@ def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None
 
 
 def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
-    """Make up two tables of each kind, whose columns come in opposite orders, and do not hold the same values."""
+    """Build two tables of each kind, whose columns have opposite orders and different values."""
     orders = {name: sorted(column, key=lambda value: (value is None, value or 0)) for name, column in values.items()}
     one = dict(burdened_frames({name: _spread(order[:-1] or order) for name, order in orders.items()}))
     other = dict(burdened_frames({name: _spread(order[:0:-1] or order) for name, order in orders.items()}))
@@ -112,7 +112,7 @@ def _spread(column: list[Any]) -> list[Any]:
 
 
 def _check_nothing_else_is_carried_over(subject: Subject) -> None:
-    """Check that all of the output but its values is the same whatever the rows are, for frames of every kind."""
+    """Check that the output depends on the rows by its values only, for frames of every kind."""
 
     def release(kind: str, table: Any) -> Any:
         unfitted = subject.unfitted(kind="array" if kind.startswith("array") else "pandas")
@@ -125,14 +125,14 @@ def _check_nothing_else_is_carried_over(subject: Subject) -> None:
 
         def converted(kind: str, table: Any, library: str = library) -> Any:
             if kind.split(",")[0] in ("array", library):
-                raise TypeError("scikit-learn converts arrays, and nobody what is of the library already")
+                raise TypeError("scikit-learn converts arrays, and no one converts frames of the same library")
             return subject.unfitted().set_output(transform=library).fit(table).transform(table)
 
         compare_forms(converted, subject.values)
 
 
 def _check_nothing_else_is_stored(subject: Subject) -> None:
-    """Check that a fitted transformer is the same whatever the rows are, for frames of every kind."""
+    """Check that a fitted transformer does not depend on the rows, for frames of every kind."""
     for kind, one, other in opposite_frames(subject.values):
         try:
             fitted = [subject.unfitted(kind=kind.split(" ")[0]).fit(table) for table in (one, other)]
@@ -143,7 +143,7 @@ def _check_nothing_else_is_stored(subject: Subject) -> None:
 
 
 def require_same_tables(kind: str, one: Any, other: Any) -> None:
-    """Fail if the tables that two fitted estimators hold differ in something else than values."""
+    """Fail if the tables in two fitted estimators differ in more than values."""
     first, second = (dict(tables_in(fitted)) for fitted in (one, other))
     for path in first.keys() & second.keys():
         found = differences(facts_of(first[path]), facts_of(second[path]))
@@ -157,7 +157,7 @@ Facts = dict[str, Any]
 
 
 def facts_of(output: Any) -> Facts:
-    """Describe everything of a table, or of a column, but its values, its row index and its number of rows."""
+    """Describe a table or column without its values, its row index and its number of rows."""
     if isinstance(output, pd.DataFrame):
         facts = {
             "attrs": output.attrs,
@@ -217,16 +217,16 @@ def _of_polars(series: Any) -> Facts:
     if categories is not None and hasattr(categories, "to_list"):
         return facts | {"categories": categories.to_list()}
     if type(series.dtype).__name__ == "Categorical":
-        # `unique` and `sort` follow the codes of the table that the categories are in.
+        # `unique` and `sort` follow the codes of the table of categories.
         facts["codes"] = dict(zip(series.to_list(), series.to_physical().to_list(), strict=True))
         if getattr(categories, "is_global", lambda: True)():
-            # It is filled by whatever the process reads. Nothing equals NaN: this is a difference by itself.
+            # It depends on all data that the process reads. NaN is unequal to itself: always a difference.
             facts["process-wide categories"] = float("nan")
     return facts
 
 
 def differences(one: Facts, other: Facts) -> list[str]:
-    """List what two outputs differ in beside their values."""
+    """Return the differences of two outputs other than their values."""
     names = dict.fromkeys([*one, *other])
     return [name for name in names if not _agree(name, one.get(name), other.get(name))]
 
@@ -238,7 +238,7 @@ def _agree(name: str, one: Any, other: Any) -> bool:
 
 
 def memory_of(table: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays that hold the columns of a table in memory: whole ones, of which the columns may be parts."""
+    """Yield the arrays in memory that contain the columns of a table, as a whole."""
     if isinstance(table, np.ndarray):
         while isinstance(table.base, np.ndarray):
             table = table.base
@@ -251,13 +251,13 @@ def memory_of(table: Any) -> Iterator[NDArray[Any]]:
 
 
 def objects_of(table: Any) -> set[int]:
-    """Return the identities of the texts that the columns of Python objects hold."""
+    """Return the identities of the texts in columns of Python objects."""
     columns = [array for array in memory_of(table) if array.dtype == object]
     return {id(item) for array in columns for item in array.ravel() if isinstance(item, str) and len(item) > 1}
 
 
 def tables_in(root: Any) -> Iterator[tuple[str, Any]]:
-    """Walk what an estimator holds, and yield its tables, columns and arrays."""
+    """Walk the attributes of an estimator, and yield its tables, columns and arrays."""
     seen: set[int] = set()
     todo: list[tuple[str, Any]] = list(getattr(root, "__dict__", {}).items())
     while todo:

@@ -1,4 +1,4 @@
-"""Every release draws coins of its own."""
+"""Every release draws fresh random bits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skdp.testing._subject import Subject
 from skdp.testing._tools import columns_of, release, require
 
 _ROWS = 600
-"""Releases of so many equal rows at a small epsilon are never equal by chance."""
+"""Number of equal rows whose releases, at a small epsilon, are never equal by chance."""
 
 _PATIENCE = 120
 
@@ -53,7 +53,7 @@ def _check_columns_draw_their_own_coins(subject: Subject) -> None:
 
 
 def _check_copies_draw_fresh_coins(subject: Subject) -> None:
-    """Check that pickled copies and clones share no coins with the original."""
+    """Check that pickled copies and clones share no random bits with the original."""
     frame = subject.frame(subject.equal_rows(_ROWS))
     fitted = subject.fit_noisy(random_state=None)
     copies = [pickle.loads(pickle.dumps(fitted)) for _ in range(2)]
@@ -63,7 +63,7 @@ def _check_copies_draw_fresh_coins(subject: Subject) -> None:
 
 
 def _check_threads_draw_fresh_coins(subject: Subject) -> None:
-    """Check that threads that share a transformer share no coins."""
+    """Check that threads that share a transformer share no random bits."""
     frame = subject.frame(subject.equal_rows(_ROWS))
     for seed in (None, 0):
         fitted = subject.fit_noisy(random_state=seed)
@@ -72,7 +72,7 @@ def _check_threads_draw_fresh_coins(subject: Subject) -> None:
 
 
 def _check_workers_draw_fresh_coins(subject: Subject) -> None:
-    """Check that joblib workers that get a copy of a transformer share no coins."""
+    """Check that joblib workers with a copy of a transformer share no random bits."""
     frame = subject.frame(subject.equal_rows(_ROWS))
     fitted = subject.fit_noisy(random_state=None)
     tasks = (joblib.delayed(release)(fitted, frame) for _ in range(4))
@@ -82,12 +82,12 @@ def _check_workers_draw_fresh_coins(subject: Subject) -> None:
 def _in_child(connection: Any, fitted: Any, frame: Any) -> None:
     try:
         connection.send((True, release(fitted, frame)))
-    except BaseException as error:  # the parent must not wait for ever
+    except BaseException as error:  # the parent must not wait forever
         connection.send((False, type(error).__name__))
 
 
 def _check_forks_draw_fresh_coins(subject: Subject) -> None:
-    """Check that forked processes share no coins with their parent or each other."""
+    """Check that forked processes share no random bits with their parent or each other."""
     if "fork" not in multiprocessing.get_all_start_methods():
         raise SkipTest("this platform does not fork")
     frame = subject.frame(subject.equal_rows(_ROWS))
@@ -115,7 +115,7 @@ def _check_forks_draw_fresh_coins(subject: Subject) -> None:
 
 
 def _check_global_seeds_change_nothing(subject: Subject) -> None:
-    """Check that neither numpy's nor Python's global generator is used."""
+    """Check that the global generators of NumPy and Python are not used."""
     frame = subject.frame(subject.equal_rows(_ROWS))
     fitted = subject.fit_noisy(random_state=None)
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 - the point of the check

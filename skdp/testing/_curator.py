@@ -1,4 +1,4 @@
-"""Checks of the contract of estimators that release statistics of a table in `fit`, ours or anybody's."""
+"""Checks of the contract of estimators that release statistics of a table in `fit`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KINDS = ("pandas", "pandas, category", "pyarrow", "pyarrow, dictionary", "polar
 
 
 def curator_checks(estimator: Any, X: Any) -> Iterator[tuple[str, Callable[[], None]]]:
-    """List the checks of `check_curator`, for a test runner to run one by one.
+    """List the checks of `check_curator`, to be run separately by a test runner.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ def curator_checks(estimator: Any, X: Any) -> Iterator[tuple[str, Callable[[], N
     name : str
         The name of the check.
     check : callable
-        Takes nothing. Raises AssertionError with the reason if the contract is broken, and `unittest.SkipTest` where
-        the check does not apply.
+        A function without arguments. Raises AssertionError with the reason if the contract is broken, and
+        `unittest.SkipTest` if the check does not apply.
 
     See Also
     --------
-    check_curator : Runs them all.
+    check_curator : Run all of them.
 
     Examples
     --------
@@ -65,16 +65,15 @@ def curator_checks(estimator: Any, X: Any) -> Iterator[tuple[str, Callable[[], N
 
 
 def check_curator(estimator: Any, X: Any) -> None:
-    """Check that an estimator which releases statistics of a table keeps the contract of this library.
+    """Check that an estimator which releases statistics of a table satisfies the contract of this library.
 
-    What `check_privatizer` is for transformers that randomise each row, this is for estimators whose `fit` releases
-    statistics of a table: the guarantee is stated; `fit` charges the ledger once, before it draws, and again when it is
-    fitted again; over the budget nothing is released; mistakes cost nothing and show no value; tables of no rows and of
-    one are answered; every copy and every fit draws coins of its own, a seed repeats; nothing of the table stays on the
-    fitted estimator, nothing that it holds or warns of follows from the rows without noise, and nothing but values is
-    carried over to what it samples (`check_form`); all kinds of frames give the same, all dtypes that hold the same
-    values, and all row labels; lazy frames are refused; and a fit that fails leaves an
-    earlier one as it was.
+    The counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. It checks that the
+    guarantee is stated; `fit` charges the ledger once, before it draws, and again at each further fit; over the budget
+    nothing is released; mistakes cost nothing and show no value; tables of no rows and of one row are accepted; copies
+    and fits draw fresh random bits, and a seed repeats them; the fitted estimator contains nothing of the table, and
+    nothing in it or its warnings follows from the rows without noise; samples carry over nothing but values
+    (`check_form`); all kinds of frames, dtypes of the same values, and row labels give the same result; lazy frames are
+    refused; and a failed fit leaves an earlier one unchanged.
 
     Parameters
     ----------
@@ -91,13 +90,13 @@ def check_curator(estimator: Any, X: Any) -> None:
 
     See Also
     --------
-    curator_checks : The checks one by one, for a test runner.
+    curator_checks : The separate checks, for a test runner.
     check_privatizer : For transformers that randomise each row.
 
     Notes
     -----
-    **Privacy.** X is not protected, so it must be public. The checks look for the usual mistakes; an estimator that
-    passes them is not thereby proven private.
+    **Privacy.** X is not protected, so it must be public. The checks look for common mistakes; an estimator that passes
+    them is not proven private.
 
     Examples
     --------
@@ -115,7 +114,7 @@ def check_curator(estimator: Any, X: Any) -> None:
 
 
 def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:
-    """Check that `guarantee_` says what is promised, about which columns, and if the coins are secure."""
+    """Check that `guarantee_` states epsilon, the columns, and whether the random bits are secure."""
     guarantee = getattr(_fitted(estimator, X, random_state=None), "guarantee_", None)
     require(isinstance(guarantee, PrivacyGuarantee), "after fit, guarantee_ must be a PrivacyGuarantee")
     assert isinstance(guarantee, PrivacyGuarantee)
@@ -181,7 +180,7 @@ def _check_over_the_budget_nothing_is_released(estimator: Any, X: Any) -> None:
 
 
 def _check_mistakes_cost_nothing_and_show_nothing(estimator: Any, X: Any) -> None:
-    """Check that bad rows and bad parameters raise TypeError or ValueError, without a charge, a draw or a value."""
+    """Check that invalid rows and parameters raise TypeError or ValueError, without a charge, a draw or a value."""
     ledger = PrivacyLedger(epsilon=1e6, delta=0.5)
     bad_rows = X.astype(object)
     bad_rows.iloc[0, 0] = type(_SECRET, (), {"__repr__": lambda self: _SECRET})()
@@ -200,7 +199,7 @@ def _check_mistakes_cost_nothing_and_show_nothing(estimator: Any, X: Any) -> Non
 
 
 def _check_tables_of_no_rows_and_of_one_are_answered(estimator: Any, X: Any) -> None:
-    """Check that how many rows there are does not show in an error."""
+    """Check that errors do not show the number of rows."""
     for rows in (0, 1):
         fitted = _fitted(estimator, X.iloc[:rows])
         if hasattr(fitted, "transform"):
@@ -208,7 +207,7 @@ def _check_tables_of_no_rows_and_of_one_are_answered(estimator: Any, X: Any) -> 
 
 
 def _check_every_fit_draws_coins_of_its_own(estimator: Any, X: Any) -> None:
-    """Check that fits, copies and pickles draw other bytes without a seed, whatever NumPy's seed is."""
+    """Check that fits, copies and pickles draw different bytes without a seed, for any seed of NumPy."""
     _spends(estimator, X)
     original = clone(estimator).set_params(random_state=None, ledger=None)
     copies = [original, original, clone(original), pickle.loads(pickle.dumps(original)), copy.deepcopy(original)]
@@ -234,9 +233,9 @@ def _check_a_seed_repeats(estimator: Any, X: Any) -> None:
 
 
 def _check_nothing_of_the_table_stays(estimator: Any, X: Any) -> None:
-    """Check that the fitted estimator holds no rows, no row numbers, and not how many rows there are."""
+    """Check that the fitted estimator contains no rows, no row numbers, and not the number of rows."""
     rows = max(len(X) - 7, 13)
-    rows += rows % 2 == 0  # a number that nothing else is likely to be
+    rows += rows % 2 == 0  # a number that is unlikely to occur otherwise
     fitted = _fitted(estimator, X.iloc[:rows])
     for name, value in _released(fitted).items():
         for part in _parts(value):
@@ -278,7 +277,7 @@ def _check_frames_of_all_kinds_give_the_same(estimator: Any, X: Any) -> None:
 
 
 def _check_lazy_frames_are_refused_or_counted(estimator: Any, X: Any) -> None:
-    """Check that a lazy frame is refused with a pointer to `skdp.engines`, or fitted with the same promise."""
+    """Check that a lazy frame is refused with a pointer to `skdp.engines`, or fitted with the same guarantee."""
     try:
         import polars as pl
     except ImportError:
@@ -294,7 +293,7 @@ def _check_lazy_frames_are_refused_or_counted(estimator: Any, X: Any) -> None:
 
 
 def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
-    """Check that what is fitted, and rows that are private, differ in values only, for frames of every kind."""
+    """Check that fitted attributes and private rows differ in values only, for frames of every kind."""
     values = {name: list(dict.fromkeys(column)) for name, column in _lists(X).items()}
     for kind, *tables in opposite_frames(values):
         if kind not in _KINDS:  # a fit takes longer than a transform
@@ -313,7 +312,7 @@ def _check_nothing_else_is_carried_over(estimator: Any, X: Any) -> None:
 
 
 def _check_transform_draws_nothing(estimator: Any, X: Any) -> None:
-    """Check that `transform` is a plain function of each row, costs nothing, and does not claim to protect rows."""
+    """Check that `transform` is a function of each row, costs nothing, and claims no protection of rows."""
     ledger = PrivacyLedger(epsilon=1e6, delta=0.5)
     fitted = _fitted(estimator, X, ledger=ledger)
     if not hasattr(fitted, "transform"):

@@ -1,4 +1,4 @@
-"""No error and no warning shows a value."""
+"""Checks that errors and warnings show no value."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _check_report_errors_hide_values(subject: Subject) -> None:
 
 
 def _call(fitted: Any, method: str, X: Any, label: str) -> tuple[bool, Any]:
-    """Call a method; if it refuses, look at everything that the user is shown."""
+    """Call a method; if it refuses, check everything that the user is shown."""
     what = f"{method} with {label}"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -70,14 +70,13 @@ def _call(fitted: Any, method: str, X: Any, label: str) -> tuple[bool, Any]:
 
 
 def shows(text: str) -> bool:
-    """Say whether a text shows one of the values that must not be shown."""
+    """Whether a text shows one of the secret values."""
     return any(sign in text for sign in _SIGNS)
 
 
 def texts_of(error: BaseException | None) -> Iterator[str]:
-    """Collect everything that an error holds and a traceback would show, and what those hold that led to it."""
-    # A context that is suppressed is not shown, but a logger or a debugger still reads it, and ``object`` of an error
-    # of Unicode.
+    """Collect the texts of an error, of its traceback and of the errors that led to it."""
+    # A suppressed context is not shown, but available to loggers and debuggers, like ``object`` of an error of Unicode.
     seen: list[BaseException] = []
     todo = [error]
     while todo:
@@ -91,21 +90,21 @@ def texts_of(error: BaseException | None) -> Iterator[str]:
 
 
 class _Opaque:
-    """An object of the user's own, among the values."""
+    """An object of a user's class among the values."""
 
     def __repr__(self) -> str:
         return SECRET_TEXT
 
 
 class _Unhashable(_Opaque):
-    """One that shows itself when it is hashed."""
+    """An object that shows itself when hashed."""
 
     def __hash__(self) -> int:
         raise ArithmeticError(SECRET_TEXT)
 
 
 class _Incomparable(_Opaque):
-    """One that shows itself when it is compared."""
+    """An object that shows itself when compared."""
 
     def __eq__(self, other: object) -> bool:
         raise ArithmeticError(SECRET_TEXT)
@@ -114,7 +113,7 @@ class _Incomparable(_Opaque):
 
 
 class _Unwritable(str):
-    """Text that shows itself when it is converted or hashed."""
+    """Text that shows itself when converted or hashed."""
 
     def __str__(self) -> str:
         raise ArithmeticError(SECRET_TEXT)
@@ -124,14 +123,14 @@ class _Unwritable(str):
 
 
 class _Unreadable(float):
-    """A number that shows itself when it is converted."""
+    """A number that shows itself when converted."""
 
     def __float__(self) -> float:
         raise ArithmeticError(SECRET_TEXT)
 
 
 class _Unready(_Opaque):
-    """One that shows itself when NumPy asks for an array."""
+    """An object that shows itself when converted to an array."""
 
     def __array__(self, *arguments: Any) -> Any:
         raise ArithmeticError(SECRET_TEXT)
@@ -155,7 +154,7 @@ def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
             for kind in ("polars", "pyarrow"):
                 try:
                     made = make_frame(odd, subject.values | {name: [bad]}, kind)
-                except (SkipTest, Exception):  # a library may refuse such a mixture by itself
+                except (SkipTest, Exception):  # a library may refuse such a mixture
                     continue
                 yield f"an undeclared {type(bad).__name__} in {name!r} of {kind}", made
         whole = {other: ([SECRET_TEXT] * 4 if other == name else column) for other, column in rows.items()}
@@ -185,7 +184,7 @@ def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
 
 
 def _object_frame(rows: Rows) -> pd.DataFrame:
-    """Make a frame of objects as they are: pandas would look at them for dates, and stumble over huge numbers."""
+    """Build a frame of unconverted objects: pandas would look for dates, and fail for huge numbers."""
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in rows.items()})
 
 

@@ -1,4 +1,4 @@
-"""What is estimated from reports is right, and so are the stated errors."""
+"""Checks of estimates from reports and their stated errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REPEATS = 200
 
 
 def _estimate(fitted: Any, reports: Any, rows: Rows, subject: Subject) -> tuple[pd.DataFrame, NDArray[Any], str]:
-    """Estimate from reports what is known of the rows."""
+    """Estimate from reports known quantities of the rows."""
     if hasattr(fitted, "estimate_counts"):
         table = fitted.estimate_counts(reports)
         return table, _true_counts(rows, subject, table), "count"
@@ -29,7 +29,7 @@ def _estimate(fitted: Any, reports: Any, rows: Rows, subject: Subject) -> tuple[
 
 
 def _estimates(subject: Subject) -> tuple[list[pd.DataFrame], NDArray[Any], str]:
-    """Estimate many times over from fresh reports of the same rows, whose truth is known."""
+    """Estimate many times from fresh reports of the same rows, with a known truth."""
     fitted = subject.fit(random_state=SEED, **subject.epsilon_at_most(2.0 * len(subject.values)))
     rows = subject.rows(400)
     frame = subject.frame(rows)
@@ -47,7 +47,7 @@ def _true_counts(rows: Rows, subject: Subject, table: pd.DataFrame) -> NDArray[n
 
 
 def _check_estimates_are_unbiased(subject: Subject) -> None:
-    """Check that over many releases, the mean of the estimates is the truth."""
+    """Check that the mean of the estimates over many releases is the truth."""
     tables, truth, what = subject.once(_estimates)
     estimates = np.array([table[what].to_numpy(float) for table in tables])
     require(estimates.shape[1:] == truth.shape, f"{estimates.shape[1]} estimates for {truth.size} values")
@@ -61,7 +61,7 @@ def _check_estimates_are_unbiased(subject: Subject) -> None:
 
 
 def _check_standard_errors_are_right(subject: Subject) -> None:
-    """Check that the stated standard errors are how much the estimates vary."""
+    """Check that the stated standard errors are those of the estimates."""
     tables, _, what = subject.once(_estimates)
     actual = np.array([table[what].to_numpy(float) for table in tables]).std(axis=0, ddof=1)
     ratio = np.mean([table["std_error"].to_numpy(float) for table in tables], axis=0) / actual
@@ -92,7 +92,7 @@ def _check_rows_stay_in_place(subject: Subject) -> None:
 
 
 def _check_reports_can_be_read(subject: Subject) -> None:
-    """Check that `tally` and the estimates take what `transform` returns, and tallies add."""
+    """Check that `tally` and the estimates accept the output of `transform`, and that tallies can be added."""
     size = 50
     fitted = subject.fit(random_state=SEED)
     reports = fitted.transform(subject.frame(subject.rows(size)))

@@ -1,4 +1,4 @@
-"""A privatised table comes back as the kind of table that went in."""
+"""Checks that the output is the same kind of table as the input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = ("pandas", "polars", "pyarrow", "array")
 
 def _tables(subject: Subject) -> Iterator[tuple[str, Any]]:
     """Yield the same rows in every library that is installed."""
-    # What is declared by column name does not fit an array.
+    # Declarations by column name do not fit an array.
     named = any(isinstance(value, Mapping) for name, value in subject.parameters.items() if name != subject.parameter)
     for kind in _KINDS:
         try:
@@ -37,7 +37,7 @@ def _names(output: Any) -> list[Any] | None:
 
 
 def _check_frames_in_and_out(subject: Subject) -> None:
-    """Check that the output is the kind of table that went in, with the same rows and index."""
+    """Check that the output is the same kind of table as the input, with the same rows and index."""
     for kind, frame in _tables(subject):
         if isinstance(frame, pd.DataFrame):
             frame.index = pd.Index([f"row {9 * place % 12}" for place in range(12)], name="person")
@@ -56,7 +56,7 @@ def _check_frames_in_and_out(subject: Subject) -> None:
 
 
 def _check_set_output(subject: Subject) -> None:
-    """Check that after `set_output`, every kind of input becomes the asked kind of frame."""
+    """Check that after `set_output`, every kind of input becomes the requested kind of frame."""
     for container in ("pandas", "polars"):
         for kind, frame in _tables(subject):
             try:
@@ -79,7 +79,7 @@ def _check_set_output(subject: Subject) -> None:
 
 
 def _check_lazy_frames_are_refused(subject: Subject) -> None:
-    """Check that a lazy frame, which would be released anew at each evaluation, is refused with the way out."""
+    """Check that a lazy frame, which would be released again at each evaluation, is refused with advice."""
     frame = subject.frame(subject.rows(12), "polars").lazy()
     for method in ("fit", "transform", "fit_transform"):
         fitted = subject.fit()
@@ -92,7 +92,7 @@ def _check_lazy_frames_are_refused(subject: Subject) -> None:
 
 
 def _check_fit_starts_anew(subject: Subject) -> None:
-    """Check that a second `fit` leaves nothing of the first."""
+    """Check that a second `fit` replaces everything of the first."""
     first, second = subject.frame(subject.rows(30, 1)), subject.frame(subject.rows(20, 2))
     again, fresh = subject.unfitted(), subject.unfitted()
     again.fit(first).transform(first)
@@ -112,7 +112,7 @@ CHECKS = (
 
 
 class _Stop(BaseException):
-    """What no code expects."""
+    """An unexpected error."""
 
 
 def _representations(X: Any) -> Iterator[tuple[str, Any]]:
@@ -142,7 +142,7 @@ def _check_dtypes_do_not_matter(estimator: Any, X: Any) -> None:
         try:
             wanted = fitted(estimator, table, random_state=5)
         except (TypeError, ValueError):
-            continue  # it says that it takes no such values
+            continue  # such values are refused
         rows = wanted.sample(20) if hasattr(wanted, "sample") else None
         for name, same in _representations(table):
             found = fitted(estimator, same, random_state=5)
@@ -163,7 +163,7 @@ def _numbers(rows: Any) -> dict[Any, list[Any]]:
 
 
 def _check_labels_and_metadata_do_not_matter(estimator: Any, X: Any) -> None:
-    """Check that row labels, their name and the attributes of a table do not show."""
+    """Check that row labels, their name and the attributes of a table have no effect."""
     wanted = released_text(fitted(estimator, X, random_state=5))
     labelled = X.set_axis(pd.Index([f"person {place * place}" for place in range(len(X))], name="hunter2"))
     labelled.attrs["persons"] = list(range(len(X)))
@@ -173,7 +173,7 @@ def _check_labels_and_metadata_do_not_matter(estimator: Any, X: Any) -> None:
 
 
 def _check_a_failed_refit_changes_nothing(estimator: Any, X: Any) -> None:
-    """Check that a fit which stops while it draws leaves the earlier one as it was, or nothing."""
+    """Check that a fit which fails while drawing leaves the earlier one unchanged, or nothing."""
     one = fitted(estimator, X)
     if one.guarantee_.epsilon == 0:
         raise SkipTest("it draws nothing")

@@ -1,4 +1,4 @@
-"""Intervals cover the truth in as many draws as they promise, the draws that show nothing included."""
+"""Check of the coverage of intervals over all draws, including those without an interval."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ def check_intervals(
     tolerance: float = 0.02,
     possible: Any = None,
 ) -> pd.DataFrame:
-    """Check that intervals cover the truth over all draws, not only over those that show them.
+    """Check the coverage of intervals over all draws, not only over those that show them.
 
-    A metric that is shown only where it looks reliable is selected by its own noise: its intervals may cover each draw
-    that they are computed for less often than promised. So a draw that hides an interval counts as a miss here.
+    A metric that is shown only where it looks reliable is selected by its own noise: its intervals may cover less often
+    than stated, given that they are shown. A draw that hides an interval therefore counts as a miss.
 
     Parameters
     ----------
     estimate : callable
         Called with 0, 1, ..., it draws new noise (and new rows, if the truth is that of a population) and returns the
-        estimates: a DataFrame with the columns ``lower`` and ``upper`` and, optionally, ``value``, a row a quantity.
+        estimates: a DataFrame with the columns ``lower`` and ``upper`` and, optionally, ``value``; a row per quantity.
     truth : Series, mapping or array-like of shape (n_quantities,)
-        What is estimated. Rows of the estimates are found by the index of a Series or the keys of a mapping, and a row
-        that is not there is hidden; those of an array by their position.
+        The true values. Rows of the estimates are matched by the index of a Series or the keys of a mapping, where a
+        missing row is hidden; those of an array by position.
     confidence_level : float, default=0.95
-        The promised coverage of each interval, between 0 and 1.
+        The stated coverage of each interval, between 0 and 1.
     n_repeats : int, default=400
-        How many draws, at least 20.
+        Number of draws, at least 20.
     tolerance : float, default=0.02
-        How much coverage an approximation may lack, from 0 to below the confidence level.
+        The tolerated lack of coverage, from 0 to below the confidence level.
     possible : tuple of two array-likes, optional
         The least and the largest possible value of each quantity: no value and no end may lie beyond.
 
     Returns
     -------
     pandas.DataFrame
-        A row a quantity: ``truth``, the shares of draws that ``shown`` an interval and that ``covered`` the truth, and
-        ``covered_of_shown``, the share of the former that also do the latter.
+        One row per quantity: ``truth``, the shares of draws that ``shown`` an interval and that ``covered`` the truth,
+        and ``covered_of_shown``, the share of the shown ones that cover it.
 
     Raises
     ------
     AssertionError
-        If a quantity is covered too rarely, an interval is the wrong way round, or something is impossible.
+        If a quantity is covered too rarely, or the ends of an interval are reversed or impossible.
     TypeError, ValueError
         If a parameter is out of range, or the estimates have no such columns or another number of rows.
 
@@ -66,11 +66,11 @@ def check_intervals(
 
     Notes
     -----
-    **Privacy.** Compares with the truth: for made-up or public rows.
+    **Privacy.** Compares with the truth: for synthetic or public rows only.
 
     **False alarms.** If every interval covers with a probability of at least ``confidence_level - tolerance``, and
     draws are independent, the check fails with a probability of at most 1e-6, over all quantities together. Intervals
-    that cover 56 % are noticed with 400 draws with a probability above 1 - 1e-6. The draws follow the seeds, so that
+    that cover 56 % are detected in 400 draws with a probability above 1 - 1e-6. The draws follow the seeds, so that
     an estimator with seeds gives the same answer every time.
 
     Examples

@@ -1,4 +1,4 @@
-"""Nothing but the reports shows anything of the data."""
+"""Checks that nothing but the reports depends on the data."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from skdp.testing._subject import Subject
 from skdp.testing._tools import counted_draws, released_attributes, require
 
 _NUMBERING = r"sk-[\w-]*\d+|x[0-9a-f]{6,}"
-"""What differs between two displays of the same: ids, and addresses of objects."""
+"""The parts that differ between two displays of the same object: ids and addresses."""
 
 _ROWS = 1237
 """A number that does not occur by chance in what is stored."""
 
 
 def _check_nothing_private_is_stored(subject: Subject) -> None:
-    """Check that a fitted transformer is the same whatever the rows were, and holds neither them nor their number."""
+    """Check that a fitted transformer depends neither on the rows nor on their number."""
     for seed in (None, 0):
         fitted, other = (subject.fit(subject.rows(size, size), random_state=seed) for size in (_ROWS, 411))
         fitted.transform(subject.frame(subject.rows(_ROWS)))
@@ -56,7 +56,7 @@ def _check_nothing_private_is_stored(subject: Subject) -> None:
 
 
 def _stored(root: Any) -> Iterator[tuple[str, str]]:
-    """Walk what an estimator holds, pickled or not, and yield what looks like rows or their number."""
+    """Walk the attributes of an estimator, pickled or not, and yield those like rows or their number."""
     seen: set[int] = set()
     todo: list[tuple[str, Any]] = list(vars(root).items())
     while todo:
@@ -95,7 +95,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _check_displays_hide_values(subject: Subject) -> None:
-    """Check that `repr`, the HTML display and `get_params` are the same whatever the rows were."""
+    """Check that `repr`, the HTML display and `get_params` do not depend on the rows."""
     one, two = (subject.fit(subject.equal_rows(size, code)) for size, code in ((_ROWS, 0), (411, 1)))
     unfitted = subject.unfitted()
     require(repr(one) == repr(unfitted), "repr changes with fit")
@@ -106,7 +106,7 @@ def _check_displays_hide_values(subject: Subject) -> None:
 
 
 def _check_warnings_hide_values(subject: Subject) -> None:
-    """Check that what is warned and logged about declared values is the same whatever the rows were."""
+    """Check that warnings and log records about declared values do not depend on the rows."""
     one, two = (subject.frame(subject.equal_rows(100, code)) for code in range(2))
     for method in ("fit", "transform", "fit_transform"):
         said = []
@@ -146,7 +146,7 @@ def _heard() -> Iterator[list[str]]:
 
 
 class _RecordingLedger(PrivacyLedger):
-    """A ledger that notes how much had been drawn when it was charged."""
+    """A ledger that records the bytes drawn before each charge."""
 
     def __init__(self, *, epsilon: float) -> None:
         super().__init__(epsilon=epsilon)
@@ -159,7 +159,7 @@ class _RecordingLedger(PrivacyLedger):
 
 
 def _check_ledger_is_charged_once_and_first(subject: Subject) -> None:
-    """Check that each `transform` charges `guarantee_` once, before it draws a coin; `fit` charges nothing."""
+    """Check that each `transform` charges `guarantee_` once, before it draws; `fit` charges nothing."""
     subject.needs("ledger")
     frame = subject.frame(subject.rows(100))
     ledger = _RecordingLedger(epsilon=1e9)
@@ -229,15 +229,14 @@ CHECKS = (
 
 
 _SEEDS = range(8)
-"""Noise that decides between two values decides alike for all of them, and otherwise for another table, with a
-probability of 2**-15."""
+"""Seeds: a fair decision by noise is equal for all of them, and opposite for another table, with chance 2**-15."""
 
 _EPSILON = 1e-3
-"""Little, so that hardly any release is the same for all seeds because it is nearly certain."""
+"""A small epsilon, so that hardly any release is nearly certain, and therefore equal for all seeds."""
 
 
 def _check_nothing_exact_is_shown(estimator: Any, X: Any) -> None:
-    """Check that what all seeds agree on, of attributes (private ones, too) and warnings, does not follow from rows."""
+    """Check that attributes (also private ones) and warnings equal for all seeds do not depend on rows."""
     rows = np.arange(len(X))
     agreed: list[dict[str, str]] = []
     for places in (
@@ -261,7 +260,7 @@ def _shown(estimator: Any, table: Any, seed: int) -> Iterator[tuple[str, str]]:
 
 
 def _leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[str, str]]:
-    """Take apart what consists of parts, as some of them may be noisy and others exact."""
+    """Split composite values, as some of their parts may be noisy and others exact."""
     if id(value) in within:
         return
     within += (id(value),)

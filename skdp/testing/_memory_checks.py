@@ -1,4 +1,4 @@
-"""A record that reports again repeats itself, and tells no more than it has told."""
+"""Checks of permanent reports: a record that reports again repeats its report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _ids(size: int, prefix: str = "record") -> list[str]:
 
 
 def _check_records_repeat_themselves(subject: Subject) -> None:
-    """Check that a report is a function of key, record, column and value, and of nothing else."""
+    """Check that a report depends on key, record, column and value only."""
     fitted = subject.fit_noisy(ids=False, random_state=None)
     if hasattr(fitted, "instantaneous_guarantee_"):
         raise SkipTest("a second round of noise makes every report a new one")
@@ -55,7 +55,7 @@ def _check_records_repeat_themselves(subject: Subject) -> None:
 
 
 def _check_repeated_reports_keep_the_guarantee(subject: Subject) -> None:
-    """Check that many reports of a record together show no more than `guarantee_` says."""
+    """Check that many reports of a record together satisfy `guarantee_`."""
     fitted = subject.fit(ids=False, random_state=SEED, **subject.epsilon_at_most(1.0))
     centres = [sum(ends) / 2 for ends in subject.declared.values()] if subject.numeric else []
 
@@ -71,7 +71,7 @@ def _check_repeated_reports_keep_the_guarantee(subject: Subject) -> None:
 
 
 def _check_changing_values_keep_the_promise(subject: Subject) -> None:
-    """Check that the reports of two values show no more than `guarantee_for_changes` says, or twice `guarantee_`."""
+    """Check that the reports of two values satisfy `guarantee_for_changes`, or twice `guarantee_`."""
     fitted = subject.fit(ids=False, random_state=SEED, **subject.epsilon_at_most(0.5))
     epsilon = 2 * fitted.guarantee_.epsilon
     if hasattr(fitted, "guarantee_for_changes"):
@@ -89,7 +89,7 @@ def _require_ratio(
     epsilon: float,
     what: str,
 ) -> None:
-    """Fail if records with one history of values can be told from those with another one beyond a promise."""
+    """Fail if two histories of values are distinguishable beyond a guarantee."""
 
     def count(history: list[Rows], sample: str) -> Counter[Any]:
         ids = _ids(len(next(iter(history[0].values()))), sample)
@@ -103,7 +103,7 @@ def _require_ratio(
 
 
 def _check_record_ids_are_asked_for_and_hidden(subject: Subject) -> None:
-    """Check that odd record ids are refused unseen, before a charge; that good ones are not stored, and are routed."""
+    """Check that invalid record ids are refused, unseen and uncharged; that valid ones are routed, not stored."""
     size = 20
     frame, ids = subject.frame(subject.rows(size)), _ids(size, SECRET_TEXT)
     ledger = PrivacyLedger(epsilon=1e9)

@@ -36,7 +36,7 @@ _OF_MEMORY = _named(_memory_checks)
 
 
 def privatizer_checks(estimator: Any, X: Any = None) -> Iterator[tuple[str, Callable[[], None]]]:
-    """List the checks of `check_privatizer`, for a test runner to run one by one.
+    """List the checks of `check_privatizer`, to be run separately by a test runner.
 
     Parameters
     ----------
@@ -50,21 +50,21 @@ def privatizer_checks(estimator: Any, X: Any = None) -> Iterator[tuple[str, Call
     name : str
         The name of the check.
     check : callable
-        Takes nothing. Raises AssertionError with the name and the reason if the contract is broken, and
-        `unittest.SkipTest` where the check does not apply.
+        A function without arguments. Raises AssertionError with the name and the reason if the contract is broken, and
+        `unittest.SkipTest` if the check does not apply.
 
     Raises
     ------
     TypeError, ValueError
-        If the estimator is no transformer, or no rows can be made up for it.
+        If the estimator is not a transformer, or no rows can be generated for it.
 
     See Also
     --------
-    check_privatizer : Runs them all.
+    check_privatizer : Run all of them.
 
     Notes
     -----
-    **Privacy.** Only made-up rows, or X, are used; nothing is protected, and nothing needs to be.
+    **Privacy.** Only generated rows, or X, are used; X is not protected, so it must be public.
 
     Examples
     --------
@@ -101,32 +101,32 @@ def check_privatizer(
     expected_failed_checks: Mapping[str, str] | None = None,
     on_fail: str = "raise",
 ) -> pd.DataFrame:
-    """Check that a transformer which privatises its rows keeps the contract of this library.
+    """Check that a transformer which privatises its rows satisfies the contract of this library.
 
-    What scikit-learn's `check_estimator` is for its conventions, this is for privacy: the guarantee is stated and kept
-    by the enumerated channel, reports follow that channel, estimates are unbiased with the right standard errors, every
-    call, column, copy, thread and process draws coins of its own, nothing private is stored, shown or carried over in
-    dtypes, categories, metadata or memory (`check_form`), releases are charged before they are made, and lazy frames
-    are refused.
+    The counterpart of scikit-learn's `check_estimator` for privacy: the enumerated channel satisfies the stated
+    guarantee; reports follow that channel; estimates are unbiased with correct standard errors; every call, column,
+    copy, thread and process draws fresh random bits; nothing private is stored, shown or carried over in dtypes,
+    categories, metadata or memory (`check_form`); releases are charged before they are made; and lazy frames are
+    refused.
 
     Parameters
     ----------
     estimator : estimator
-        An object with `fit`, `transform` and, after `fit`, `guarantee_`. What else it offers is checked too: the
+        An object with `fit`, `transform` and, after `fit`, `guarantee_`. Optional parts are checked too: the
         methods `channel`, `tally`, `estimate_counts`, `estimate_mean`, `set_output`, and the parameters `epsilon`,
         `ledger`, `random_state`. It is cloned and never fitted itself.
     X : dataframe or 2-D array, optional
-        Public rows; each column is tried with the distinct values that it has here. By default rows are made up from
-        what the parameter ``categories`` or ``bounds`` declares; where it declares nothing, for two columns of its own.
+        Public rows; each column is tried with the distinct values in X. By default rows are generated from the
+        parameter ``categories`` or ``bounds``; if it declares nothing, for two columns.
     expected_failed_checks : mapping of str to str, optional
-        Checks that are known to fail, and why. Such a check that passes is a failure.
+        Checks that are known to fail, and the reasons. Such a check fails if it passes.
     on_fail : {"raise", None}, default="raise"
         Whether to raise at the first failure, or to list all of them.
 
     Returns
     -------
     pandas.DataFrame
-        A row a check: ``check, status, reason, seconds``. The status is "passed", "skipped" (with what is not offered),
+        One row per check: ``check, status, reason, seconds``. The status is "passed", "skipped" (with the reason),
         "xfail" (expected to fail, and did) or "failed".
 
     Raises
@@ -134,24 +134,24 @@ def check_privatizer(
     AssertionError
         If a check fails, with its name and the reason.
     TypeError, ValueError
-        If the estimator is no transformer, no rows can be made up for it, or a parameter is out of range.
+        If the estimator is not a transformer, no rows can be generated for it, or a parameter is out of range.
 
     See Also
     --------
-    privatizer_checks : The checks one by one, for a test runner.
-    check_form : Compares all of a release but its values.
+    privatizer_checks : The separate checks, for a test runner.
+    check_form : Compare all of a release but its values.
     sklearn.utils.estimator_checks.check_estimator : The conventions of scikit-learn.
 
     Notes
     -----
-    **Privacy.** Only made-up rows, or X, are used; they are not protected, so X must be public. The checks look for the
-    usual mistakes. A transformer that passes them is not thereby proven private: `channel` is what its author says that
-    it does, and tests of samples see no small deviation.
+    **Privacy.** Only generated rows, or X, are used; they are not protected, so X must be public. The checks look for
+    common mistakes. A transformer that passes them is not proven private: `channel` is the author's statement, and
+    tests of samples do not detect small deviations.
 
     A transformer that memoises its reports (its parameter ``secret_key`` is set, and `transform` takes ``record_id``)
-    is held to all of this for records that nobody has seen: where a check gives no ids, new ones are made up. Further
-    checks are about records that report again: they repeat themselves, many reports and reports of two values keep the
-    promises made about them, and record ids are asked for, hidden and not stored.
+    must satisfy all of this for new records: where a check gives no ids, new ones are generated. Further checks are
+    about records that report again: they repeat their reports, many reports and reports of two values satisfy their
+    guarantees, and record ids are required, hidden and not stored.
 
     The statistical tests use the seed of the estimator, if it has one, and give the same answer every time. Without
     one, each fails by chance with a probability of about 1e-6. The processes of `joblib` and forked ones are started,
@@ -165,7 +165,7 @@ def check_privatizer(
     >>> set(results["status"])
     {'passed'}
 
-    A transformer that returns what it gets:
+    A transformer that returns its input:
 
     >>> from sklearn.base import BaseEstimator, TransformerMixin
     >>> class Trusting(TransformerMixin, BaseEstimator):

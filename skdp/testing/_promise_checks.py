@@ -1,4 +1,4 @@
-"""What comes out is what the guarantee and the channel say."""
+"""Checks that the output agrees with the guarantee and the channel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_EXPECTED = 10
 
 
 def _check_guarantee_is_stated(subject: Subject) -> None:
-    """Check that `guarantee_` says what a release promises, about which columns, and if the coins are secure."""
+    """Check that `guarantee_` states epsilon, the columns, and whether the random bits are secure."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
         try:
@@ -41,7 +41,7 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
         f"the scope of guarantee_ is {guarantee.scope}, not the fitted columns {tuple(subject.values)}",
     )
     require(guarantee.secure, "guarantee_ says secure=False without a seed")
-    if subject.accepts("random_state") and not subject.memoised:  # permanent coins come from the key
+    if subject.accepts("random_state") and not subject.memoised:  # permanent random bits come from the key
         require(
             not subject.fit(random_state=0).guarantee_.secure,
             "guarantee_ says secure=True although the coins come from a seed",
@@ -58,7 +58,7 @@ def _worst_ratio(table: list[list[Fraction]]) -> Fraction:
     worst = Fraction(1)
     for report in zip(*table, strict=True):
         if not any(report):
-            continue  # never reported, whatever the truth
+            continue  # never reported under any value
         require(all(report), "channel() has a report that is possible under one value only: it proves that value")
         worst = max(worst, max(report) / min(report))
     return worst
@@ -161,7 +161,7 @@ def _count_reports(fitted: Any, frame: Any) -> Counter[tuple[Any, ...]]:
 
 
 def looks_like_the_original(fitted: Any, subject: Subject) -> bool:
-    """Say whether each column is reported as one of its declared values: its channel is then square."""
+    """Whether each column is reported as one of its declared values, so that its channel is square."""
     if subject.numeric or subject.parameters.get("strategy") == "sample":
         return False
     rows = subject.rows(20)
@@ -185,12 +185,12 @@ def codes_of(columns: Rows, subject: Subject) -> list[NDArray[np.intp]]:
 
 
 def _goodness(observed: NDArray[np.intp], shares: list[float]) -> float:
-    """Test counts against probabilities, with the rare cells put together."""
+    """Test counts against probabilities, with rare cells combined."""
     expected = np.array(shares) * observed.sum()
     rare = expected < _LEAST_EXPECTED
     pooled = np.append(observed[~rare], observed[rare].sum()), np.append(expected[~rare], expected[rare].sum())
     if pooled[1][-1] < _LEAST_EXPECTED:
-        # Too rare for the approximation: the bound of Chernoff for a Poisson number.
+        # Too rare for the approximation: use the Chernoff bound for a Poisson number.
         count, mean = float(pooled[0][-1]), float(pooled[1][-1])
         if count > mean and math.exp(count - mean) * (mean / count) ** count < FALSE_ALARM:
             return 0.0
@@ -210,7 +210,7 @@ def _independence(left: ArrayLike, right: ArrayLike) -> float:
 
 
 def _check_missing_values_are_hidden(subject: Subject) -> None:
-    """Check that a missing value is randomised like any other; where it is not declared, it never comes out."""
+    """Check that a missing value is randomised like any other; if undeclared, it never occurs in the output."""
     size = 2000
     rows = subject.equal_rows(size)
     whole = subject.frame(rows)
@@ -240,7 +240,7 @@ def _check_missing_values_are_hidden(subject: Subject) -> None:
 
 
 def _check_no_column_passes_through(subject: Subject) -> None:
-    """Check that every column of the output is randomised anew at each call, and none is a true one."""
+    """Check that every column of the output is randomised again at each call, and none is a true one."""
     rows = subject.rows(600)
     frame = subject.frame(rows)
     fitted = subject.fit_noisy(random_state=None)
@@ -251,7 +251,7 @@ def _check_no_column_passes_through(subject: Subject) -> None:
 
 
 def _check_later_parameters_wait_for_fit(subject: Subject) -> None:
-    """Check that parameters that are set after `fit` change neither the guarantee nor what is released."""
+    """Check that parameters set after `fit` change neither the guarantee nor the release."""
     frame = subject.frame(subject.equal_rows(600))
     fitted, changed = (subject.fit_noisy(random_state=SEED) for _ in range(2))
     promised = changed.guarantee_

@@ -1,4 +1,4 @@
-"""The transformer under test, with public rows made up for it."""
+"""The transformer under test, with public rows generated for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMERIC_VALUES = 5
 
 @dataclass(frozen=True)
 class Subject:
-    """A transformer, and the columns that it can be tried on."""
+    """A transformer and the columns to test it on."""
 
     estimator: Any
     values: dict[Any, list[Any]]
@@ -59,7 +59,7 @@ class Subject:
         return cls(estimator, seen, seen, None)
 
     def once(self, function: Callable[[Subject], Any]) -> Any:
-        """Compute what several checks need."""
+        """Compute a value once for several checks."""
         if function not in self._computed:
             self._computed[function] = function(self)
         return self._computed[function]
@@ -71,7 +71,7 @@ class Subject:
 
     @property
     def memoised(self) -> bool:
-        """Whether a record that reports again repeats itself: the parameters hold a secret key."""
+        """Whether a record repeats its report, because the parameters include a secret key."""
         return self.parameters.get("secret_key") is not None
 
     @property
@@ -80,7 +80,7 @@ class Subject:
         return self.estimator.get_params(deep=False)
 
     def accepts(self, name: str) -> bool:
-        """Say whether the estimator has a parameter."""
+        """Whether the estimator has a parameter."""
         return name in self.parameters
 
     def needs(self, name: str) -> None:
@@ -90,7 +90,7 @@ class Subject:
 
     def unfitted(self, *, kind: str = "pandas", ids: bool = True, **parameters: Any) -> Any:
         """Clone the estimator, with its columns declared."""
-        # One that memoises its reports is made to take every record for a new one unless it is told its id.
+        # A transformer with memory treats every record without an id as a new one.
         if self.parameter is not None:
             given: Any = list(self.declared.values()) if kind == "array" else dict(self.declared)
             parameters = {self.parameter: given} | parameters
@@ -108,16 +108,16 @@ class Subject:
         return self.fit(**self.epsilon_at_most(0.01), **parameters)
 
     def epsilon_at_most(self, most: float) -> dict[str, Any]:
-        """Return the parameters that keep epsilon small, if it is a number."""
+        """Return the parameters for a small epsilon, if it is a number."""
         epsilon, single = (self.parameters.get(name) for name in ("epsilon", "instantaneous_epsilon"))
         if not isinstance(epsilon, Real) or epsilon <= most:
             return {}
-        # That of a single report shrinks along: it must stay below.
+        # The epsilon of a single report must remain below it.
         rest = {"instantaneous_epsilon": most * float(single) / float(epsilon)} if isinstance(single, Real) else {}
         return {"epsilon": most} | rest
 
     def rows(self, size: int, seed: int = SEED) -> Rows:
-        """Make up legal rows."""
+        """Generate legal rows."""
         rng = np.random.default_rng(seed)
         return {
             name: [values[code] for code in rng.integers(len(values), size=size)]
@@ -125,7 +125,7 @@ class Subject:
         }
 
     def equal_rows(self, size: int, code: int = 0) -> Rows:
-        """Make up rows that are all the same."""
+        """Generate equal rows."""
         return {name: [values[code % len(values)]] * size for name, values in self.values.items()}
 
     def frame(self, rows: Rows, kind: str = "pandas") -> Any:
@@ -135,7 +135,7 @@ class Subject:
     def twin(self) -> Subject:
         """Return the same transformer on columns that all have the values of the first."""
         if self.parameter is None:
-            raise SkipTest("the columns cannot be declared anew")
+            raise SkipTest("the columns cannot be declared again")
         names = list(self.values) if len(self.values) > 1 else [*self.values, "twin"]
         first = next(iter(self.values))
         return replace(
@@ -178,9 +178,9 @@ def _declared_bounds(bounds: Any, seen: dict[Any, list[Any]] | None) -> dict[Any
 
 
 class FreshRecords:
-    """Mixed into a transformer that memoises its reports: where no record ids are given, it makes up new ones."""
+    """Mixin for transformers with memory that generates new record ids if none are given."""
 
-    # So it keeps whatever the contract asks of a transformer without memory. With a seed, the ids replay as coins do.
+    # It then satisfies the contract of a transformer without memory. With a seed, the ids are reproducible.
 
     def fit(self, X: Any, y: Any = None) -> Self:
         super().fit(X, y)  # type: ignore[misc]
@@ -192,7 +192,7 @@ class FreshRecords:
 
     def _new_ids(self, X: Any) -> list[str]:
         if not hasattr(self, "_numbers"):
-            return []  # not fitted: it will say so
+            return []  # not fitted: it raises the error
         call = uuid4().hex if self._ids_of is None else f"seed {self._ids_of} call {self._numbers.advance()}"
         rows = X.shape[0] if hasattr(X, "shape") else len(X) if isinstance(X, list) else 0
         return [f"{call} row {row}" for row in range(rows)]
@@ -211,6 +211,6 @@ def _revive(kind: type) -> Any:
 
 
 def give_fresh_records(estimator: Any) -> Any:
-    """Return an unfitted copy of a transformer that makes up record ids where none are given."""
+    """Return an unfitted copy of a transformer that generates record ids if none are given."""
     kind: Any = type(estimator)
     return _with_fresh_records(kind)(**estimator.get_params(deep=False))

@@ -1,4 +1,4 @@
-"""What all checks use: failing with a reason, tables of every library, and counting what is drawn."""
+"""Tools of the checks: failures with a reason, tables of every library, counts of random bytes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _dtype(values: list[Any]) -> Any:
 
 
 def columns_of(output: Any) -> Rows:
-    """Read any output of a transformer as lists of plain values."""
+    """Read any output of a transformer as lists of Python values."""
     if isinstance(output, np.ndarray):
         return {f"x{index}": _plain(column.tolist()) for index, column in enumerate(output.T)}
     if isinstance(output, pd.DataFrame):
@@ -114,25 +114,25 @@ def _counting(original: Any, counter: list[int]) -> Any:
 def fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
     """Fit a clone."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a release may say that it refused, or drowned
+        warnings.simplefilter("ignore", UserWarning)  # a release may warn that it was refused, or lost in noise
         return clone(estimator).set_params(**parameters).fit(X)
 
 
 def released_attributes(estimator: Any) -> dict[str, Any]:
-    """Return all that a fit has set."""
+    """Return the attributes set by a fit."""
     parameters = estimator.get_params(deep=False)
     return {name: value for name, value in vars(estimator).items() if name not in parameters}
 
 
 def released_text(estimator: Any) -> str:
-    """Write all that was released as text, to compare releases."""
+    """Write a release as text, to compare releases."""
     released = {name: _comparable(value) for name, value in released_attributes(estimator).items() if name[0] != "_"}
     with np.printoptions(threshold=10**6, floatmode="unique"):
         return repr({name: value for name, value in released.items() if name != "guarantee_"})
 
 
 def _comparable(value: Any) -> Any:
-    """Take objects apart whose text is but an address in memory."""
+    """Expand objects whose text is only an address in memory."""
     if isinstance(value, list | tuple):
         return [_comparable(part) for part in value]
     if repr(value) == object.__repr__(value):
