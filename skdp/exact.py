@@ -1,4 +1,4 @@
-"""Proven bounds of exp and log as exact fractions, for probabilities that must not be a little wrong.
+"""Proven bounds of exp and log as exact fractions.
 
 Internal: import nothing from here outside of skdp.
 """
@@ -9,25 +9,24 @@ import math
 from fractions import Fraction
 
 _PRECISION = 320
-"""Bits behind the point: bounds of e^700 still agree in their first 290 bits."""
+"""Fractional bits: the bounds of e^700 agree in their first 290 bits."""
 
 
 def exp_bounds(exponent: Fraction | float, *, precision: int = _PRECISION) -> tuple[Fraction, Fraction]:
-    """Enclose e to a non-negative power between two fractions."""
-    # The exponent is halved until it is below 1/2, the Taylor series is summed in fixed point with every division
-    # rounded down (up for the upper bound), and the result is squared back, again rounded outwards. No floating point
-    # is involved.
+    """Return a lower and an upper bound of ``e**exponent`` as fractions."""
+    # The exponent is halved until it is below 1/2, the Taylor series is summed in fixed point, and the result is
+    # squared back. Each step rounds outwards; no floating point is involved.
     lower, upper = _fixed_point_exp(Fraction(exponent), precision)
     return Fraction(lower, 1 << precision), Fraction(upper, 1 << precision)
 
 
 def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose ``2**bits * e**-exponent`` between two integers: so many binary digits of a small probability."""
+    """Return integer bounds of ``2**bits * e**-exponent``."""
     if exponent == 0:
         return 1 << bits, 1 << bits
     if exponent > bits:
         return 0, 1  # e**-bits < 2**-bits
-    # The squarings multiply the relative error, of some dozen units, by less than 4 bits.
+    # The squarings increase the relative error, of some dozen units, by less than 4 bits.
     precision = bits + 16 + bits.bit_length()
     lower, upper = _fixed_point_exp(exponent, precision)
     one = 1 << bits + precision
@@ -35,7 +34,7 @@ def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
-    """Enclose ``2**precision * e**exponent``."""
+    """Return integer bounds of ``2**precision * e**exponent``."""
     if exponent < 0:
         raise ValueError("exponent must be at least 0")
     halvings = max(0, math.ceil(exponent).bit_length() + 1)
@@ -50,7 +49,7 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
         lower += low_term
         upper += high_term
         index += 1
-    # Every later term is below 2**-index of the last one, which is 1 unit: all of them together are below 1 unit.
+    # Each later term is below 2**-index of the last one, which is 1 unit, so their sum is below 1 unit.
     upper += 1
     for _ in range(halvings):
         lower = lower * lower // one
@@ -59,12 +58,12 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
 
 
 def log_upper(ratio: Fraction) -> float:
-    """Return the smallest float that is proven to be at least the natural logarithm of a ratio."""
+    """Return the smallest float proven to be at least the natural logarithm of a ratio."""
     if ratio < 1:
         raise ValueError("ratio must be at least 1")
     excess = ratio - 1
     if excess < Fraction(1, 2**200):
-        return round_up(excess)  # log(1 + x) <= x, and exp_bounds cannot tell such a ratio from 1
+        return round_up(excess)  # log(1 + x) <= x, and exp_bounds cannot distinguish such a ratio from 1
     if ratio < 2:
         guess = math.log1p(float(excess))
     elif ratio < 2**1000:

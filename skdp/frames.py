@@ -1,4 +1,4 @@
-"""Any dataframe in, the same kind out.
+"""Reading dataframes of any supported library and building the same kind again.
 
 Internal: import nothing from here outside of skdp.
 """
@@ -25,9 +25,8 @@ class Table:
     native: Any
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
-        """Make a table of the same kind and row index from other columns."""
-        # Nothing else of the old table is carried over: pandas' ``attrs``, for one, may hold private data, and so may
-        # the levels of an index that no row has.
+        """Build a table of the same kind and row index from other columns."""
+        # Nothing else is copied: the ``attrs`` of pandas and unused levels of an index may hold private data.
         if isinstance(self.native, np.ndarray):
             return np.column_stack(_alike(columns))
         if isinstance(self.native, pd.DataFrame) and len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
@@ -35,7 +34,7 @@ class Table:
             return pd.DataFrame(columns[0], index=index, columns=pd.Index(names), copy=False)
         columns = [part for column in columns for part in (column.T if getattr(column, "ndim", 1) == 2 else [column])]
         if isinstance(self.native, pd.DataFrame):
-            # A series of its own for each column, or pandas would read objects anew and change their dtype.
+            # One series per column: otherwise pandas would infer the dtype of objects again.
             index = without_unused_levels(self.native.index)
             arrays = [column.array if isinstance(column, pd.Series) else column for column in columns]
             made = [pd.Series(array, index=index, dtype=array.dtype, copy=False) for array in arrays]
@@ -49,20 +48,20 @@ class Table:
 
 
 def without_unused_levels(index: pd.Index) -> pd.Index:
-    """Drop what an index still has of rows that were left out of the table."""
+    """Drop the levels or categories of an index that no row uses."""
     if isinstance(index, pd.MultiIndex):
         return index.remove_unused_levels()
     return index.remove_unused_categories() if isinstance(index, pd.CategoricalIndex) else index
 
 
 def _alike(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-    """Make objects of all columns where text and numbers would meet in one array: NumPy would write numbers as text."""
+    """Cast columns of different kinds to objects, as NumPy would convert numbers beside text to text."""
     kinds = {"number" if column.dtype.kind in "biuf" else column.dtype.kind for column in columns}
     return columns if len(kinds) == 1 else [column.astype(object) for column in columns]
 
 
 class Summary(Protocol):
-    """Sums over rows: what may leave the place where the rows are. It can be pickled, and sent to workers."""
+    """Sums over rows, computed where the rows are stored; picklable, to be sent to workers."""
 
     def zeros(self) -> list[NDArray[np.int64]]:
         """Return the sums over no rows."""
@@ -71,42 +70,42 @@ class Summary(Protocol):
         """Add the rows of a batch to the sums."""
 
     def n_distinct(self, sample: Any) -> float:
-        """Return how many different rows there are, by their dtypes and what is declared."""
-        # Where these are few, an engine may count them itself, and hand over each once. Rows that are not declared may
-        # add to them: the number says which way is the faster, and must not depend on any row.
+        """Return the number of different rows possible under the dtypes and the declared domain."""
+        # If it is small, an engine may group equal rows and pass each once. It only selects the faster way (undeclared
+        # rows may add to it), and must not depend on any row.
 
 
 class LargeTable(ABC):
-    """A table that stays where it is: on a cluster, in files, in a database. Sums over its rows come to Python."""
+    """A table on a cluster, in files or in a database, of which only sums over rows are loaded into Python."""
 
     sample: Any
 
     @abstractmethod
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        """Sum over all rows, in one pass."""
+        """Sum over all rows in one pass."""
 
     @abstractmethod
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Leave out what a person contributes beyond a limit, where the rows are."""
+        """Drop the rows of each person beyond a limit, without loading the table."""
 
 
 _openers: list[Callable[[Any], LargeTable | None]] = []
 
 
 def register_large_tables(opener: Callable[[Any], LargeTable | None]) -> None:
-    """Say how to open tables that stay where they are; `skdp.engines` does."""
+    """Register a function that opens large tables; used by `skdp.engines`."""
     if opener not in _openers:
         _openers.append(opener)
 
 
 def open_large(data: Any) -> LargeTable | None:
-    """Open a table that stays where it is."""
+    """Open a large table, or return None if no registered function recognises it."""
     opened = (opener(data) for opener in _openers)
     return next((table for table in opened if table is not None), None)
 
 
 def is_frame(data: Any) -> bool:
-    """Say whether something is a dataframe of a supported library, not an array or a list."""
+    """Whether an object is a dataframe of a supported library."""
     _check_names(data)
     if isinstance(data, pd.DataFrame):
         return True
@@ -114,7 +113,7 @@ def is_frame(data: Any) -> bool:
     if isinstance(frame, nw.LazyFrame):
         # Each evaluation of a lazy frame would draw new noise: one more release.
         raise TypeError(
-            f"lazy frames ({type(data).__module__.split('.')[0]}) are evaluated anew at every use, which would release "
+            f"lazy frames ({type(data).__module__.split('.')[0]}) are evaluated again at each use, which would release "
             "the data again each time; collect the frame first, or use skdp.engines"
         )
     if not isinstance(frame, nw.DataFrame):
@@ -126,14 +125,14 @@ def is_frame(data: Any) -> bool:
 
 
 def read_table(data: Any) -> Table:
-    """Take a dataframe or a 2-D array apart into columns, without a copy."""
+    """Split a dataframe or a 2-D array into columns without a copy."""
     _check_names(data)
     if isinstance(data, np.ndarray):
         return Table(tuple(f"x{index}" for index in range(data.shape[1])), tuple(data.T), data)
     if isinstance(data, pd.DataFrame):
         names = tuple(data.columns)
         columns = tuple(data.iloc[:, index] for index in range(len(names)))
-    elif type(data).__module__.startswith("pyarrow") and type(data).__name__ == "Table":  # a batch often: be quick
+    elif type(data).__module__.startswith("pyarrow") and type(data).__name__ == "Table":  # faster for batches
         names, columns = tuple(data.column_names), tuple(data.columns)
     else:
         frame = nw.from_native(data, eager_only=True)
@@ -143,7 +142,7 @@ def read_table(data: Any) -> Table:
 
 
 def _check_names(data: Any) -> None:
-    """Refuse two columns of one name, which pandas and pyarrow allow."""
+    """Refuse duplicate column names, which pandas and pyarrow allow."""
     if isinstance(data, pd.DataFrame):
         names = data.columns.to_list()
     elif type(data).__module__.startswith("pyarrow"):
@@ -157,8 +156,8 @@ def _check_names(data: Any) -> None:
 
 def convert_frame(frame: Any, library: str) -> Any:
     """Convert a dataframe to pandas or polars; anything else passes through."""
-    # **Privacy.** Categories of text become an Enum, in their order: a Categorical of polars carries a table that the
-    # whole process shares, in the order in which the values first appeared, perhaps in the true rows.
+    # **Privacy.** Categories become an Enum, in their order: a Categorical of polars uses a table shared by the whole
+    # process, in order of first appearance, possibly in the true rows.
     if isinstance(frame, np.ndarray) or library not in ("pandas", "polars"):
         return frame
     table = nw.from_native(frame, eager_only=True)
@@ -175,7 +174,7 @@ def convert_frame(frame: Any, library: str) -> Any:
 
 
 def _text_categories(column: Any) -> list[str]:
-    """List the categories of a column of pandas or pyarrow in their order."""
+    """List the categories of a pandas or pyarrow column in order."""
     if isinstance(column, pd.Series):
         if isinstance(column.dtype, pd.CategoricalDtype):
             return column.cat.categories.to_list()

@@ -1,4 +1,4 @@
-"""What all estimators share: reading tables, bounds and domains, randomness, ledger and kind of output.
+"""Parts shared by all estimators: input tables, bounds, domains, randomness, ledger and output format.
 
 Internal: import nothing from here outside of skdp.
 """

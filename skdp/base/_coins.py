@@ -1,4 +1,4 @@
-"""Which coins an estimator uses: secure ones, or a seeded stream for experiments."""
+"""The randomness of an estimator: secure, or a seeded stream for experiments."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def check_random_state(value: Any) -> None:
 
 
 class CallCounter:
-    """The number of calls since `fit`; a copy or a pickle starts anew, so that a seeded stream replays."""
+    """The number of calls since `fit`; restarts in a copy or a pickle, so that a seeded stream replays."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
 
     def advance(self) -> int:
-        """Return the number of this call."""
+        """Return the number of this call, and count it."""
         return next(self._numbers)
 
     def __reduce__(self) -> tuple[type[CallCounter], tuple[()]]:
@@ -38,7 +38,7 @@ class CallCounter:
 
 
 def coins(random_state: int | None, *key: Any) -> ByteSource:
-    """Return the source of coins for one column of one call."""
+    """Return the source of random bits for one column of one call."""
     if random_state is None:
         return SecureSource()
     return SeededSource(int(random_state), *map(repr, map(plain, key)))

@@ -20,10 +20,10 @@ from skdp.privacy import PrivacyLeakWarning
 
 
 def read_domain(table: Table, categories: Any, *, name: str = "categories", why_declared: str = "") -> Domain:
-    """Build the domain of a table from what is declared, or from the data with a warning."""
-    # Categories of pandas that may be just the values that occur (see `domains_of_dtypes`) are taken with the same
-    # warning: the domain is the same with and without it. `privacy_statement` takes all categories of pandas that are
-    # not ordered for such, whichever occur.
+    """Build the domain of a table from declarations, or from the data with a warning."""
+    # Categories of pandas that may be just the values that occur (see `domains_of_dtypes`) are used with the same
+    # warning, so the warning does not change the domain. `privacy_statement` counts all unordered categories of pandas
+    # as such.
     by_dtype, observed = domains_of_dtypes(table, look=not why_declared)
     declared = _declared(table, categories, name, by_dtype | observed)
     read = [column for column in table.names if column not in declared or declared[column] is observed.get(column)]
@@ -36,7 +36,7 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
             declared[column] = _observed(column, values)
     domain = Domain({column: declared[column] for column in table.names})
     for column, values in zip(table.names, table.columns, strict=True):
-        # For `privacy_statement`, by the dtype alone: which categories occur is private, and decides on a warning only.
+        # For `privacy_statement`, by the dtype alone: which categories occur is private, and only decides on a warning.
         by_its_dtype = declared[column] is by_dtype.get(column) and _is_unordered(values)
         if column in read or by_its_dtype:
             domain[column].observed = True
@@ -44,7 +44,7 @@ def read_domain(table: Table, categories: Any, *, name: str = "categories", why_
 
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
-    """Warn that the categories of some columns come from the data, and name what declares them."""
+    """Warn that the categories of some columns come from the data."""
     warnings.warn(
         f"the categories of {', '.join(map(repr, names))} are read from the data, so which values occur is not "
         f"protected; declare them with {parameter}=, as lists of values or a Domain. A categorical dtype declares its "
@@ -81,15 +81,15 @@ def _declared(table: Table, categories: Any, parameter: str, by_dtype: dict[Any,
 
 
 DECLARED = b"skdp.values." + token_hex(8).encode()
-"""The metadata of an Arrow field that declares its values, as JSON: an Arrow dictionary has what occurs in the data.
-Another one in each process, for a file must not declare anything."""
+"""Key of the metadata that declares the values of an Arrow field, as JSON (an Arrow dictionary has those that occur).
+It differs between processes, so that a file cannot declare anything."""
 
 
 def domains_of_dtypes(table: Table, *, look: bool = True) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
-    """Return the domains that dtypes declare, and those that dtypes carry but may have taken from the data."""
-    # An Enum of Polars and an ENUM of DuckDB declare their values. Categories of pandas do if they are ordered, or
-    # unsorted, or if some of them do not occur. They may be of the data if they are just the values that occur, sorted
-    # or in order of appearance (as those of an Arrow dictionary are), or if they are the bins of ``pandas.cut``.
+    """Return the domains that dtypes declare, and those that dtypes may have taken from the data."""
+    # An Enum of Polars and an ENUM of DuckDB declare their values. Categories of pandas do if they are ordered or
+    # unsorted, or if some do not occur. They may come from the data if they are just the values that occur, sorted
+    # or in order of appearance (as in an Arrow dictionary), or if they are the bins of ``pandas.cut``.
     declared: dict[Any, list[Any]] = {}
     observed: dict[Any, list[Any]] = {}
     for name, column in zip(table.names, table.columns, strict=True):
@@ -107,10 +107,10 @@ def domains_of_dtypes(table: Table, *, look: bool = True) -> tuple[dict[Any, lis
 
 
 def _may_be_observed(column: pd.Series) -> bool:
-    """Return whether the categories of a column may have been read from its values."""
+    """Whether the categories of a column may have been read from its values."""
     categories = column.cat.categories
     if isinstance(categories, pd.IntervalIndex):
-        return True  # bins, whose ends may be those of the data
+        return True  # bins whose ends may come from the data
     if column.cat.ordered:
         return False
     if len(column) == 0:
@@ -126,7 +126,7 @@ def _is_unordered(column: Any) -> bool:
 
 
 def _is_sorted(categories: pd.Index) -> bool:
-    return bool(categories.is_monotonic_increasing)  # False for values that have no order: pandas sorts no such
+    return bool(categories.is_monotonic_increasing)  # False for values without an order, which pandas does not sort
 
 
 def _field_metadata(native: Any, name: Any) -> Mapping[bytes, bytes]:
@@ -151,7 +151,7 @@ def _observed(name: Any, column: Any) -> Categories:
 
 
 def level_of_the_caller() -> int:
-    """Return the stacklevel of the first frame outside skdp and scikit-learn: who called `fit`."""
+    """Return the stacklevel of the first frame outside skdp and scikit-learn."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("skdp", "sklearn"):
         frame, level = frame.f_back, level + 1
@@ -159,5 +159,5 @@ def level_of_the_caller() -> int:
 
 
 def declares_missing(domain: Domain) -> bool:
-    """Say whether missing is a declared value of some column."""
+    """Whether missing is a declared value of some column."""
     return any(None in domain[name].values for name in domain.columns)

@@ -1,4 +1,4 @@
-"""A first draft of a domain, read from the data: for a person to edit, not for a release."""
+"""Draft a domain from the data, to be edited before any release."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from skdp.privacy import PrivacyLeakWarning
 
 _REMARK = (
     "A draft that was read from the data, without any protection: which values occur,\n"
-    "and how far the numbers go, is private.\n"
+    "and the range of the numbers, is private.\n"
     "Before you use it for a release, edit it from public knowledge: a code book, a form, a law."
 )
-"""What stands at the top of a drafted file."""
+"""The head of a drafted file."""
 
 _WHOLE_STEPS = (1, 2, 3, 4, 5, 6, 8)
 _STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
@@ -38,14 +38,13 @@ _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12000)
 
 
 def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain:
-    """Read a table and propose a domain for it: a draft, to be edited from public knowledge before any release."""
-    # A column of numbers with more than `bins` distinct values becomes an `Interval` of bins of equal width, with ends
-    # that are rounded outwards. Of any other column the values are listed. Missing is declared where it occurs. Of more
-    # than `max_values` of them, dates become an `Interval` of at most `bins` days, weeks, months or years; other
-    # columns (names, numbers of records) are left out. What a dtype declares (a polars Enum; categories of pandas that
-    # are ordered, or are not just the values that occur) is taken as it is.
-    # **Privacy.** None: the draft shows values of the data. A guarantee that is stated for a domain does not cover how
-    # the domain was chosen, so replace what was read by what everybody may know.
+    """Propose a domain for a table, as a draft to be edited from public knowledge before any release."""
+    # Numbers with more than `bins` distinct values become an `Interval` of bins of equal width, with ends rounded
+    # outwards; the values of other columns are listed. With more than `max_values` of them, dates become an `Interval`
+    # of at most `bins` days, weeks, months or years, and other columns are left out. Missing is declared where it
+    # occurs. A domain that a dtype declares (see `domains_of_dtypes`) is used unchanged.
+    # **Privacy.** None: the draft shows values of the data. A guarantee for a domain does not cover how the domain was
+    # chosen, so replace values read from the data by public knowledge.
     domain, remarks = _draft(frame, bins, max_values)
     for name in domain.columns:
         domain[name].observed = True  # for `privacy_statement`
@@ -55,8 +54,8 @@ def draft_domain(frame: Any, *, bins: int = 32, max_values: int = 100) -> Domain
 
 
 def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
-    """Write the draft of `draft_domain` as the text of a domain file whose comments say what to do."""
-    # **Privacy.** None: see `draft_domain`. The text itself carries the warning.
+    """Write the draft of `draft_domain` as the text of a domain file with comments."""
+    # **Privacy.** None, see `draft_domain`; the text contains the warning.
     domain, remarks = _draft(frame, bins, max_values)
     left_out = [f"Column {name!r} {remark}." for name, remark in remarks.items() if name not in domain.columns]
     head = "\n".join(f"# {line}" for line in [*_REMARK.split("\n"), *left_out])
@@ -65,7 +64,7 @@ def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> s
 
 
 def _draft(frame: Any, bins: int, max_values: int) -> tuple[Domain, dict[Any, str]]:
-    """Return the draft, and remarks on some columns; a column that is left out always has one."""
+    """Return the draft, and remarks on some columns, among them each column left out."""
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
@@ -88,7 +87,7 @@ def _draft(frame: Any, bins: int, max_values: int) -> tuple[Domain, dict[Any, st
 
 
 class _LeftOut(ValueError):
-    """No domain can be drafted for a column; the message goes on after "it", and holds no value."""
+    """No domain can be drafted for a column; the message continues "it ..." and holds no value."""
 
 
 def _draft_column(
@@ -118,16 +117,16 @@ def _draft_column(
 
 
 def _draft_interval(numbers: NDArray[np.floating], bins: int) -> Interval:
-    """Cut the range of numbers into at most so many bins of a round width, from a multiple of it."""
+    """Cut the range of numbers into at most `bins` bins of a round width, from a multiple of it."""
     finite = numbers[np.isfinite(numbers)]
     if finite.size == 0:
         raise _LeftOut("holds infinite numbers")
     low, high = Fraction(float(finite.min())), Fraction(float(finite.max()))
     whole = bool((finite == np.floor(finite)).all())
-    most = max(bins, 2)  # no multiples of a width are the ends of one bin around 0
+    most = max(bins, 2)  # one bin around 0 has no multiples of a width as ends
     for step in _round_steps((high - low) / most, whole):
         first = math.floor(low / step)
-        # The last bin holds its end too; whole numbers get a bin as wide as the others.
+        # The last bin is closed, so whole numbers get one more bin: all are equally wide.
         last = math.floor(high / step) + 1 if whole else max(math.ceil(high / step), first + 1)
         if last - first <= most:
             break
@@ -139,7 +138,7 @@ def _draft_interval(numbers: NDArray[np.floating], bins: int) -> Interval:
 
 
 def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
-    """Cut the range of sorted dates into at most so many bins of a usual width; times that are all midnights by day."""
+    """Cut the range of sorted dates into at most `bins` bins of a usual width; midnights count as days."""
     low, high, widths = values[0], values[-1], _WIDTHS
     if getattr(low, "tzinfo", None) is not None:
         raise _LeftOut("holds times with a time zone, for which there are no bins")
@@ -153,14 +152,14 @@ def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
     except ValueError:
         raise _LeftOut("has times beyond the year 9999, for which there are no bins") from None
     try:
-        edges = _date_edges(low, high, widths, max(bins, 2))  # as for numbers: no round width may cover it
-    except (ValueError, OverflowError):  # none does, or only with an end beyond the calendar
+        edges = _date_edges(low, high, widths, max(bins, 2))  # as for numbers: one bin may not cover it
+    except (ValueError, OverflowError):  # no usual width fits, or an end is beyond the calendar
         edges = _year_edges(low, high, bins)
     return edges if bins > 1 else [edges[0], edges[-1]]
 
 
 def _year_edges(low: Any, high: Any, bins: int) -> list[Any]:
-    """Cut whole years into bins of equally many, the last one perhaps of fewer, or up to the end of the calendar."""
+    """Cut whole years into bins of equal numbers of years; the last may be shorter, or end with the calendar."""
     first, beyond = low.year, high.year + 1
     cuts = [*range(first, beyond, -(-(beyond - first) // bins)), beyond]
     return [type(low).min.replace(year=year) if year <= MAXYEAR else type(low).max for year in cuts]
@@ -183,7 +182,7 @@ def _date_edges(low: Any, high: Any, widths: Sequence[timedelta], most: int) -> 
 
 
 def _round_steps(least: Fraction, whole: bool) -> Iterator[Fraction]:
-    """Yield round widths, from just below some width upwards without end."""
+    """Yield the round widths that are at least some width, in increasing order."""
     power = len(str(least.numerator)) - len(str(least.denominator)) - 1
     if whole:
         power = max(power, 0)

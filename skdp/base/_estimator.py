@@ -1,4 +1,4 @@
-"""Reading the table that a user hands to an estimator, as scikit-learn does."""
+"""Validation of the input and the parameters of an estimator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1)
     if type(X).__module__.startswith("pyarrow"):
         raise TypeError(f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it")
     if not issparse(X):
-        # scikit-learn's own messages for these mistakes print the data.
+        # The messages of scikit-learn for these errors print the data.
         array = read_array(X, "X")
         if array.dtype.kind == "c":
             raise ValueError("Complex data not supported")
@@ -48,7 +48,7 @@ def read_input(estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1)
 
 
 def read_array(values: Any, name: str) -> NDArray[Any]:
-    """Make an array of anything array-like; a list that mixes text with anything else becomes one of objects."""
+    """Convert an array-like to an array, of objects for a list that mixes text with other values."""
     plain = not hasattr(values, "__array__")
     for dtype in (None, object):
         try:
@@ -61,15 +61,15 @@ def read_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def check_names(estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]) -> None:
-    """Check that a table has the columns of `fit`, whatever their names are made of."""
-    # scikit-learn compares names only where all of them are strings.
+    """Check that a table has the columns of `fit`."""
+    # scikit-learn compares names only if all of them are strings.
     named = not isinstance(table.native, np.ndarray) and hasattr(estimator, "feature_names_in_")
     if (named or not all(isinstance(name, str) for name in fitted)) and table.names != fitted:
         raise ValueError(f"X has the columns {list(table.names)}; fit saw {list(fitted)}")
 
 
 def as_asked(estimator: Any, released: Any) -> Any:
-    """Convert what a transformer is about to return to the kind of frame that `set_output` asked for."""
+    """Convert the output of a transformer to the kind of frame set by `set_output`."""
     config = getattr(estimator, "_sklearn_output_config", {})
     return convert_frame(released, config.get("transform", get_config()["transform_output"]))
 
@@ -78,10 +78,9 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: Fit) -> Fit:
-    """Make a method that fits an estimator leave it as it was when it fails."""
-    # Statistics and the guarantee that they were released under belong together. If a second fit stops between setting
-    # one and the other, by an error or an interrupt, the estimator has all attributes of the first fit again, or none
-    # if there was no first fit. What was charged stays charged, and random bits that were drawn are not drawn again.
+    """Decorate a method so that it restores the attributes of the estimator when it fails."""
+    # Statistics and their guarantee belong together, also if an error or an interrupt stops a second fit between
+    # setting one and the other. Charges remain, and random bits that were drawn are not drawn again.
 
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -89,7 +88,7 @@ def all_or_nothing(fit: Fit) -> Fit:
         try:
             return fit(self, *args, **kwargs)
         except BaseException:
-            self.__dict__ = before  # one assignment: not even an interrupt comes in between
+            self.__dict__ = before  # one assignment, which no interrupt can split
             raise
 
     return cast(Fit, fit_or_restore)

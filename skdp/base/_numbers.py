@@ -1,4 +1,4 @@
-"""Reading numeric columns: their public bounds, and their values."""
+"""Reading numeric columns and their public bounds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from skdp.frames import Table
 
 
 def read_bounds(bounds: Any, names: Sequence[Any]) -> NDArray[np.float64]:
-    """Check declared bounds, and bring them into one form."""
+    """Check declared bounds and return them as an array of shape (n_columns, 2)."""
     if bounds is None:
         raise ValueError(
             "bounds must be declared, as (low, high) or {column: (low, high)}, from what is publicly known: the lowest "
-            "and the highest value of the data would reveal somebody's"
+            "and the highest value of the data are private"
         )
     if isinstance(bounds, Mapping):
         unknown = [name for name in bounds if name not in names]
@@ -41,7 +41,7 @@ def read_bounds(bounds: Any, names: Sequence[Any]) -> NDArray[np.float64]:
     return np.array([_read_pair(name, row) for name, row in zip(names, rows, strict=True)])
 
 
-# Of the larger end: steps of a grid of 65,536 points are then still told apart by floats.
+# Relative to the larger end: floats then still distinguish the steps of a grid of 65,536 points.
 _LEAST_WIDTH = 1e-9
 
 

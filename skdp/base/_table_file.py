@@ -1,4 +1,4 @@
-"""Tables in files, as pandas reads them into memory; and what declared values say of how text is read."""
+"""Reading tables from files with pandas, with the types that declared values imply."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
 
 MISSING_TEXTS = ("", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
-"""What pandas takes for missing, but for what is declared as a value."""
+"""Texts that pandas reads as missing, unless declared as values."""
 
 LARGEST_WHOLE = 1 << 53
-"""Up to here, floats have all whole numbers."""
+"""Floats represent all whole numbers up to this one."""
 
 _DATE_TYPES = {"date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
 ZONED = pd.DatetimeTZDtype("us", "UTC")
-"""How times with a time zone are read: as instants."""
+"""The dtype of times with a time zone: instants."""
 
 _ARROW = (".arrow", ".feather", ".ipc")
 
@@ -57,13 +57,13 @@ def read_frame(path: Path, domain: Domain | None = None, *, find_dates: bool = F
 
 
 def _read_text(path: Path, **options: Any) -> pd.DataFrame:
-    with suppress(UnicodeDecodeError):  # which has bytes of the data, and must not be the context of another error
+    with suppress(UnicodeDecodeError):  # holds bytes of the data, so it must not be the context of another error
         return pd.read_csv(path, **options)
     raise encoding_error(path) or ValueError(f"{path.name} is no UTF-8 text")
 
 
 def encoding_error(path: Path) -> ValueError | None:
-    """Return the error of a file that is no UTF-8 text; it shows none."""
+    """Return the error of a file that is not UTF-8 text, which shows none of it."""
     decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
     with path.open("rb") as file:
         while True:
@@ -83,7 +83,7 @@ def encoding_error(path: Path) -> ValueError | None:
 
 
 def _check_arrow(path: Path) -> None:
-    """Refuse an Arrow file with offsets or codes that lead out of its memory: they would be followed."""
+    """Refuse an Arrow file with offsets or codes out of bounds, which would be dereferenced."""
     from pyarrow import ArrowException, feather
 
     try:
@@ -95,18 +95,18 @@ def _check_arrow(path: Path) -> None:
 
 
 def type_texts(texts: pd.DataFrame) -> pd.DataFrame:
-    """Type columns of text as `read_frame` types those of a CSV file, dates included."""
+    """Convert columns of text to the types that `read_frame` finds in a CSV file, dates included."""
     return _with_dates(pd.read_csv(StringIO(texts.to_csv(index=False)), skip_blank_lines=False))
 
 
 def _with_dates(frame: pd.DataFrame) -> pd.DataFrame:
-    """Read text as dates or datetimes wherever a column has nothing else."""
+    """Parse the columns of text that hold only dates or datetimes."""
     dates: dict[Any, Any] = {name: dtype for name in frame if (dtype := _find_dates(frame[name])) is not None}
     return frame.assign(**{name: _read_dates(frame[name], dtype) for name, dtype in dates.items()})
 
 
 def date_dtype(values: Any) -> Any:
-    """Say how declared dates count."""
+    """Return the dtype of declared dates, None for other values."""
     if isinstance(values, Interval):
         return values.dtype if values.dtype.kind == "M" else None
     known = [value for value in values.values if value is not None]
@@ -116,7 +116,7 @@ def date_dtype(values: Any) -> Any:
 
 
 def declares_zone(values: Any) -> bool:
-    """Return whether declared values are times with a time zone: they are instants, whatever the zone."""
+    """Whether declared values are times with a time zone, which are compared as instants."""
     if isinstance(values, Interval):
         return False
     return any(getattr(value, "tzinfo", None) is not None for value in values.values)
@@ -149,7 +149,7 @@ def _read_dates(column: pd.Series, dtype: Any) -> pd.Series:
 def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetime64]:
     """Read ISO 8601 text."""
     times = None
-    with suppress(ValueError):  # which has a value, and must not be the context of another error
+    with suppress(ValueError):  # holds a value, so it must not be the context of another error
         times = [datetime.fromisoformat(text) if isinstance(text, str) else None for text in column]
     if times is None:
         raise ValueError(f"column {column.name!r} holds text that is no ISO 8601 date or datetime")
@@ -164,14 +164,14 @@ def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetim
 
 
 def _in_utc(times: list[datetime | None]) -> list[datetime | None] | None:
-    """Return the times without their zones, or None if one is in another year in UTC that there is not."""
+    """Return the times in UTC without a zone, or None if one is out of range in UTC."""
     with suppress(OverflowError):
         return [None if time is None else time.astimezone(UTC).replace(tzinfo=None) for time in times]
     return None
 
 
 def type_of_values(values: Any) -> type | None:
-    """Say of which type declared values are."""
+    """Return the common type of declared values, None if there is none."""
     if isinstance(values, Interval):
         return None
     kinds = {type(value) for value in values.labels if value is not None}

@@ -1,7 +1,7 @@
-"""From one column of any library to integer codes of a list of values, and back.
+"""Encode a column of any library as integer codes of a list of values, and decode it.
 
-The dictionary encoding of the column's own library does the work: Arrow's for Arrow strings, polars' Enum, pandas'
-categories and hash index. Codes are unsigned; the code ``len(values)`` marks a value that is not in the list.
+Where possible by the dictionary encoding of the library: that of Arrow for strings, Enum of polars, categories of
+pandas. Codes are unsigned; the code ``len(values)`` marks a value that is not in the list.
 
 Internal: import nothing from here outside of skdp.
 """

@@ -1,4 +1,4 @@
-"""Reading a column as dates or datetimes, and writing them back as a column of the same kind."""
+"""Read a column as dates or datetimes, and write them as a column of the same kind."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Times = NDArray[np.datetime64]
 
 _MISSING = np.datetime64("NaT", "us")
 _YEARS = np.array(["-0001-01-01", "10001-01-01"], "datetime64[D]")
-"""Beyond all dates of Python: a day further away is as good as these."""
+"""Limits beyond all dates of Python, to which further dates are clipped."""
 _NANOSECOND_YEARS = np.array(["1677-09-22", "2262-04-11"], "datetime64[D]")
-"""What 64 bits hold in nanoseconds."""
+"""The range of 64-bit nanoseconds."""
 
 
 def to_dates(column: Any, dtype: Any) -> Times:
-    """Return a column of dates or datetimes as days or microseconds: integers, so that comparisons are exact."""
+    """Return a column of dates or datetimes as days or microseconds, which compare exactly."""
     if isinstance(column, np.ndarray):
         return shielded(_from_array, column, dtype)
     read = {"pandas": _from_pandas, "polars": _from_polars, "pyarrow": _from_arrow}
@@ -30,7 +30,7 @@ def to_dates(column: Any, dtype: Any) -> Times:
 
 
 def time_type(like: Any) -> np.dtype[Any] | None:
-    """Return the dtype of NumPy that has the unit of a column of dates or datetimes."""
+    """Return the NumPy dtype with the unit of a column of dates or datetimes."""
     dtype = like.type if type(like).__module__.startswith("pyarrow") else like.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
@@ -46,14 +46,14 @@ def time_type(like: Any) -> np.dtype[Any] | None:
 
 
 def held_dates(times: Times, dtype: np.dtype[Any] | None) -> Times:
-    """Move times that a dtype cannot hold to the nearest day that it can."""
+    """Clip times to the range that a dtype can hold."""
     if dtype is None or np.datetime_data(dtype)[0] != "ns":
         return times
     return np.clip(times, *_NANOSECOND_YEARS.astype(times.dtype))
 
 
 def dates_like(times: Times, like: Any) -> Any:
-    """Make a column of dates or datetimes of the library and dtype of another one."""
+    """Build a column of dates or datetimes with the library and dtype of another column."""
     dtype = time_type(like)
     if dtype is not None:
         times = held_dates(times, dtype).astype(dtype)
@@ -85,20 +85,20 @@ def _refuse(dtype: Any) -> ColumnError:
 
 def _from_array(array: NDArray[Any], dtype: Any) -> Times:
     if array.dtype.kind == "M":
-        # In a coarse unit there are dates that microseconds cannot hold.
+        # Coarse units have dates beyond the range of microseconds.
         coarse = np.datetime_data(array.dtype)[0] not in ("us", "ns", "ps", "fs", "as", "generic")
         return (np.clip(array, *_YEARS.astype(array.dtype)) if coarse else array).astype(dtype)
     if array.dtype.kind != "O":
-        # Not the dtype itself: that of a string array is as wide as its longest value.
+        # Not the dtype itself: the width of a string dtype reveals the length of the longest value.
         raise _refuse(array.dtype.type.__name__)
     return np.array([_date(value) for value in array], "datetime64[us]").astype(dtype)
 
 
 def _date(value: Any) -> Any:
-    """Return what NumPy reads as microseconds; NaT, of what is missing, is no date, or has a time zone."""
+    """Return a date or datetime; NaT if it is missing, another object, or has a time zone."""
     if isinstance(value, np.datetime64):
         return _from_array(np.array([value]), "datetime64[us]")[0]
-    known = isinstance(value, date) and value is not pd.NaT  # which pandas counts among the datetimes
+    known = isinstance(value, date) and value is not pd.NaT  # an instance of datetime
     return value if known and getattr(value, "tzinfo", None) is None else _MISSING
 
 
@@ -119,7 +119,7 @@ def _from_pandas(column: pd.Series, dtype: Any) -> Times:
 def _from_polars(column: Any, dtype: Any) -> Times:
     import polars
 
-    if column.dtype == polars.Null:  # a column without any value has no other type
+    if column.dtype == polars.Null:  # the type of a column without values
         return np.full(len(column), _MISSING, dtype)
     if not (column.dtype == polars.Date or (column.dtype == polars.Datetime and column.dtype.time_zone is None)):
         raise _refuse(column.dtype.base_type())

@@ -1,4 +1,4 @@
-"""From integer codes back to a column of the library and dtype of a given one."""
+"""Decode integer codes to a column with the library and dtype of another column."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Decode = Callable[[NDArray[np.integer]], Any]
 
 
 def decoder(values: Sequence[Any], like: Any) -> Decode:
-    """Prepare to turn codes into a column that looks like another one."""
-    # The dtype depends on the other column's dtype and on the declared values, never on the data. A dtype that cannot
-    # hold every declared value as what it is (an integer dtype where missing is declared, or one of another kind) gives
-    # way to one that can, and a categorical dtype takes the declared values as its categories. A Categorical of polars
-    # becomes an Enum, as its categories belong to the whole process.
+    """Return a function from codes to a column with the library and, if possible, the dtype of another column."""
+    # The dtype depends on that of the other column and on the declared values, never on the data. It is replaced if it
+    # cannot represent all declared values, such as an integer dtype where missing is declared. A categorical dtype gets
+    # the declared values as its categories. A Categorical of polars becomes an Enum, as its categories are shared by
+    # the whole process.
     make, dtype = _MAKERS["numpy" if isinstance(like, np.ndarray) else library_of(like)]
     coder, every = ValueCoder(values), np.arange(len(values))
     for wanted in (dtype(like), None):
@@ -28,18 +28,18 @@ def decoder(values: Sequence[Any], like: Any) -> Decode:
             decode = make(values, wanted)
             read = coder.encode(_series(decode(every), like))
         except _FOREIGN_ERRORS:
-            continue  # the dtype cannot hold the declared values: the next one
+            continue  # the dtype cannot hold the declared values
         if np.array_equal(read, every):
             return decode
     raise ColumnError(f"no dtype of its library can hold the declared values ({coder.kind})")
 
 
-# What the libraries raise when a dtype cannot hold a value; Arrow's errors of this kind derive from these.
+# Raised by the libraries when a dtype cannot hold a value; the errors of Arrow derive from these.
 _FOREIGN_ERRORS: tuple[type[Exception], ...] = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
 def _series(column: Any, like: Any) -> Any:
-    """Make a series of what a decoder gives, which may be a bare array of the library."""
+    """Convert the output of a decoder, which may be an array of the library, to a series."""
     if isinstance(like, pd.Series):
         return pd.Series(column)
     if type(column).__module__.startswith("pyarrow"):
@@ -50,7 +50,7 @@ def _series(column: Any, like: Any) -> Any:
 
 
 def _without_missing(values: Sequence[Any]) -> tuple[list[Any], NDArray[np.integer] | None]:
-    """Return the values that are not missing, and for each code its place among them, -1 for missing."""
+    """Return the values that are not missing, and the position of each code among them, -1 for missing."""
     known = [value for value in values if value is not None]
     if len(known) == len(values):
         return known, None
@@ -67,12 +67,12 @@ def _make_array(values: Sequence[Any], dtype: np.dtype[Any] | None) -> Decode:
 def _array_levels(values: Sequence[Any], dtype: np.dtype[Any] | None) -> NDArray[Any]:
     filled = [np.nan if value is None else value for value in values]
     if dtype is not None and dtype.kind in "US" and None not in values:
-        return np.array(filled)  # as wide as the longest declared value, whatever the data held
+        return np.array(filled)  # as wide as the longest declared value, not as the data
     if dtype is not None and dtype.kind in "iuf":
         natural = np.array(filled)
         with np.errstate(invalid="ignore", over="ignore"):
             cast = natural.astype(dtype)
-        # A float dtype may round the values as long as it tells them apart.
+        # A float dtype may round the values if they stay distinct.
         fits = np.unique(cast).size == cast.size if dtype.kind == "f" else bool((cast == natural).all())
         return cast if fits else natural.astype(np.result_type(natural.dtype, dtype))
     if dtype is not None and dtype.kind == "b" and None not in values:
@@ -108,15 +108,15 @@ def _make_polars(values: Sequence[Any], dtype: Any) -> Decode:
 
     try:
         if dtype is not None and dtype.base_type() in (polars.Enum, polars.Categorical):
-            # The categories of a Categorical are in the order in which they first appeared, perhaps in the true rows.
+            # A Categorical has its categories in order of first appearance, possibly in the true rows.
             dtype = polars.Enum([value for value in values if value is not None])
         elif dtype is None and _has_fraction(values):
             dtype = polars.Float64
         levels = polars.Series(values, dtype=dtype)
-    except polars.exceptions.PolarsError as error:  # polars' errors are not of Python's kinds
+    except polars.exceptions.PolarsError as error:  # derives from no standard error
         raise TypeError(type(error).__name__) from None
     if levels.dtype == polars.Enum and None not in values and hasattr(levels.cat, "to"):
-        # Polars 2: the codes are the column; `gather` would widen each to an index first.
+        # Polars 2: the codes are the physical column; `gather` would first widen each to an index.
         physical = levels.to_physical().dtype
         return lambda codes: polars.Series(codes).cast(physical).cat.to(levels.dtype)
     return levels.gather
@@ -129,9 +129,9 @@ def _make_arrow(values: Sequence[Any], dtype: Any) -> Decode:
     if dtype is not None and types.is_dictionary(dtype):
         return _make_arrow_dictionary(values, dtype)
     if dtype is not None and types.is_integer(dtype) and _has_fraction(values):
-        dtype = pyarrow.float64()  # Arrow would cut a fraction off without a word
+        dtype = pyarrow.float64()  # Arrow would silently truncate fractions
     if dtype is not None and types.is_string_view(dtype):
-        texts = pyarrow.array(values, pyarrow.string())  # views cannot be taken from
+        texts = pyarrow.array(values, pyarrow.string())  # Arrow has no `take` for views
         return lambda codes: texts.take(pyarrow.array(codes)).cast(dtype)
     levels = pyarrow.array(values, dtype)
     return lambda codes: levels.take(pyarrow.array(codes))

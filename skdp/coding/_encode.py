@@ -1,4 +1,4 @@
-"""From the values of a column to integer codes."""
+"""Encode the values of a column as integer codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, pla
 Codes = NDArray[np.unsignedinteger]
 
 _BLOCK = 1 << 16
-_FEW_VALUES, _SHORT_TEXT = 6, 12  # bytes, which Polars keeps in place: comparing with each is faster than hashing
+_FEW_VALUES, _SHORT_TEXT = 6, 12  # bytes, which Polars stores inline: comparing with each is faster than hashing
 
 _COMMON_TYPES: dict[type, str] = {
     **dict.fromkeys((str, np.str_), "string"),
@@ -25,7 +25,7 @@ _COMMON_TYPES: dict[type, str] = {
 
 
 class ValueCoder:
-    """The values of one column, ready to code columns of any library."""
+    """Encoder of columns of any library by the declared values of one column."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = tuple(values)
@@ -47,14 +47,14 @@ class ValueCoder:
             return self.missing
         try:
             return self.codes.get(plain(value), self.outside) if kind_of(value) == self.kind else self.outside
-        except Exception:  # an object that cannot be converted, hashed or compared is no declared value
+        except Exception:  # objects that cannot be converted, hashed or compared are not declared
             return self.outside
 
     def _encode_one_by_one(self, values: Any) -> Codes:
         return np.fromiter((self._code_of(value) for value in values), self.dtype, len(values))
 
     def _look_up(self, level_codes: NDArray[np.integer], level_values: Sequence[Any]) -> Codes:
-        """Translate codes of another dictionary; a code beyond its end, or -1, is missing."""
+        """Translate codes of another dictionary; ``len(level_values)`` and -1 mean missing."""
         table = np.array([*map(self._code_of, level_values), self.missing], self.dtype)
         return take(table, level_codes)
 
@@ -120,7 +120,7 @@ class ValueCoder:
             return self._encode_dictionary(column)
         mask = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
         if types.is_string_view(column.type):
-            column = column.cast(pyarrow.large_string())  # there is no index_in for views
+            column = column.cast(pyarrow.large_string())  # Arrow has no `index_in` for views
         if types.is_string(column.type) or types.is_large_string(column.type):
             if self.kind != "string":
                 return self._mark_missing(np.full(len(column), self.outside, self.dtype), mask)
@@ -133,7 +133,7 @@ class ValueCoder:
         return self._encode_one_by_one(column.to_pylist())
 
     def _encode_dictionary(self, column: Any) -> Codes:
-        # Each chunk may have a dictionary of its own.
+        # Each chunk may have its own dictionary.
         codes = np.empty(len(column), self.dtype)
         start = 0
         for chunk in getattr(column, "chunks", [column]):
@@ -144,7 +144,7 @@ class ValueCoder:
         return codes
 
     def _look_up_known(self, positions: NDArray[np.integer]) -> Codes:
-        """Translate positions among the values that are not missing; a position beyond them is outside."""
+        """Translate positions among the values that are not missing; the position after the last is outside."""
         return take(np.array([*self.codes.values(), self.outside], self.dtype), positions)
 
     def _encode_array(self, array: NDArray[Any], mask: NDArray[np.bool_] | None) -> Codes:
@@ -171,10 +171,10 @@ class ValueCoder:
         if not known:
             return codes
         if array.dtype.kind in "iu" and array.dtype.itemsize <= 2:
-            # A code for every value that the dtype can hold.
+            # Tabulate the code of every value of the dtype.
             every = np.full(1 << 8 * array.dtype.itemsize, self.outside, self.dtype)
             for value, code in known.items():
-                every[value] = code  # a negative one counts from the end, there as here
+                every[value] = code  # a negative value indexes from the end in both
             return take(every, array)
         values = np.array(sorted(known), array.dtype)
         table = np.array([known[value] for value in values], self.dtype)
@@ -185,14 +185,13 @@ class ValueCoder:
         return codes
 
     def _encode_objects(self, array: NDArray[np.object_]) -> Codes:
-        # Value by value, whatever the others are: a fast path for columns of one kind would show by its time that a
-        # value is of another.
+        # Value by value: the time of a fast path for columns of one kind would reveal that a value is of another.
         coders = {kind: self._coder_of(kind) for kind in _COMMON_TYPES}
         code_of = self._code_of
         return np.fromiter((coders.get(type(value), code_of)(value) for value in array), self.dtype, len(array))
 
     def _coder_of(self, kind: type) -> Callable[[Any], int]:
-        """Return what does for values of a common type as `_code_of` does, and takes as long for other types."""
+        """Return `_code_of` specialised to a common type, in equal time for declared and other types."""
         known, outside, missing = self.codes.get, self.outside, self.missing
         if kind is type(None):
             return lambda value: missing
@@ -203,7 +202,7 @@ class ValueCoder:
 
 
 def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
-    """Look positions up in a small table, block by block so that no wide copy of them is made."""
+    """Look up positions in a small table, by blocks to avoid a wide copy of the positions."""
     out = np.empty(len(positions), table.dtype)
     for start in range(0, len(positions), _BLOCK):
         out[start : start + _BLOCK] = table[positions[start : start + _BLOCK]]
@@ -211,7 +210,7 @@ def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
 
 
 def _holds(dtype: np.dtype[Any], value: Any) -> bool:
-    """Say whether a value can occur in a dtype: exactly, or as a decimal fraction rounded to a narrower float."""
+    """Whether a dtype can represent a value exactly, or a decimal fraction rounded to a narrower float."""
     try:
         with np.errstate(all="ignore"):
             cast = dtype.type(value)

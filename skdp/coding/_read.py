@@ -1,4 +1,4 @@
-"""Reading a column as numbers, or the values that occur in it."""
+"""Read a column as numbers, or its distinct values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, pla
 
 
 def to_numbers(column: Any) -> NDArray[np.floating]:
-    """Return a numeric column as floats, nan where it is missing or, among Python objects, where it is no number."""
+    """Return a numeric column as floats, with nan for missing values and for Python objects that are not numbers."""
     if isinstance(column, np.ndarray):
         return shielded(_from_array, column)
     read = {"pandas": _from_pandas, "polars": _from_polars, "pyarrow": _from_arrow}
@@ -31,7 +31,7 @@ def _from_array(array: NDArray[Any]) -> NDArray[np.floating]:
     if array.dtype.kind in "iu":
         return array.astype(float)
     if array.dtype.kind != "O":
-        # Not the dtype itself: that of a string array is as wide as its longest value.
+        # Not the dtype itself: the width of a string dtype reveals the length of the longest value.
         raise _refuse(array.dtype.type.__name__)
     return np.fromiter(map(_number, array), float, array.size)
 
@@ -43,14 +43,14 @@ def _number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return np.inf if value > 0 else -np.inf
-    except Exception:  # of an object that is no number, whatever its class says
+    except Exception:  # not a number in spite of its class
         return np.nan
 
 
 def _from_pandas(column: pd.Series) -> NDArray[np.floating]:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        # `astype("category")` makes an empty index of objects where all is missing.
+        # `astype("category")` makes an empty index of objects if all values are missing.
         if len(dtype.categories) and not pd.api.types.is_numeric_dtype(dtype.categories.dtype):
             raise _refuse("category")
         levels = _from_array(np.asarray(dtype.categories))
@@ -69,7 +69,7 @@ def _from_pandas(column: pd.Series) -> NDArray[np.floating]:
 def _from_polars(column: Any) -> NDArray[np.floating]:
     import polars
 
-    if column.dtype == polars.Null:  # a column without any value has no other type
+    if column.dtype == polars.Null:  # the type of a column without values
         return np.full(len(column), np.nan)
     if not column.dtype.is_numeric():
         raise _refuse(column.dtype.base_type())
@@ -89,9 +89,9 @@ def _from_arrow(column: Any) -> NDArray[np.floating]:
         return np.full(len(column), np.nan)
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
         raise _refuse(kind)
-    # Both copy, even where there is nothing to do.
+    # Both copy even if there is nothing to do.
     if kind not in (pyarrow.float32(), pyarrow.float64()):
-        # A safe cast would refuse a large integer, and show it.
+        # The error of a safe cast would show a large integer.
         column = column.cast(pyarrow.float64(), safe=False)
     if column.null_count:
         column = column.fill_null(pyarrow.scalar(float("nan"), column.type))
@@ -99,13 +99,13 @@ def _from_arrow(column: Any) -> NDArray[np.floating]:
 
 
 def distinct_values(column: Any) -> tuple[list[Any], bool]:
-    """Read the distinct values of a column from the data, sorted, and whether any is missing."""
+    """Return the distinct values of a column, sorted, and whether any is missing."""
     try:
         return _distinct(column)
     except ColumnError:
         raise
     except Exception:
-        pass  # it may hold a value, and would be the context of an error that is raised here
+        pass  # it may hold a value, so it must not be the context of the error below
     raise ColumnError("holds values that cannot be hashed and sorted")
 
 
@@ -113,7 +113,7 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
     if isinstance(column, np.ndarray):
         column = pd.Series(column)
     elif library_of(column) == "pyarrow" and str(column.type) == "string_view":
-        column = column.cast("large_string")  # Arrow's `unique` misreads nulls among views
+        column = column.cast("large_string")  # `unique` of Arrow misreads nulls in views
     series = nw.from_native(column, series_only=True)
     if series.dtype == nw.Object:
         # Hashing would merge 1, 1.0 and True.

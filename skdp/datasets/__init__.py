@@ -1,4 +1,4 @@
-"""Data that comes with the package; nothing is downloaded."""
+"""Data sets included in the package; nothing is downloaded."""
 
 from skdp.datasets._adult import load_adult, load_adult_aif360
 

@@ -13,7 +13,7 @@ from sklearn.utils import Bunch
 from skdp.domain import Domain, Interval
 from skdp.metrics import to_aif360
 
-# The values that the data's own documentation (adult.names) lists: public, whichever rows are loaded.
+# The values that the documentation of the data (adult.names) lists, which are public.
 _LEVELS = {
     "workclass": "Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc State-gov Without-pay",
     "education": "10th 11th 12th 1st-4th 5th-6th 7th-8th 9th Assoc-acdm Assoc-voc Bachelors Doctorate HS-grad Masters "
@@ -33,7 +33,7 @@ _LEVELS = {
     "income": "<=50K >50K",
 }
 _MAY_BE_MISSING = ("workclass", "occupation", "native-country")
-# What the forms of the census allow; how it is cut into bins is a choice.
+# The ranges that the forms of the census allow; the bins are a choice.
 _NUMBERS: dict[str, Any] = {
     "age": Interval(15, 95, bins=16),
     "fnlwgt": Interval(0, 2_000_000, bins=40),
@@ -45,7 +45,7 @@ _NUMBERS: dict[str, Any] = {
 
 
 def load_adult(*, subset: str = "train", dropna: bool = False, return_X_y: bool = False, as_frame: bool = True) -> Any:
-    """Load the Adult ("Census Income") data: who earns more than 50,000 dollars a year (classification).
+    """Load the Adult ("Census Income") data: incomes above 50,000 dollars a year (classification).
 
     The data come with the package. They are by B. Becker and R. Kohavi ([1]_, licensed under CC BY 4.0).
 
@@ -54,8 +54,8 @@ def load_adult(*, subset: str = "train", dropna: bool = False, return_X_y: bool 
     subset : {"train", "test", "all"}, default="train"
         The 32,561 rows for training, the 16,281 for testing, or all 48,842, those for training first.
     dropna : bool, default=False
-        Whether to drop the rows with a missing value and to number the others anew: 30,162 are left for training,
-        15,060 for testing.
+        Whether to drop the rows with a missing value and renumber the others: 30,162 remain for training, 15,060 for
+        testing.
     return_X_y : bool, default=False
         Whether to return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=True
@@ -72,24 +72,24 @@ def load_adult(*, subset: str = "train", dropna: bool = False, return_X_y: bool 
         - frame: DataFrame of both, or None for arrays.
         - feature_names: the names of the columns of the data.
         - target_names: the two labels.
-        - domain: `Domain` of all columns of the frame, from the documentation of the data: to be declared to whatever
-          takes a domain, in part with ``domain.select(columns)``. Numbers are cut into bins. Missing is a value of
-          workclass, occupation and native-country, unless `dropna`.
+        - domain: `Domain` of all columns of the frame, from the documentation of the data; ``domain.select(columns)``
+          is that of some. Numbers are cut into bins. Missing is a value of workclass, occupation and native-country,
+          unless `dropna`.
         - DESCR: a description, with source and licence.
 
     Raises
     ------
     ValueError
-        If `subset` is none of the three.
+        If `subset` is not one of the three.
 
     See Also
     --------
-    load_adult_aif360 : The same as a dataset of aif360.
+    load_adult_aif360 : The same data as a dataset of aif360.
 
     Notes
     -----
-    **Privacy.** The data are public, and so is ``domain``: it is the same whichever rows are loaded. The categorical
-    dtypes alone do not declare it: their categories are sorted, as those of any column that was read from data.
+    **Privacy.** The data are public, and so is ``domain``, which does not depend on the rows that are loaded. The
+    categorical dtypes do not declare it: their categories are sorted, like those of any column read from data.
 
     References
     ----------
@@ -136,17 +136,17 @@ def load_adult(*, subset: str = "train", dropna: bool = False, return_X_y: bool 
 
 
 def load_adult_aif360() -> Any:
-    """Load the Adult data as the dataset that ``aif360.datasets.AdultDataset()`` gives.
+    """Load the Adult data as the dataset that ``aif360.datasets.AdultDataset()`` returns.
 
-    aif360 does not come with the data, and its class fails on the strings of pandas 3. Here are the same numbers under
-    the same names: the 45,222 rows without a missing value, those for testing first; race ("White" or not) and sex
-    ("Male" or not) as protected attributes; the other columns of text as one 0/1 column a value; ``fnlwgt`` left out.
-    The data are by B. Becker and R. Kohavi ([1]_, licensed under CC BY 4.0).
+    aif360 does not include the data, and its class fails on the strings of pandas 3. This returns the same numbers
+    under the same names: the 45,222 rows without a missing value, those for testing first; race ("White" or not) and
+    sex ("Male" or not) as protected attributes; the other columns of text one-hot encoded; without ``fnlwgt``. The data
+    are by B. Becker and R. Kohavi ([1]_, licensed under CC BY 4.0).
 
     Returns
     -------
     aif360.datasets.BinaryLabelDataset
-        Equal to aif360's.
+        Equal to that of aif360.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def load_adult_aif360() -> Any:
     See Also
     --------
     load_adult : The data as a table.
-    skdp.metrics.to_aif360 : The same for any table.
+    skdp.metrics.to_aif360 : Convert any table.
 
     References
     ----------
@@ -195,7 +195,7 @@ def _domain(columns: Iterable[str], *, missing: bool) -> Domain:
 
 @cache
 def _read() -> pd.DataFrame:
-    """Parse the file once; nobody may change what this returns."""
+    """Parse the file once; the result must not be modified."""
     dtypes = {name: pd.CategoricalDtype(levels.split()) for name, levels in _LEVELS.items()}
     with resources.files("skdp.datasets").joinpath("data/adult.csv.gz").open("rb") as file:
         return pd.read_csv(file, compression="gzip", dtype=dtypes, na_values=["?"], keep_default_na=False)

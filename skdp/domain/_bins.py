@@ -1,4 +1,4 @@
-"""The bins that numbers or dates are in."""
+"""Find the bins of numbers or dates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BLOCK = 1 << 15
-"""Rows at a time: all that is computed of them stays in the cache."""
+"""Rows per block, so that intermediate results stay in the cache."""
 
 
 def find_bins(values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int) -> NDArray[np.unsignedinteger]:
@@ -28,28 +28,28 @@ def find_bins(values: NDArray[Any], edges: NDArray[Any], outside: int, missing: 
 
 
 class _Guess:
-    """Bins of about equal width: where a value is follows from arithmetic, up to one bin."""
+    """Bins of about equal width: arithmetic finds the bin of a value up to one bin."""
 
     def __init__(self, low: float, scale: float, last: int) -> None:
         self.low, self.scale, self.last = low, scale, last
 
     @classmethod
     def of(cls, edges: NDArray[Any]) -> _Guess | None:
-        """Return how to guess; None where that could be wrong by more than one bin."""
+        """Return the guess for some edges, None if it could be wrong by more than one bin."""
         low, bins = edges[0], edges.size - 1
         with np.errstate(all="ignore"):
             scale = bins / (edges[-1] - low) if edges.dtype == np.float64 else np.nan
             found = (edges - low) * scale if np.isfinite(scale) else np.full(edges.size, np.nan)
-        # Rounding is monotone. So what is within a quarter of a bin at the edges is within one bin between them.
+        # Rounding is monotone, so an error of a quarter of a bin at the edges is below one bin between them.
         even = bool((np.abs(found - np.arange(edges.size)) < 0.25).all())
         return cls(float(low), float(scale), bins - 1) if even else None
 
     def correct(self, block: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Return the bins of values, -1 or the number of bins for those beyond the ends; anything for nan."""
+        """Return the bins of values, -1 or the number of bins beyond the ends; arbitrary for nan."""
         with np.errstate(all="ignore"):
             places = block - self.low
             places *= self.scale
-        np.fmax(places, 0.0, out=places)  # these give nan a place too
+        np.fmax(places, 0.0, out=places)  # nan gets a place too
         np.fmin(places, self.last, out=places)
         codes = places.astype(np.intp)
         below = block < edges[codes]
@@ -59,11 +59,11 @@ class _Guess:
 
 
 class Grid(NamedTuple):
-    """Bins of equal width as arithmetic, so that a database finds them: no comparison with each edge."""
+    """Bins of equal width that a database finds by arithmetic instead of comparison with each edge."""
 
-    # With ``k = floor((x - low) * scale)``, each value from the first to the last edge is in bin ``k - (x < k * width +
-    # low)``, or in the last one if that says the number of bins. What lies below the first edge gets a negative number,
-    # what lies above the last at least that of the last bin.
+    # With ``k = floor((x - low) * scale)``, a value between the first and the last edge is in bin ``k - (x < k * width
+    # + low)``, or in the last bin if that equals the number of bins. The number is negative below the first edge, and
+    # at least that of the last bin above the last edge.
 
     low: float
     scale: float
@@ -71,12 +71,12 @@ class Grid(NamedTuple):
 
     @classmethod
     def of(cls, edges: NDArray[np.float64]) -> Grid | None:
-        """Return the grid of edges."""
+        """Return the grid of some edges, None if the arithmetic is not exact."""
         bins, places = edges.size - 1, np.arange(edges.size)
         with np.errstate(all="ignore"):
             width = (edges[-1] - edges[0]) / bins
-            scale = (1 + 2.0**-50) / width  # rather too large: k is at most one too high, never too low
+            scale = (1 + 2.0**-50) / width  # rounded up: k is at most one too high, never too low
             found = np.floor((edges - edges[0]) * scale)
-            # Rounding is monotone: what is so at both edges of a bin holds between them.
+            # Rounding is monotone: what holds at both edges of a bin holds between them.
             exact = (places * width + edges[0] == edges)[:-1].all() and (found == places)[:-1].all()
         return cls(float(edges[0]), float(scale), float(width)) if exact and found[-1] <= bins else None

@@ -35,7 +35,7 @@ class Categories:
         If there is no value, a duplicate (1 and 1.0 are one), or a number that is not finite.
     """
 
-    observed = False  # True once something has read them from private data
+    observed = False  # True once the values were read from private data
 
     def __init__(self, values: Iterable[Any]) -> None:
         # The order of a set changes from one process to the next, and with it every code.
@@ -75,7 +75,7 @@ class Categories:
         return self.values
 
     def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
-        """Code a column by value.
+        """Encode a column by value.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Categories:
         Returns
         -------
         ndarray of unsigned integers
-            A position a value; ``len(self)`` for whatever is not declared.
+            The position of each value, ``len(self)`` for values that are not declared.
         """
         return self._coder.encode(column)
 
@@ -93,7 +93,7 @@ class Categories:
 def _is_finite(value: Any) -> bool:
     try:
         return not isinstance(value, Real) or math.isfinite(value)
-    except OverflowError:  # of a whole number
+    except OverflowError:  # a whole number beyond the range of floats
         return False
 
 

@@ -21,15 +21,15 @@ _BLOCK = 1 << 16
 
 
 class Domain:
-    """The public values of every column, in order.
+    """The public values of each column, in order.
 
     A domain is declared, not read from the data: which values occur is private.
 
     Parameters
     ----------
     columns : mapping of column name to values
-        A list of values a column, or an `Interval`. None (also nan, ``pd.NA``) among the values declares missing as a
-        value. A column of one value is legal.
+        A list of values per column, or an `Interval`. None (also nan, ``pd.NA``) among the values declares missing as a
+        value. A column may have a single value.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Domain:
     Raises
     ------
     TypeError
-        If the columns are no mapping, or values are of several kinds (1 and True and "1" never mix).
+        If `columns` is not a mapping, or the values of a column are of several kinds (1, True and "1" are).
     ValueError
         If there is no column, a column without values, or a duplicate (1 and 1.0 are one).
 
@@ -92,7 +92,7 @@ class Domain:
         return self._attributes[column]
 
     def __eq__(self, other: object) -> bool:
-        # Order counts: it decides the joint codes.
+        # The order determines the joint codes.
         return isinstance(other, Domain) and list(self._attributes.items()) == list(other._attributes.items())
 
     def __hash__(self) -> int:
@@ -117,7 +117,7 @@ class Domain:
         Raises
         ------
         TypeError, ValueError
-            If it is a single name, the domain does not have a column, or a column is named twice.
+            If `columns` is a single name, has an unknown column, or has a column twice.
         """
         if isinstance(columns, str):
             raise TypeError("columns must be several names, such as a list, got one str")
@@ -131,12 +131,12 @@ class Domain:
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        r"""Read the text of a domain file: what `to_toml` gave, or what a person wrote.
+        r"""Read the text of a domain file, written by `to_toml` or by hand.
 
-        A table ``[columns.NAME]`` for each column, in order, has either ``values`` (``missing = true`` adds None to
-        them, at the end; a number puts it there), or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges are
-        numbers, dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``); ``real = true`` says of whole ones that
-        the numbers between them have fractions.
+        A table ``[columns.NAME]`` for each column, in order, has either ``values`` (``missing = true`` appends None,
+        ``missing = 2`` inserts it at that position), or ``low``, ``high`` and ``bins``, or ``edges``. Ends and edges
+        are numbers, dates (``2020-02-29``) or datetimes (``2020-02-29T18:30:00``); ``real = true`` declares that the
+        numbers between whole edges have fractions.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class Domain:
         Raises
         ------
         TypeError, ValueError
-            If it is no such file; the error names the column and the key.
+            If the text is not a domain file; the error names the column and the key.
 
         Examples
         --------
@@ -178,7 +178,7 @@ class Domain:
         return cls(read_toml(text))
 
     def to_toml(self, *, comments: Mapping[Any, str] | None = None) -> str:
-        """Write the domain as the text of a file, for people to read and edit.
+        """Write the domain as the text of a domain file.
 
         Parameters
         ----------
@@ -188,13 +188,13 @@ class Domain:
         Returns
         -------
         str
-            TOML, from which `from_toml` makes an equal domain. An `Interval` of bins of equal width is written by
+            TOML, from which `from_toml` reads an equal domain. An `Interval` of bins of equal width is written by
             its ends, any other by its edges.
 
         Raises
         ------
         TypeError, ValueError
-            If a column's name is no text, or a value is none of text, number, boolean, date and time.
+            If the name of a column is not text, or a value is not text, a number, a boolean, a date or a time.
 
         Examples
         --------
@@ -214,7 +214,7 @@ class Domain:
         return write_toml(self._attributes, comments or {})
 
     def encode(self, columns: Iterable[Any]) -> list[Codes]:
-        """Code the columns of a table.
+        """Encode the columns of a table.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class Domain:
         Returns
         -------
         list of ndarray of unsigned integers
-            A code a value; the number of values of the column marks what is not declared.
+            The code of each value; the number of values of the column for values that are not declared.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class Domain:
         return [_naming(name, attribute.encode, column) for (name, attribute), column in pairs]
 
     def decoders(self, like: Iterable[Any]) -> list[Callable[[NDArray[np.integer]], Any]]:
-        """Prepare to turn codes into columns that look like other ones.
+        """Return functions from codes to columns with the libraries and dtypes of other columns.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ class Domain:
         Returns
         -------
         list of callable
-            For each column, what takes codes and returns values. An interval's code becomes the middle of its bin.
+            For each column, a function from codes to values. A code of an `Interval` becomes the middle of its bin.
 
         Raises
         ------
@@ -266,7 +266,7 @@ class Domain:
         Returns
         -------
         ndarray of unsigned integers
-            A joint code a row, from 0 to ``size - 1``.
+            The joint code of each row, from 0 to ``size - 1``.
 
         Raises
         ------
@@ -290,7 +290,7 @@ class Domain:
         return joint
 
     def split(self, joint: NDArray[np.integer]) -> list[Codes]:
-        """Take joint codes apart into the codes of each column: the inverse of `join`.
+        """Split joint codes into the codes of each column: the inverse of `join`.
 
         Parameters
         ----------
@@ -328,17 +328,17 @@ class Domain:
 def _decoder(attribute: Categories | Interval, like: Any) -> Callable[[NDArray[np.integer]], Any]:
     if not isinstance(attribute, Interval) or attribute.dtype.kind == "f":
         return decoder(attribute.values, like)
-    # Unlike declared values, the middles may be rounded to the unit of the column.
+    # Middles, unlike declared values, may be rounded to the unit of the column.
     middles = np.array(attribute.values, attribute.dtype)
     return lambda codes: dates_like(middles[codes], like)
 
 
 def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function for a column, and name the column in its errors."""
+    """Call a function for a column, naming the column in its errors."""
     try:
         return function(*arguments)
     except ColumnError as error:
         message = f": {error}"
     except Exception as error:
         message = f" cannot be coded ({type(error).__name__})"
-    raise ColumnError(f"column {name!r}{message}")  # here, where an error that may hold a value is not its context
+    raise ColumnError(f"column {name!r}{message}")  # outside of the handler: the context may hold a value

@@ -18,16 +18,16 @@ from skdp.coding import kind_of, to_dates, to_numbers
 from skdp.domain._bins import find_bins
 
 Edge = float | date
-"""A number, a date or a datetime, which Python counts among the dates."""
+"""A number, a date or a datetime (a subclass of date)."""
 
 _DTYPES = {"number": np.dtype(float), "date": np.dtype("datetime64[D]"), "datetime": np.dtype("datetime64[us]")}
 _MICROSECOND = timedelta.resolution
 _EVERY_MONTH = 28
-"""The last day that each month has."""
+"""The last day that every month has."""
 
 
 MOST_BINS = 1 << 22
-"""Of an interval that is given by its ends: each bin takes memory, a whole number in a file does not."""
+"""Limit for an interval declared by its ends: a short file could otherwise ask for any amount of memory."""
 
 
 class Interval:
@@ -38,16 +38,16 @@ class Interval:
     low, high : float, date or datetime, optional
         The ends of the range, together with `bins`: both numbers, both dates, or both datetimes (without a time zone).
     bins : int, optional
-        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of dates have as many months each,
-        if the range is a whole number of months that can be divided so, and is not from the 29th or later; otherwise
-        equal widths, rounded down to days or microseconds.
+        The number of bins, from 1 to 2**22. Bins of numbers have equal widths. Bins of dates have equal numbers of
+        months, if the range is a whole number of months that `bins` divides and does not start on the 29th or later;
+        otherwise equal widths, rounded down to days or microseconds.
     edges : sequence of float, date or datetime, optional
-        The edges of the bins instead of `low`, `high` and `bins`: at least 2, increasing, all of one kind.
+        The edges of the bins, instead of `low`, `high` and `bins`: at least 2, increasing, all of one kind.
     missing : bool, default=False
-        Whether missing is a declared value too: one more cell, after the bins.
+        Whether missing is a declared value: one more cell, after the bins.
     real : bool, default=False
-        Whether the numbers have fractions even if all edges are whole. It matters where nothing else does: numbers
-        that are drawn for a CSV file are whole otherwise.
+        Whether the numbers have fractions even if all edges are whole. Otherwise, numbers drawn for a CSV file are
+        whole.
 
     Attributes
     ----------
@@ -56,19 +56,19 @@ class Interval:
     missing : bool
         As declared.
     real : bool
-        True for numbers with fractions: as declared, or because an edge is one.
+        Whether the numbers have fractions, as declared, or because an edge has.
 
     Raises
     ------
     TypeError
-        If an edge is no number, date or datetime, or they are of several kinds.
+        If an edge is not a number, date or datetime, or edges are of several kinds.
     ValueError
         If the ends are not finite, not increasing, or given in both ways, or datetimes have a time zone or nanoseconds.
 
     Notes
     -----
-    Edges that are dates count days: a time is in the bin of its day, and the last bin has the whole day of its end.
-    Edges that are datetimes count microseconds: a date is its midnight.
+    Edges that are dates count days: a time is in the bin of its day, and the last bin includes the whole day of its
+    end. Edges that are datetimes count microseconds: a date is its midnight.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Interval:
     [0, 1]
     """
 
-    observed = False  # True once something has read its ends from private data
+    observed = False  # True once the ends were read from private data
 
     def __init__(
         self,
@@ -143,12 +143,12 @@ class Interval:
 
     @property
     def says_real(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the numbers have fractions, which the edges do not show."""
+        """Whether the numbers are declared to have fractions that the edges do not show."""
         return self.real and all(isinstance(edge, float) and edge.is_integer() for edge in self.edges)
 
     @property
     def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
-        """How values are compared with the edges: ``float64``, ``datetime64[D]`` or ``datetime64[us]``."""
+        """The dtype in which values are compared with the edges: ``float64``, ``datetime64[D]`` or ``[us]``."""
         return _DTYPES[kind_of(self.edges[0])]
 
     @property
@@ -163,12 +163,12 @@ class Interval:
 
     @property
     def values(self) -> tuple[Edge | int | None, ...]:  # numpydoc ignore=RT01
-        """The middle of each bin, which stands for it, a number as an int where it is whole; None for missing."""
+        """The middle of each bin, which represents it, as an int if it is whole; None for missing."""
         middles = [_middle(left, right) for left, right in pairwise(self.edges)]
         return (*middles, None) if self.missing else tuple(middles)
 
     def read(self, column: Any) -> NDArray[Any]:
-        """Read a column as what can be compared with the edges.
+        """Read a column as values that can be compared with the edges.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class Interval:
         Returns
         -------
         ndarray
-            Of `dtype`, or narrow floats if the column has such; nan or NaT for missing.
+            Of `dtype`, or narrower floats if the column has them; nan or NaT for missing.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Interval:
         return to_numbers(column) if self.dtype.kind == "f" else to_dates(column, self.dtype)
 
     def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
-        """Code a column of numbers or dates by bin.
+        """Encode a column of numbers or dates by bin.
 
         Parameters
         ----------
@@ -198,8 +198,8 @@ class Interval:
         Returns
         -------
         ndarray of unsigned integers
-            A bin a value, and the cell after the bins for missing, if it is declared; ``len(self)`` for whatever is
-            not declared.
+            The bin of each value, the cell after the bins for missing if it is declared, and ``len(self)`` for values
+            that are not declared.
 
         Raises
         ------
@@ -207,16 +207,16 @@ class Interval:
             If the column is not numeric, or not one of dates.
         """
         values = self.read(column)
-        # In the column's own precision: 0.3 is an edge for a narrow float that was rounded from 0.3.
+        # In the precision of the column: a narrow float rounded from 0.3 is equal to the edge 0.3.
         edges = np.array(self.edges, values.dtype)
         missing = len(self.edges) - 1 if self.missing else len(self)
         return find_bins(values, edges, len(self), missing)
 
 
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
-    """Cut a range evenly."""
+    """Return the edges of `bins` even bins; bins of dates have equal numbers of months if possible."""
     if isinstance(low, float):
-        with np.errstate(over="ignore", invalid="ignore"):  # such edges are not finite, which is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # edges that are not finite are refused later
             return np.linspace(low, high, bins + 1).tolist()
     months = 12 * (high.year - low.year) + high.month - low.month
     if months and months % bins == 0 and low.day <= _EVERY_MONTH and _after(low, months) == high:

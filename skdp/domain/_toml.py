@@ -1,4 +1,4 @@
-"""A domain as a TOML file that people read and edit: one table a column."""
+"""Read and write a domain as a TOML file with one table per column."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _EXPECTED = "expected values, or low, high and bins, or edges (and missing, real
 _BARE = re.compile("[A-Za-z0-9_-]+")
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f]')
 LONGEST_TEXT = 1 << 23
-"""Characters of a file: to read it takes some hundred times as many bytes."""
+"""Limit on the characters of a file: reading one character takes some hundred bytes."""
 
 _WIDTH = 100
-"""A list that is longer gets a line an item."""
+"""A longer list is written with one item per line."""
 
 
 def write_toml(attributes: Mapping[Any, Categories | Interval], comments: Mapping[Any, str]) -> str:
@@ -32,7 +32,7 @@ def write_toml(attributes: Mapping[Any, Categories | Interval], comments: Mappin
 
 
 def read_toml(text: str) -> dict[str, Categories | Interval]:
-    """Read what `write_toml` wrote, or a person."""
+    """Read the columns of a domain file."""
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"a domain file has at most {LONGEST_TEXT:,} characters, got {len(text):,}")
     try:
@@ -55,14 +55,14 @@ def read_toml(text: str) -> dict[str, Categories | Interval]:
 
 
 def _asked_bins(table: Any) -> int:
-    """Return how many bins a column asks for by a number."""
+    """Return the number of bins that a column declares."""
     bins = table.get("bins") if isinstance(table, dict) else None
     return bins if isinstance(bins, int) and bins > 0 else 0
 
 
 def comment(text: str) -> str:
-    """Turn text into TOML comments, a line a line."""
-    # TOML forbids control characters in comments too.
+    """Write each line of a text as a TOML comment."""
+    # TOML forbids control characters in comments.
     lines = ("".join(mark if mark.isprintable() else "?" for mark in line) for line in text.splitlines())
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
@@ -79,7 +79,7 @@ def _block(name: Any, attribute: Categories | Interval, remark: str) -> str:
 
 
 def _interval_keys(interval: Interval) -> dict[str, str]:
-    """Write even bins by their ends, if that gives the same edges to the last bit."""
+    """Write even bins by their ends if that gives identical edges, others by their edges."""
     low, high, bins = interval.edges[0], interval.edges[-1], len(interval.edges) - 1
     missing = {"missing": "true"} if interval.missing else {}
     missing |= {"real": "true"} if interval.says_real else {}
@@ -91,7 +91,7 @@ def _interval_keys(interval: Interval) -> dict[str, str]:
 
 
 def _edge(edge: Edge) -> str:
-    """Write an edge; a number without a point where it is whole: 38 rather than 38.0."""
+    """Write an edge; a whole number without a point, as 38 rather than 38.0."""
     if not isinstance(edge, float):
         return edge.isoformat()
     return str(int(edge)) if edge.is_integer() and abs(edge) < 1 << 53 else repr(edge)
@@ -121,7 +121,7 @@ def _scalar(value: Any) -> str:
     if isinstance(value, pd.Timestamp) and value.nanosecond:
         raise ValueError("a domain file holds times to the microsecond, not the nanosecond")
     if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC).isoformat()  # an offset may have seconds, which TOML does not know
+        return value.astimezone(UTC).isoformat()  # TOML has no offsets with seconds
     if isinstance(value, date) or (isinstance(value, time) and value.tzinfo is None):
         return value.isoformat()
     raise TypeError(f"a domain file holds text, numbers, booleans and dates, not {type(value).__name__}")
@@ -206,7 +206,7 @@ def _read_list(value: Any, key: str) -> list[Any]:
 
 
 def _type(value: Any) -> str:
-    """Name the type of something in the file as TOML does."""
+    """Return the name of the TOML type of a value."""
     names = {
         bool: "a boolean",
         str: "text",

@@ -1,4 +1,4 @@
-"""The smallest guarantee that several releases keep together."""
+"""Composition of the guarantees of several releases."""
 
 from __future__ import annotations
 
@@ -18,46 +18,45 @@ from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._parameters import check_delta, check_epsilon
 
 _SHARES = Fraction(1, 2), Fraction(9, 10), Fraction(1)
-"""Parts of the free delta that are tried for the releases with a rho; with all of it, the other epsilons just add."""
+"""Shares of the remaining delta to try for the releases with a rho; with all of it, the other epsilons add."""
 
 
 def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction | None = None) -> PrivacyGuarantee:
-    """Bound what a fixed list of releases about the same persons costs together.
+    """Bound the total privacy loss of a fixed list of releases about the same persons.
 
-    Epsilons add. With a failure probability, less than their sum is lost: the smallest of three bounds is taken, the
-    sum, the conversion of the sum of the rhos (for Gaussian noise), and the distribution of the privacy loss.
+    Returns the smallest of three bounds: the sum of the epsilons and, with a failure probability, the conversion of the
+    sum of the rhos (for Gaussian noise) and the distribution of the privacy loss.
 
     Parameters
     ----------
     guarantees : iterable of PrivacyGuarantee
-        What each release promises; at least one.
+        The guarantee of each release; at least one.
     delta : float, optional
-        The failure probability of all together, in [0, 1); by default the sum of their deltas.
+        The total failure probability, in [0, 1); by default the sum of their deltas.
 
     Returns
     -------
     PrivacyGuarantee
-        As their sum, with the smaller epsilon and with this delta. If nothing is gained, the sum itself.
+        Their sum with the smaller epsilon and with this delta; the sum itself if no bound is smaller.
 
     Raises
     ------
     TypeError
-        If one is no PrivacyGuarantee.
+        If an item is not a PrivacyGuarantee.
     ValueError
-        If there is none, if delta is out of range or too small for these releases, or if their neighbouring relations
-        cannot be brought together.
+        If the list is empty, delta is out of range or too small for these releases, or their neighbouring relations
+        cannot be combined.
 
     Notes
     -----
-    **Privacy.** For releases on the same data under one neighbouring relation (add/remove converts into replace where
-    they are mixed). Which mechanism comes next, and what it asks, may depend on earlier releases; **how many there are,
-    and the epsilon, delta and rho of each, must have been fixed beforehand**. Where they were not, only the sum holds
-    (`PrivacyLedger`).
+    **Privacy.** For releases on the same data under one neighbouring relation (if mixed, add/remove converts to
+    replace). The next mechanism and its queries may depend on earlier releases; **the number of releases, and the
+    epsilon, delta and rho of each, must have been fixed beforehand**. Otherwise only the sum holds (`PrivacyLedger`).
 
-    The bound from the privacy loss is the optimal one for pure releases of which nothing but epsilon is known ([1]_),
-    rounded up. Releases with a rho are first converted together ([2]_), with a part of the delta that the others leave,
-    and then are one of the list; that they may have been interleaved with the others does no harm ([3]_). Discrete
-    Gaussian noise is not exactly Gaussian-DP, so no bound of that kind is used.
+    The bound from the privacy loss is optimal for pure releases of which only epsilon is known ([1]_), rounded up.
+    Releases with a rho are first converted together ([2]_), with a part of the delta that the others leave, and then
+    count as one release; they may have been interleaved with the others ([3]_). Discrete Gaussian noise is not exactly
+    Gaussian-DP, so no bound for Gaussian DP is used.
 
     References
     ----------
@@ -99,7 +98,7 @@ def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction |
 
 
 def _bound(releases: Sequence[PrivacyGuarantee], by_rho: Sequence[bool], delta: Fraction) -> float | None:
-    """Bound epsilon with the rhos of some releases added up; None if the others fail more often than delta."""
+    """Bound epsilon, adding the rhos of some releases; None if the others need more than delta."""
     others = [release for release, chosen in zip(releases, by_rho, strict=True) if not chosen]
     pairs = [(Fraction(release.epsilon), Fraction(release.delta)) for release in others]
     if not any(by_rho):
@@ -118,33 +117,32 @@ def _bound(releases: Sequence[PrivacyGuarantee], by_rho: Sequence[bool], delta: 
 
 
 _CELLS = 1 << 17
-"""Points of the grid: so many steps add up to the sum of the epsilons."""
+"""Steps of the grid in the sum of the epsilons."""
 
 _LARGEST = 1 << 16
-"""As many releases, and as large a sum of epsilons, as the margins below are proven for."""
+"""The largest number of releases and sum of epsilons for which the margins below are proven."""
 
 _SMALLEST = 2.0**-960
-"""As small a sum, so that the steps of its grid have all the digits of a float. (Below, nothing is worth gaining.)"""
+"""The smallest sum of epsilons for which the steps of the grid are normal floats."""
 
 _MARGIN = 2.0**-30
-"""A probability is a product and a sum of positive floats, with a few roundings a release and one a point of the grid:
-its relative error is below (8 * 2**16 + 2**18) * 2**-53 < 2**-33, and an exponential adds 2**-52 times epsilon."""
+"""Bound of the relative error of a probability. It is a product and a sum of positive floats, with a few roundings per
+release and one per grid point: below (8 * 2**16 + 2**18) * 2**-53 < 2**-33; an exponential adds 2**-52 * epsilon."""
 
 _UNDERFLOW = 2.0**-960
-"""More than all the products together that are too small for a float."""
+"""Bound of the sum of all products that underflow."""
 
 _SLACK = Fraction(1, 1 << 40)
-"""A loss is a multiple of the sum of the epsilons, rounded a few times: its error is far below this share of it."""
+"""Bound of the error of a loss, relative to the sum of the epsilons."""
 
 
 def smallest_epsilon(releases: Sequence[tuple[Fraction, Fraction]], delta: Fraction) -> float | None:
     """Bound epsilon for a fixed list of (epsilon, delta) releases together."""
-    # Whatever an (epsilon, delta) release does, it follows from an answer that gives the truth away with probability
-    # delta, and otherwise is randomised response with this epsilon ([1]_, [2]_). So the privacy loss of all is infinite
-    # unless all deltas spare it, and then a sum of ``+epsilon`` or ``-epsilon``, independently, and plus with
-    # probability ``e**epsilon / (1 + e**epsilon)``. Epsilons are rounded up to a grid (an epsilon release is also one
-    # of any larger epsilon), on which the sums are again points. Then ``delta(e) = E[(1 - e**(e - loss))+]`` is found
-    # by bisection.
+    # An (epsilon, delta) release is post-processing of an answer that reveals the truth with probability delta, and
+    # otherwise is randomised response with this epsilon ([1]_, [2]_). So the total privacy loss is infinite if any
+    # release fails, and otherwise an independent sum of ``+epsilon``, with probability ``e**epsilon / (1 +
+    # e**epsilon)``, or ``-epsilon``. Epsilons are rounded up to a grid (which weakens the guarantee), and
+    # ``delta(e) = E[(1 - e**(e - loss))+]`` is inverted by bisection.
     # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE Transactions
     #    on Information Theory 63(6).
     # .. [2] J. Murtagh, S. Vadhan (2016). The complexity of computing the optimal composition of differential privacy.
@@ -174,7 +172,7 @@ def joint_failure(deltas: Sequence[Fraction]) -> Fraction:
 
 
 def _distribution(counts: Counter[Fraction]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the positive values of the sum of the losses, in order, and their probabilities."""
+    """Return the positive values of the total loss, in order, and their probabilities."""
     unit = _unit(counts)
     masses, steps = np.ones(1), 0
     for epsilon, count in counts.most_common():
@@ -184,14 +182,14 @@ def _distribution(counts: Counter[Fraction]) -> tuple[NDArray[np.float64], NDArr
         for index, share in enumerate(shares):
             wider[number * index : number * index + masses.size] += share * masses
         masses, steps = wider, steps + number * count
-    # The point i is where releases of i steps together lose, and those of the other steps gain.
+    # At point i, losses add up to i steps, and gains to the other steps.
     losses = (2 * np.arange(masses.size, dtype=np.float64) - steps) * float(unit)
     kept = (losses > 0) & (masses > 0)
     return losses[kept], masses[kept]
 
 
 def _unit(counts: Counter[Fraction]) -> Fraction:
-    """Return the step of a grid that the commonest epsilon is on, and with it such as are round multiples of it."""
+    """Return a grid step of which the most common epsilon, and thus round multiples of it, are multiples."""
     total = sum((epsilon * count for epsilon, count in counts.items()), Fraction(0))
     commonest = counts.most_common(1)[0][0]
     steps = math.ceil(commonest * _CELLS / total)
@@ -199,13 +197,13 @@ def _unit(counts: Counter[Fraction]) -> Fraction:
         return total / _CELLS
     if steps > 100:
         steps += -steps % 100
-    # A tenth as a float is a little more than a tenth: a little longer steps keep it from taking one more of them.
+    # The float 0.1 exceeds a tenth: slightly longer steps avoid rounding it up to one more step.
     return commonest / steps * (1 + _SLACK)
 
 
 def _binomial(n: int, epsilon: float) -> NDArray[np.float64]:
-    """Return the probabilities of 0 to n pluses, by their ratios, from the likeliest number in both directions."""
-    odds = math.exp(min(epsilon, 700.0))  # what is left out is less than a float can tell, see _UNDERFLOW
+    """Return the probabilities of 0 to n positive signs, by their ratios from the mode in both directions."""
+    odds = math.exp(min(epsilon, 700.0))  # the rest underflows, see _UNDERFLOW
     mode = min(n, math.floor((n + 1) * odds / (1 + odds)))
     rising = np.arange(mode + 1, n + 1)
     falling = np.arange(mode, 0, -1)
@@ -216,11 +214,11 @@ def _binomial(n: int, epsilon: float) -> NDArray[np.float64]:
 
 
 def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
-    """Convert zero-concentrated differential privacy into epsilon for a delta.
+    """Convert zero-concentrated differential privacy to epsilon for a delta.
 
     A release whose Rényi divergences of all orders alpha > 1 are at most ``rho * alpha`` is (epsilon, delta)-
-    differentially private for ``epsilon = rho * alpha + log(1 - 1 / alpha) + log(1 / (delta * alpha)) / (alpha - 1)``,
-    whatever the order ([1]_, section 2.3). The best order is where ``rho * (alpha - 1)**2 = log(1 / (delta * alpha))``.
+    differentially private for ``epsilon = rho * alpha + log(1 - 1 / alpha) + log(1 / (delta * alpha)) / (alpha - 1)``
+    and each order ([1]_, section 2.3). The best order solves ``rho * (alpha - 1)**2 = log(1 / (delta * alpha))``.
 
     Parameters
     ----------
@@ -232,7 +230,7 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     Returns
     -------
     float
-        Epsilon, proven: the order is found with floats, but for that order no rounding makes it smaller.
+        A proven epsilon: the order is found with floats, and the formula is then rounded up.
 
     Raises
     ------
@@ -265,8 +263,8 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
 
 
 def _best_excess(rho: float, delta: float) -> float:
-    """Return how much the best order exceeds 1: where the derivative, which increases, changes its sign."""
-    # An order is never worth having outside these bounds, where its own fraction is short enough to compute with.
+    """Return the best order minus 1: the zero of the derivative, which increases."""
+    # No useful order is outside these bounds; inside, its fraction is short.
     low, high = 1e-12, 1e12
     while high > low * (1 + 1e-12):
         middle = math.sqrt(low * high)
@@ -276,7 +274,7 @@ def _best_excess(rho: float, delta: float) -> float:
 
 
 def _log_lower(ratio: Fraction) -> Fraction:
-    """Return a lower bound of the logarithm of a ratio of at least 1, two floats below the upper one at most."""
+    """Return a lower bound of the logarithm of a ratio of at least 1, at most two floats below the upper bound."""
     bound = log_upper(ratio)
     while bound > 0 and exp_bounds(bound)[1] > ratio:
         bound = math.nextafter(bound, 0.0)

@@ -1,4 +1,4 @@
-"""What Gaussian noise promises, in epsilon and delta: exact curves, rounded to the safe side."""
+"""Conversion between Gaussian DP and (epsilon, delta), exact and rounded to the safe side."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from skdp.privacy._normal import mills_ratio_bounds, root_two_pi_bounds
 from skdp.privacy._parameters import check_delta, check_epsilon
 
 _BITS = 96
-"""Of the bounds, in addition to those that the small difference of two tails loses."""
+"""Precision of the bounds, in addition to the bits that cancel in the difference of two tails."""
 
 _SMALLEST_BITS = 1100
-"""As small a density, 2**-1100, is told from 0: less than any float."""
+"""Densities down to 2**-1100, which is below any float, are distinguished from 0."""
 
 _CERTAIN = -12
-"""A tail that begins there is all of the law, but for 1e-32: delta is rounded up to 1."""
+"""A tail from here has all of the mass but 1e-32: delta is rounded up to 1."""
 
 _TOLERANCE = 2.0**-50
 
@@ -27,8 +27,8 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     """Return the smallest delta of a mu-Gaussian-DP release for an epsilon.
 
     It is ``Phi(-epsilon / mu + mu / 2) - e**epsilon * Phi(-epsilon / mu - mu / 2)``, where Phi is the standard normal
-    law ([1]_, theorem 8; [2]_, corollary 2.13). Real Gaussian noise of the standard deviation ``sensitivity / mu``, and
-    whatever is computed from its result, such as a rounded one, is mu-Gaussian-DP.
+    distribution function ([1]_, theorem 8; [2]_, corollary 2.13). A result with real Gaussian noise of standard
+    deviation ``sensitivity / mu`` is mu-Gaussian-DP, and so is its post-processing, such as rounding.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     Returns
     -------
     float
-        Delta, rounded up: never smaller than the truth, and larger by 1 part in 10**15 at most (or the smallest float).
+        Delta, rounded up: never below the exact value, and above it by at most 1 part in 10**15 (or the smallest
+        float).
 
     Raises
     ------
@@ -50,20 +51,20 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     See Also
     --------
     gaussian_epsilon : The smallest epsilon for a delta.
-    largest_mu : The least noise for an epsilon and a delta.
-    zcdp_epsilon : For noise that is concentrated DP only, such as the discrete Gaussian.
+    largest_mu : The largest mu, so the least noise, for an epsilon and a delta.
+    zcdp_epsilon : For noise that is only concentrated DP, such as the discrete Gaussian.
 
     Notes
     -----
-    **Privacy.** All these deltas together, one for each epsilon, are what mu-Gaussian-DP means. Releases of mu_1, ...,
-    mu_k on the same data, each chosen with knowledge of the results before it, are together
-    ``sqrt(mu_1**2 + ... + mu_k**2)``-Gaussian-DP, as long as these numbers were fixed beforehand ([2]_, corollary 3.3).
-    A mu-Gaussian-DP release is also ``mu**2 / 2``-zero-concentrated DP, for it does no more than a normal number does
-    whose mean is moved by mu, and ``alpha * mu**2 / 2`` is its Rényi divergence; the reverse is false.
+    **Privacy.** These deltas for all epsilons are equivalent to mu-Gaussian-DP. Releases of mu_1, ..., mu_k on the same
+    data, each chosen with knowledge of the previous results, are together ``sqrt(mu_1**2 + ... + mu_k**2)``-
+    Gaussian-DP if these numbers were fixed beforehand ([2]_, corollary 3.3). A mu-Gaussian-DP release is also
+    ``mu**2 / 2``-zero-concentrated DP: its Rényi divergences are at most ``alpha * mu**2 / 2``, those of two normal
+    distributions whose means differ by mu. The converse is false.
 
     The formula is evaluated in integers. With a = epsilon / mu - mu / 2 and b = a + mu, it is ``phi(a) * (R(a) -
-    R(b))``, where phi is the density and R(x) = Phi(-x) / phi(x): nothing underflows, and what cancels is known
-    beforehand.
+    R(b))``, where phi is the density and R(x) = Phi(-x) / phi(x): nothing underflows, and the number of bits that
+    cancel is known beforehand.
 
     References
     ----------
@@ -89,13 +90,13 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     mu : float or Fraction
         The Gaussian privacy loss: sensitivity over standard deviation; at least 0 and at most 2**500.
     delta : float or Fraction
-        The failure probability, in (0, 1); 0 only if mu is.
+        The failure probability, in (0, 1); 0 only if mu is 0.
 
     Returns
     -------
     float
-        An epsilon for which the release is proven to be (epsilon, delta)-DP; larger than the smallest one by 1 part in
-        10**13 at most.
+        An epsilon for which the release is proven to be (epsilon, delta)-DP; above the smallest one by at most 1 part
+        in 10**13.
 
     Raises
     ------
@@ -104,12 +105,12 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
 
     See Also
     --------
-    gaussian_delta : The curve of which this is the inverse, its theorems and its composition.
+    gaussian_delta : The inverse, with the theorems and the composition.
 
     Notes
     -----
-    **Privacy.** As `gaussian_delta`. As a function of epsilon, the logarithm of delta is concave: a tangent that begins
-    on the safe side ends on it. So Newton's method never leaves it; each step is checked by proven bounds nevertheless.
+    **Privacy.** See `gaussian_delta`. The logarithm of delta is concave in epsilon, so Newton's method stays on the
+    safe side; each step is checked by proven bounds nevertheless.
 
     Examples
     --------
@@ -143,22 +144,22 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     Returns
     -------
     float
-        A mu for which, at its exact binary value, ``gaussian_delta(mu, epsilon) <= delta`` is proven; smaller than the
-        largest one by 1 part in 10**13 at most. Noise of a standard deviation of at least ``sensitivity / mu`` will do.
+        A mu for which, at its exact binary value, ``gaussian_delta(mu, epsilon) <= delta`` is proven; below the largest
+        one by at most 1 part in 10**13. Noise of standard deviation ``sensitivity / mu`` or more is enough.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range; so is ``delta = 0``, for no Gaussian noise is purely differentially private.
+        If a parameter is out of range; so is ``delta = 0``, as Gaussian noise is never purely differentially private.
 
     See Also
     --------
-    gaussian_delta : The curve of which this is the inverse, its theorems and its composition.
+    gaussian_delta : The inverse, with the theorems and the composition.
 
     Notes
     -----
-    **Privacy.** As `gaussian_delta`. As a function of mu, delta has the derivative phi(epsilon / mu - mu / 2), whose
-    logarithm is concave; so is that of delta, and Newton's method stays on the safe side, as in `gaussian_epsilon`.
+    **Privacy.** See `gaussian_delta`. The derivative of delta in mu is phi(epsilon / mu - mu / 2), whose logarithm is
+    concave; so is that of delta, and Newton's method stays on the safe side, as in `gaussian_epsilon`.
 
     Examples
     --------
@@ -176,7 +177,7 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
 
 
 def _round_down(delta: Fraction) -> Fraction:
-    """Return the largest float below delta, to which `gaussian_delta`, a float, can be compared."""
+    """Return the largest float of at most delta, as `gaussian_delta` returns floats."""
     return Fraction(-round_up(-delta))
 
 
@@ -203,20 +204,20 @@ def _curve(mu: Fraction, epsilon: Fraction) -> tuple[Fraction, Fraction, Fractio
 
 
 def _epsilon_on_tangent(mu: Fraction, delta: Fraction, epsilon: float) -> float | None:
-    """Return where the tangent at an epsilon reaches the logarithm of delta; None if the curve is above it here."""
+    """Return where the tangent at an epsilon reaches log(delta); None if the curve is above it at epsilon."""
     reached, gap, far = _curve(mu, Fraction(epsilon))
     return max(0.0, epsilon - _log(delta / reached) * float(gap / far)) if reached <= delta else None
 
 
 def _mu_on_tangent(epsilon: Fraction, delta: Fraction, mu: float) -> float | None:
-    """Return where the tangent at a mu reaches the logarithm of delta; None if the curve is above it here."""
+    """Return where the tangent at a mu reaches log(delta); None if the curve is above it at mu."""
     reached, gap, _ = _curve(Fraction(mu), epsilon)
     return mu + _log(delta / reached) * float(gap) if reached <= delta else None
 
 
 def _nearest_safe(start: float, outwards: int, on_tangent: Callable[[float], float | None]) -> float:
-    """Go by tangents from the safe side to where delta is reached; a tangent is None where it would begin beyond."""
-    # Only rounding errors make the start, or the end of a tangent, unsafe: then it moves outwards.
+    """Find where delta is reached by Newton's method from the safe side; `on_tangent` returns None beyond it."""
+    # Only rounding errors can make the start, or the end of a tangent, unsafe; it is then moved outwards.
     safe, step = start, math.ulp(start)
     while (trial := on_tangent(safe)) is None:
         safe, step = safe + outwards * step, 2 * step
@@ -232,7 +233,7 @@ def _nearest_safe(start: float, outwards: int, on_tangent: Callable[[float], flo
 
 
 def _log(ratio: Fraction) -> float:
-    """Return a logarithm of a number that may be too large or too small for a float, or close to 1."""
+    """Return the logarithm of a fraction that may be beyond the range of floats, or close to 1."""
     if Fraction(1, 2) < ratio < 2:
         return math.log1p(ratio - 1)
     return math.log(ratio.numerator) - math.log(ratio.denominator)

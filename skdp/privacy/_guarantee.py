@@ -1,4 +1,4 @@
-"""What was promised: epsilon, delta, to whom, about what."""
+"""A guarantee: epsilon, delta, neighbouring relation, trust model and scope."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
     delta : float, default=0.0
         Failure probability, in [0, 1).
     relation : {"replace", "add_remove"}, default="replace"
-        What neighbouring inputs are: one record replaced by another (the number of records is public), or one record
+        The neighbouring inputs: one record replaced by another (the number of records is public), or one record
         added or removed.
     trust : {"local", "central"}, default="local"
-        ``"local"``: each record is randomised by itself, nobody needs to be trusted. ``"central"``: a curator who holds
-        the data is trusted.
+        ``"local"``: each record is randomised by itself, and no one needs to be trusted. ``"central"``: a curator who
+        holds the data is trusted.
     scope : tuple of str, default=()
-        The columns that the promise covers. It says nothing of other columns of the same person.
+        The columns that the guarantee covers. Other columns of the same person are not covered.
     mechanism : str, default=""
-        How it was achieved.
+        The mechanism.
     secure : bool, default=True
-        False if the coins came from an int seed: then whoever knows the seed can undo the noise, and there is no
-        promise towards them.
+        False if the random bits come from an int seed: the guarantee does not hold against those who know the seed, as
+        they can undo the noise.
     rho : float, optional
-        If given, the release is also rho-zero-concentrated differentially private ([1]_), as Gaussian noise makes it:
+        If given, the release is also rho-zero-concentrated differentially private ([1]_), as with Gaussian noise:
         the Rényi divergence of each order alpha is at most ``rho * alpha``. Epsilon and delta are then one conversion
         of it (see `zcdp_epsilon`), and `compose` finds a better one for several releases together.
 
@@ -54,11 +54,11 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
 
     Notes
     -----
-    **Privacy.** Plain arithmetic on promises: ``g1 + g2`` for two releases about the same person (sequential
-    composition, epsilons and deltas add), ``g1 | g2`` for releases about persons who are split by something public
-    (parallel composition, the larger of each). Sums, and fractions that are given, are rounded up to floats. Rhos add
-    too; a release with ``delta = 0`` and no rho of its own counts as epsilon**2 / 2 among those that have one, and an
-    (epsilon, delta) release has none ([1]_).
+    **Privacy.** ``g1 + g2`` is the guarantee of two releases about the same persons (sequential composition, epsilons
+    and deltas add), ``g1 | g2`` that of releases about disjoint groups of persons with a public split (parallel
+    composition, the larger of each). Sums and given fractions are rounded up to floats. Rhos add too; with them, a
+    release with ``delta = 0`` and without a rho counts as epsilon**2 / 2, and an (epsilon, delta) release has none
+    ([1]_).
 
     References
     ----------
@@ -115,9 +115,9 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         return left._merged(right, max(left.epsilon, right.epsilon), max(left.delta, right.delta), max)
 
     def to(self, relation: Relation) -> PrivacyGuarantee:
-        """Express the promise for another neighbouring relation.
+        """Convert the guarantee to another neighbouring relation.
 
-        To replace a record is to remove one and to add one: (epsilon, delta) becomes
+        Replacing a record is removing one and adding one: (epsilon, delta) becomes
         (2 epsilon, (1 + e**epsilon) delta), and rho becomes 4 rho.
 
         Parameters
@@ -128,13 +128,13 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         Returns
         -------
         PrivacyGuarantee
-            The implied promise.
+            The implied guarantee.
 
         Raises
         ------
         ValueError
-            If a promise under "replace" is asked for under "add_remove", which does not follow, or if the implied delta
-            is 1 or more.
+            If a guarantee under "replace" is to be converted to "add_remove", which does not follow, or if the implied
+            delta is 1 or more.
         """
         if relation not in ("replace", "add_remove"):
             raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
@@ -145,7 +145,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         rho = None if self.rho is None else 4 * self.rho
         if self.delta == 0:
             return replace(self, epsilon=2 * self.epsilon, relation="replace", rho=rho)
-        # Beyond e^800 every delta of a float is 1 or more.
+        # Beyond e^800, the result is at least 1 for every float delta.
         delta = (1 + exp_bounds(min(self.epsilon, 800.0))[1]) * Fraction(self.delta)
         if delta >= 1:
             raise ValueError("the implied delta for replacing a record is 1 or more: nothing is promised")
@@ -158,7 +158,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
 
     @property
     def _any_rho(self) -> Fraction | None:
-        """Its rho, or the one that follows from delta = 0."""
+        """The stated rho, or the one implied by delta = 0."""
         if self.rho is not None:
             return Fraction(self.rho)
         return Fraction(self.epsilon) ** 2 / 2 if self.delta == 0 and self.epsilon < 1e150 else None
@@ -200,18 +200,18 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
 
 
 def _float_above(check: Callable[[Any], Fraction], number: Any) -> float:
-    """Check a number of any kind, and the smallest float that is no less: of a large fraction, it may be infinity."""
+    """Check a number, and return the smallest float of at least it after a check of that (it may be infinite)."""
     return float(check(round_up(check(number))))
 
 
 def _listed(mechanisms: str, further: str) -> str:
-    """Add mechanisms to a list, unless they are in it: the names may have commas of their own."""
+    """Append mechanisms to a list unless it has them; names may contain commas."""
     if not further or f", {further}, " in f", {mechanisms}, ":
         return mechanisms
     return f"{mechanisms}, {further}" if mechanisms else further
 
 
 def shown(number: float) -> str:
-    """Write a number with six digits, never smaller than it is, unless the excess is the rounding errors of floats."""
+    """Format a number with six digits, rounded up, but for a relative excess of 1e-12 (rounding errors of floats)."""
     tolerant = Decimal(float(number)) * (1 - Decimal("1e-12"))
     return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant).normalize():f}"

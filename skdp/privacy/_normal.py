@@ -1,4 +1,4 @@
-"""Proven bounds of the tail of the normal law, to any number of digits."""
+"""Proven bounds of the tail of the normal distribution, to any precision."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _GUARD = 48
 
 
 def mills_ratio_bounds(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose ``2**bits * Phi(-x) / phi(x)``: the tail of the standard normal law in units of its density."""
+    """Return integer bounds of ``2**bits * Phi(-x) / phi(x)``, Mills' ratio of the standard normal distribution."""
     # Near 0, it is ``e**(x**2 / 2) * sqrt(2 * pi) / 2`` less the series x + x^3/3 + x^5/(3 * 5) + ... ([1]_, 26.2.11).
-    # Far above, it is the continued fraction 1/(x + 1/(x + 2/(x + 3/(x + ...)))) ([1]_, 26.2.14): the integrals J_n of
-    # ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy J_(n-1) / J_n = x + (n + 1) / (J_n / J_(n+1)), so every
-    # tail of it is above x. All is done in integers, rounded outwards.
+    # For large x, it is the continued fraction 1/(x + 1/(x + 2/(x + 3/(x + ...)))) ([1]_, 26.2.14): the integrals J_n
+    # of ``t**n / n! * e**(-x * t - t**2 / 2)`` over t > 0 satisfy J_(n-1) / J_n = x + (n + 1) / (J_n / J_(n+1)), so
+    # each of its tails is above x. Computed in integers, rounded outwards.
     # .. [1] M. Abramowitz, I. A. Stegun (1964). Handbook of mathematical functions. Chapter 26, M. Zelen, N. C. Severo.
-    if x < 4 or 8 * x * x < bits:  # farther out, the continued fraction is shorter than the series
+    if x < 4 or 8 * x * x < bits:  # beyond, the continued fraction is shorter than the series
         guard = _GUARD + math.ceil(x * x)  # the series is subtracted from a number of nearly its size
         lower, upper = _by_series(x, bits + guard)
     else:
@@ -29,15 +29,15 @@ def mills_ratio_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
 @lru_cache
 def root_two_pi_bounds(bits: int) -> tuple[int, int]:
-    """Enclose ``2**bits * sqrt(2 * pi)`` between two integers, by Machin's formula for pi."""
+    """Return integer bounds of ``2**bits * sqrt(2 * pi)``, by Machin's formula for pi."""
     precision = 2 * bits + _GUARD
     pi = 16 * _arctan_of_inverse(5, precision) - 4 * _arctan_of_inverse(239, precision)
-    error = 20 * precision  # there are fewer terms than bits, and each is rounded by less than 1
+    error = 20 * precision  # fewer terms than bits, each rounded by less than 1
     return math.isqrt(2 * (pi - error) >> _GUARD), math.isqrt(2 * (pi + error) >> _GUARD) + 1
 
 
 def _arctan_of_inverse(number: int, precision: int) -> int:
-    """Return ``2**precision * arctan(1 / number)``, wrong by as many units as it has terms, at most."""
+    """Return ``2**precision * arctan(1 / number)`` with an error of at most one unit per term."""
     power = (1 << precision) // number
     total, odd = 0, 1
     while power:
@@ -48,7 +48,7 @@ def _arctan_of_inverse(number: int, precision: int) -> int:
 
 
 def _by_series(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose Mills' ratio as half the law's mass, less what is between 0 and x."""
+    """Bound Mills' ratio as half of the mass minus the mass between 0 and x, over the density."""
     root_low, root_high = root_two_pi_bounds(bits)
     power_low, power_high = exp_bounds(x * x / 2, precision=bits)
     half_low, half_high = math.floor(power_low * root_low / 2), math.ceil(power_high * root_high / 2)
@@ -59,7 +59,7 @@ def _by_series(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _odd_series(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose ``2**bits`` times the sum of x^n / (1 * 3 * ... * n) over all odd n."""
+    """Bound ``2**bits`` times the sum of x^n / (1 * 3 * ... * n) over all odd n."""
     low_term = math.floor(x * (1 << bits))
     high_term = low_term + 1
     low_square, high_square = low_term**2 >> bits, (high_term**2 >> bits) + 1
@@ -70,11 +70,11 @@ def _odd_series(x: Fraction, bits: int) -> tuple[int, int]:
         high_term = high_term * high_square // (odd << bits) + 1
         low_sum += low_term
         high_sum += high_term
-    return low_sum, high_sum + 1  # every later term is less than half the one before it
+    return low_sum, high_sum + 1  # each later term is less than half of the previous one
 
 
 def _by_continued_fraction(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose Mills' ratio from the inner end of a continued fraction, which is made deeper until it is narrow."""
+    """Bound Mills' ratio by a continued fraction, doubling its depth until the bounds are close."""
     low, high = math.floor(x * (1 << bits)), math.ceil(x * (1 << bits))
     one = 1 << 2 * bits
     depth = 8 + bits**2 // (16 * math.floor(x) ** 2)

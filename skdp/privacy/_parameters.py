@@ -1,4 +1,4 @@
-"""Checks of the two privacy parameters, and the warning for what is read without protection."""
+"""Checks of the privacy parameters, and the warning about unprotected reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something was read from private data without protection, so no stated guarantee covers it."""
+    """Warning that something was read from private data without protection, so that no guarantee covers it."""
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
@@ -20,11 +20,11 @@ def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> F
     Parameters
     ----------
     value : float
-        A finite real number above 0.
+        A finite real number > 0.
     name : str, default="epsilon"
-        What to call it in an error.
+        The name of the parameter in errors.
     zero : bool, default=False
-        Whether 0 is allowed too.
+        Whether 0 is allowed.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> F
     Raises
     ------
     TypeError
-        If it is not a real number (a bool is none).
+        If it is not a real number (a bool is not).
     ValueError
         If it is not finite, or not positive.
 
@@ -64,7 +64,7 @@ def check_delta(value: Any, *, name: str = "delta") -> Fraction:
     value : float
         At least 0 and below 1.
     name : str, default="delta"
-        What to call it in an error.
+        The name of the parameter in errors.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def check_delta(value: Any, *, name: str = "delta") -> Fraction:
 
 
 def _exact(number: Any) -> Fraction | None:
-    """Return the exact value of a real number, None if it is not finite (as a float)."""
+    """Return the exact value of a real number, None if it is not finite as a float."""
     try:
         if isinstance(number, Rational) and not isinstance(number, np.generic) and math.isfinite(float(number)):
             return Fraction(number)

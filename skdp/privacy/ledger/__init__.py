@@ -1,4 +1,4 @@
-"""Ledgers: the budget that releases are charged to, in memory or in a file."""
+"""Ledgers: budgets to which releases are charged, in memory or in a file."""
 
 from skdp.privacy.ledger._ledger import Amount, BudgetExceeded, PrivacyLedger
 

@@ -1,4 +1,4 @@
-"""What a ledger writes down, and the book in memory."""
+"""The records of a ledger, and the ledger book in memory."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from skdp.privacy._guarantee import PrivacyGuarantee, Relation
 from skdp.privacy._parameters import check_epsilon
 
 _ONE_PROCESS = (
-    "a PrivacyLedger in memory lives in one process and cannot be used in another one or through a copy, which would "
+    "a PrivacyLedger in memory belongs to one process and cannot be used in another one or through a copy, which would "
     "spend the same budget twice; nothing was released. Use PrivacyLedger('ledger.jsonl', epsilon=...), which "
     "processes share, or n_jobs=1 (or threads)."
 )
 
 _DIGITS = 800
-"""The sums of floats' decimals, from 1e308 to 5e-324, are exact."""
+"""Sums of the decimals of floats, from 1e308 to 5e-324, are exact."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that may be spent."""
+    """The limit on the total of all charges."""
 
     epsilon: float
     delta: float
@@ -39,7 +39,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Charge:
-    """A line of the book."""
+    """A charge, one line of the book."""
 
     what: str
     epsilon: Decimal
@@ -50,20 +50,20 @@ class Charge:
 
     @classmethod
     def of(cls, what: str, guarantee: PrivacyGuarantee, relation: Relation) -> Self:
-        """Write a guarantee down."""
+        """Make the charge of a guarantee in the relation of the ledger."""
         charged = guarantee.to(relation)
         time = datetime.now(UTC).isoformat(timespec="microseconds")
         return cls(what, _written(charged.epsilon), _written(charged.delta), relation, guarantee, time)
 
 
 def _written(number: Any) -> Decimal:
-    """Return the shortest decimal of a float; what is no float is rounded up to one."""
+    """Return the shortest decimal of a number, rounded up to a float."""
     return Decimal(repr(round_up(check_epsilon(number, zero=True))))
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where a ledger stands: all that the next charge needs to know, however many there were."""
+    """The state of a ledger that the next charge needs, of constant size."""
 
     budget: Budget
     epsilon: Decimal = Decimal(0)
@@ -75,7 +75,7 @@ class Account:
             return Account(replace(self.budget, relation=relation), self.epsilon + epsilon, self.delta + delta)
 
     def left(self) -> tuple[Decimal, Decimal]:
-        """Return what is left of the budget."""
+        """Return the remaining budget."""
         budget = self.budget
         with localcontext(prec=_DIGITS):
             return Decimal(repr(budget.epsilon)) - self.epsilon, Decimal(repr(budget.delta)) - self.delta
@@ -83,14 +83,14 @@ class Account:
 
 @dataclass
 class Turn:
-    """One thread at a time. What interrupts the thread whose turn it is, such as a signal handler, does not wait."""
+    """A lock for one thread at a time, which does not block code that interrupts its holder, as a signal handler."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     taken: bool = False
 
     @contextmanager
     def take(self) -> Iterator[bool]:
-        """Wait for other threads."""
+        """Wait for other threads; yield False if the code interrupts the holder of the lock."""
         with self.lock:
             first, self.taken = not self.taken, True
             try:
@@ -103,7 +103,7 @@ INTERRUPTED = "the ledger is being charged by the code that this code interrupts
 
 
 class MemoryBook:
-    """A list, for the threads of one process."""
+    """A book in a list, for the threads of one process."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -113,24 +113,24 @@ class MemoryBook:
         self._process: int | None = os.getpid()
 
     def account(self) -> Account:
-        """Return where the ledger stands, without waiting for anybody."""
+        """Return the state of the ledger without waiting for other threads."""
         self._check_process()
         return self._account
 
     def charges(self) -> list[Charge]:
-        """Return all lines in order."""
+        """Return all charges in order."""
         self._check_process()
         return list(self._charges)
 
     def add(self, write: Callable[[Account], Charge]) -> None:
-        """Add a line."""
+        """Add a charge."""
         self._check_process()
         with self._turn.take() as first:
             if not first:
                 raise RuntimeError(INTERRUPTED)
             charge = write(self._account)
             account = self._account.after(charge.epsilon, charge.delta, charge.relation)
-            # Together: a signal handler that raises comes in after calls only.
+            # Atomic: a signal handler that raises interrupts only after calls.
             self._account = account
             self._charges.append(charge)
 
@@ -139,12 +139,12 @@ class MemoryBook:
             raise RuntimeError(_ONE_PROCESS)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An error of pickling would not reach the user: joblib shows one of its own. That of the first charge does.
+        # joblib would replace an error of pickling by its own; the error of the first charge reaches the user.
         return _copied, (self.budget,)
 
 
 def _copied(budget: Budget) -> MemoryBook:
-    """Make a book that knows its budget and refuses everything else."""
+    """Return a book that has its budget and refuses everything else."""
     book = MemoryBook(budget)
     book._process = None
     return book

@@ -1,8 +1,8 @@
-"""The book in a file: shared by processes, and as durable as the disk.
+"""The ledger book in a file: shared by processes, and durable.
 
-The file is one for all its names: nothing is kept beside it, and its lock is on the file itself and not on a name. A
-charge appends a line and waits until it is on the disk; then the first line, which counts the charges, is written over.
-A process that is killed leaves at worst a part of a line, which nobody has waited for: the next charge removes it.
+All names of the file are the same ledger: there are no files beside it, and the lock is on the file itself, not on a
+name. A charge appends a line and waits until it is on the disk; then the first line, which counts the charges, is
+overwritten. A killed process leaves at worst an incomplete line without a release, which the next charge removes.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _PATIENCE = 60.0
 _PAUSE = 0.001
 
 _FAR = 2**30
-"""Where Windows locks a byte: other processes cannot read what is locked."""
+"""The offset of the byte to lock on Windows, where other processes cannot read locked bytes."""
 
-# No open file crosses a fork: while one is open, forks wait.
+# Forks wait while the file is open, so that no child inherits it.
 _turn = Turn()
 if hasattr(os, "register_at_fork"):
     _take, _leave = _turn.lock.acquire, _turn.lock.release
@@ -56,10 +56,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class FileBook:
-    """A file of lines: each charge is one of them, which is on the disk before `add` returns."""
+    """A book in a file with one line per charge, which is on the disk before `add` returns."""
 
-    # The file is opened for each charge, so that nothing is shared over threads, forks or pickles but the path. What
-    # was read once is not read again.
+    # The file is opened for each charge, so that threads, forks and pickles share only the path. Lines are read once.
 
     def __init__(self, path: Path, budget: Budget | None) -> None:
         self.path = path
@@ -81,7 +80,7 @@ class FileBook:
             )
 
     def account(self) -> Account:
-        """Return where the ledger stands; in code that interrupts a charge, where it stood when last read."""
+        """Return the state of the ledger; in code that interrupts a charge, the state when last read."""
         with _turn.take() as first:
             if first:
                 with self._opened():
@@ -89,7 +88,7 @@ class FileBook:
             return self._known()
 
     def charges(self) -> list[Charge]:
-        """Return all lines in order."""
+        """Return all charges in order."""
         self.account()
         position, found = Position(), []
         with self._explained(), self.path.open("rb") as lines:
@@ -102,7 +101,7 @@ class FileBook:
         return found
 
     def add(self, write: Callable[[Account], Charge]) -> None:
-        """Add a line."""
+        """Add a charge."""
         with _turn.take() as first:
             if not first:
                 raise RuntimeError(INTERRUPTED)
@@ -118,7 +117,7 @@ class FileBook:
 
     @contextmanager
     def _opened(self, *, make: Budget | None = None) -> Iterator[FileIO]:
-        """Open and lock the file, and read what is new in it."""
+        """Open and lock the file, and read its new lines."""
         with self._explained():
             file = self._locked(make is not None)
         with file:
@@ -136,7 +135,7 @@ class FileBook:
         if make:
             self.path.open("ab").close()
         while True:
-            # Never made by accident: an empty file in the place of a lost one would have the whole budget again.
+            # Without creating it: an empty file in place of a lost one would have the whole budget again.
             file = self.path.open("r+b", buffering=0)
             try:
                 while not _lock(file):
@@ -153,7 +152,7 @@ class FileBook:
             file.close()
 
     def _is_at_its_path(self, file: FileIO) -> bool:
-        """Check that the file that was locked is the one that is there now."""
+        """Whether the locked file is still the one at the path."""
         status, there = os.fstat(file.fileno()), os.stat(self.path)
         if not stat.S_ISREG(status.st_mode):
             raise Damaged("it is no regular file")
@@ -162,7 +161,7 @@ class FileBook:
         return (status.st_dev, status.st_ino) == (there.st_dev, there.st_ino)
 
     def _read(self, file: FileIO) -> None:
-        """Check the lines that other processes have added, and that the others are still there."""
+        """Check the lines that other processes have added, and that the lines read before are unchanged."""
         file.seek(0)
         count, digest = read_head(file.read(HEAD_SIZE))
         if self._position.account is not None:
@@ -180,7 +179,7 @@ class FileBook:
 
     def _append(self, file: FileIO, line: bytes) -> None:
         if os.fstat(file.fileno()).st_size > self._position.offset:
-            file.truncate(self._position.offset)  # a part of a line: its process was killed, and released nothing
+            file.truncate(self._position.offset)  # an incomplete line: its process was killed before a release
         _write(file, self._position.offset, line)
         os.fsync(file.fileno())
         self._position = self._position.after(line)
@@ -188,7 +187,7 @@ class FileBook:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Name the ledger in errors, and tell that nothing was released."""
+        """Add the path of the ledger to errors, and that nothing was released."""
         try:
             yield
         except Damaged as error:
@@ -203,7 +202,7 @@ class FileBook:
 
 
 def _positions(file: FileIO, position: Position) -> Iterator[Position]:
-    """Yield a position and those after each further whole line."""
+    """Yield a position, and the position after each further complete line."""
     yield position
     with open(file.fileno(), "rb", closefd=False) as lines:
         lines.seek(position.offset)
@@ -228,7 +227,7 @@ def _write(file: FileIO, offset: int, data: bytes) -> None:
 
 
 def _lock(file: FileIO) -> bool:
-    """Lock a file, whatever its name, unless another process has; return whether it is locked now."""
+    """Lock a file (not its name) unless another process has; return whether it is locked now."""
     try:
         if sys.platform == "win32":
             file.seek(_FAR)

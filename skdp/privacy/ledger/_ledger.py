@@ -1,4 +1,4 @@
-"""A budget that every release is charged to before its noise is drawn."""
+"""A budget to which each release is charged before its noise is drawn."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mec
 
 
 class BudgetExceeded(RuntimeError):
-    """A release would have spent more than the budget. Nothing was released and nothing was charged."""
+    """A release would have exceeded the budget; nothing was released or charged."""
 
 
 class Amount(NamedTuple):  # numpydoc ignore=PR02
-    """So much of a budget.
+    """A part of a budget.
 
     Parameters
     ----------
     epsilon, delta : float
-        Its two parts.
+        The privacy loss and the failure probability.
     """
 
     epsilon: float
@@ -36,15 +36,15 @@ class Amount(NamedTuple):  # numpydoc ignore=PR02
 
 
 class PrivacyLedger:
-    """Account for every release about the same persons, and refuse the one that goes over the budget.
+    """Account for all releases about the same persons, and refuse those that exceed the budget.
 
     Parameters
     ----------
     path : str or path, optional
-        A file on a local disk, which several processes may use at a time and which survives them. It is made if there
-        is none and `epsilon` is given. Symbolic links are resolved. By default the ledger is in memory.
+        A file on a local disk, which several processes may use at the same time. It is created if it does not exist
+        and `epsilon` is given. Symbolic links are resolved. By default the ledger is in memory.
     epsilon : float, optional
-        The budget of privacy loss, finite and > 0. It may, and had better, be left out if the file exists.
+        The budget of privacy loss, finite and > 0. Omit it if the file exists (see Notes).
     delta : float, default=0.0
         The budget of failure probability, in [0, 1).
     relation : {"replace", "add_remove"}, optional
@@ -53,49 +53,49 @@ class PrivacyLedger:
     Attributes
     ----------
     epsilon, delta : float
-        The budget. No attribute can be set: a budget is for good.
+        The budget. Attributes are read-only.
     relation : {"replace", "add_remove"} or None
-        Its neighbouring relation, once there is one.
+        The neighbouring relation, None before the first charge if it was not given.
     path : Path or None
         The file.
     spent : named tuple of float
-        Epsilon and delta that were charged so far.
+        Epsilon and delta charged so far.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or the file is no ledger, one with another budget, one with several names (hard
-        links), or not as it was written.
+        If a parameter is out of range, or the file is not a ledger, has another budget, has several names (hard links),
+        or was modified.
     OSError
-        If the file or its folder is not there, or cannot be written.
+        If the file or its folder does not exist, or cannot be written.
 
     Notes
     -----
-    **Privacy.** Sequential composition: charges add, also when later ones were chosen after seeing earlier releases. A
-    charge is made before any noise is drawn and is never refunded, whatever fails afterwards. Sums are exact in the
-    decimals that were written, so three charges of 0.1 fit into 0.3. Add/remove charges convert into a "replace"
-    budget; a "replace" charge cannot enter an add/remove budget.
+    **Privacy.** Sequential composition: charges add, even if later ones were chosen after seeing earlier releases. A
+    charge is made before any noise is drawn and is never refunded, even if the release fails. Sums are exact in the
+    decimals of the charges, so three charges of 0.1 fit into 0.3. Add/remove charges are converted for a "replace"
+    budget; a "replace" charge cannot be made to an add/remove budget.
 
-    The ledger is one object: clones and copies of an estimator share it, over threads too. In memory it belongs to one
-    process: a pickled copy, and a forked process, know its budget and refuse everything else, so a search with several
-    processes fails rather than spend the same budget twice. A signal handler may show a ledger at any moment (while a
-    charge is under way, as it was before it), but cannot charge one then.
+    The ledger is one object: clones and copies of an estimator share it, also between threads. In memory it belongs to
+    one process: pickled copies and forked processes refuse all charges, so a search with several processes fails rather
+    than spend the same budget twice. A signal handler may read a ledger at any time (during a charge, the state before
+    it), but cannot charge it then.
 
-    A file may be shared. It is one ledger under all its names, such as a bind mount: the lock is on the file itself,
-    and nothing is kept beside it. A charge is on the disk before anything is drawn, so that a crash at any moment
-    leaves no release without its charge (but perhaps a charge without its release). The file is lines of JSON; each
-    has a hash of itself and of the line before it, and the first line counts them. So a line that was changed, moved or
-    removed by accident or by hand is an error, and nothing is released. This does not stop somebody who may write to
-    the file and writes all hashes again: let only those write to it who are trusted with the data. A copy of the file
-    is another ledger with the same budget: do not make any. With ``epsilon=``, a file that was lost, or that is looked
-    for in another folder, is made again, silently and with the whole budget; without it, that is an error. So give the
-    budget once, and leave it out from then on. An SQLite ledger of version 0.1 is converted where it is when it is
-    opened; no process may be using it then.
+    A file may be shared. All its names, such as in a bind mount, are the same ledger: the lock is on the file itself,
+    and there are no files beside it. A charge is on the disk before anything is drawn, so that a crash at any time
+    leaves no release without its charge (but possibly a charge without its release). The file has lines of JSON, each
+    with a hash of itself and of the previous line; the first line counts them. So a line that was changed, moved or
+    removed by accident or by hand is an error, and nothing is released. This is no protection against users who can
+    write to the file and recompute all hashes: only those trusted with the data should have write access. Do not copy
+    the file: a copy is another ledger with the same budget. With ``epsilon=``, a file that was lost, or that is looked
+    for in another folder, is silently created again with the whole budget; without it, this is an error. So give the
+    budget once, and omit it afterwards. An SQLite ledger of version 0.1 is converted in place when it is opened; no
+    other process may use it then.
 
-    A charge takes the same time however many there were before; opening a file reads all of them.
+    The time of a charge does not depend on the number of charges before; opening a file reads all of them.
 
-    A search or a cross-validation charges every fit, and every `transform` that is a release. scikit-learn turns a
-    `BudgetExceeded` in one of them into a score of NaN with a warning, unless it is told ``error_score="raise"``.
+    A search or a cross-validation charges each fit, and each `transform` that is a release. scikit-learn turns a
+    `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class PrivacyLedger:
         ...
     skdp.privacy.ledger._ledger.BudgetExceeded: Mean asks for epsilon 0.1; ...
 
-    In a file, for tomorrow:
+    In a file:
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -156,17 +156,17 @@ class PrivacyLedger:
 
     @property
     def relation(self) -> Relation | None:  # numpydoc ignore=RT01
-        """The neighbouring relation of the budget, once there is one."""
+        """The neighbouring relation of the budget, None while it is not fixed."""
         return self._book.account().budget.relation
 
     @property
     def spent(self) -> Amount:  # numpydoc ignore=RT01
-        """Epsilon and delta that were charged so far."""
+        """Epsilon and delta charged so far."""
         account = self._book.account()
         return Amount(float(account.epsilon), float(account.delta))
 
     def remaining(self) -> Amount:
-        """Return what is left of the budget.
+        """Return the remaining budget.
 
         Returns
         -------
@@ -181,18 +181,18 @@ class PrivacyLedger:
         Parameters
         ----------
         guarantee : PrivacyGuarantee
-            What the release promises.
+            The guarantee of the release.
         what : str
-            Who asks, for the report and for the error.
+            The name of the release, for the report and for errors.
 
         Raises
         ------
         TypeError
-            If one of them is something else.
+            If a parameter is of another type.
         BudgetExceeded
             If the budget does not cover it; nothing is charged.
         ValueError
-            If its neighbouring relation cannot be converted to the ledger's, or the file is not as it was written.
+            If its neighbouring relation cannot be converted to that of the ledger, or the file was modified.
         OSError
             If the file cannot be written.
         RuntimeError
@@ -214,7 +214,7 @@ class PrivacyLedger:
         Returns
         -------
         pandas.DataFrame
-            A row a charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
+            A row per charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
         """
         rows = [_row(charge) for charge in self._book.charges()]
         table = pd.DataFrame(rows, columns=_REPORT)
@@ -225,7 +225,7 @@ class PrivacyLedger:
         place = "" if self.path is None else f"{str(self.path)!r}, "
         try:
             spent = str(tuple(self.spent))
-        except (OSError, ValueError, RuntimeError):  # the file is lost or changed, or this is a copy
+        except (OSError, ValueError, RuntimeError):  # the file is lost or modified, or this is a copy
             spent = "unknown"
         return f"{type(self).__name__}({place}epsilon={self.epsilon}, delta={self.delta}, spent={spent})"
 
@@ -244,7 +244,7 @@ class PrivacyLedger:
 
 
 def _read_budget(epsilon: Any, delta: Any, relation: Any) -> Budget | None:
-    """Check the budget; None if it is left out."""
+    """Check the budget and return it, None if it is omitted."""
     if relation not in (None, "replace", "add_remove"):
         raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
     check_delta(delta)
@@ -257,7 +257,7 @@ def _read_budget(epsilon: Any, delta: Any, relation: Any) -> Budget | None:
 
 
 def _admitted(what: str, guarantee: PrivacyGuarantee, account: Account) -> Charge:
-    """Return the charge of a release, if the budget covers it."""
+    """Return the charge of a release if the budget covers it."""
     relation = account.budget.relation
     try:
         charge = Charge.of(what, guarantee, relation or guarantee.relation)
@@ -274,7 +274,7 @@ def _admitted(what: str, guarantee: PrivacyGuarantee, account: Account) -> Charg
 
 
 def _row(charge: Charge) -> tuple[Any, ...]:
-    """Return a row of the report, all of it in the relation of the ledger."""
+    """Return a row of the report, in the relation of the ledger."""
     charged = charge.guarantee.to(charge.relation)
     return (
         charge.what,

@@ -1,4 +1,4 @@
-"""The lines of a ledger's file: JSON, each with a hash of itself and of the line before it."""
+"""The lines of a ledger file: JSON, each with a hash of itself and of the previous line."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _VERSION = 2
 _HASH = 64
 
 _HEAD = '{{"skdp_ledger": {}, "charges": {:15d}, "hash": "{}"}}\n'
-"""The first line: how many charges there are at least, and the hash of the last of these. It is written over after
-each charge, so it is of one size; a crash may leave it behind."""
+"""The first line: a lower bound of the number of charges (a crash may leave it outdated), and the hash of the last of
+them. It is overwritten after each charge, so its size is fixed."""
 
 HEAD_SIZE = len(_HEAD.format(_VERSION, 0, "0" * _HASH))
 
@@ -39,7 +39,7 @@ _HUGE = Decimal("1e309")
 
 
 class Damaged(ValueError):
-    """The lines are not as they were written."""
+    """The lines were modified."""
 
 
 def head(count: int, digest: str) -> bytes:
@@ -61,7 +61,7 @@ def read_head(line: bytes) -> tuple[int, str]:
 def _parsed(text: bytes, number: int) -> dict[str, Any]:
     try:
         record = json.loads(text, parse_float=Decimal)
-    except (ValueError, ArithmeticError, RecursionError):  # bytes that are no text, impossible exponents, many brackets
+    except (ValueError, ArithmeticError, RecursionError):  # not UTF-8, impossible exponents, deep nesting
         record = None
     if not isinstance(record, dict):
         raise Damaged(f"its line {number} cannot be read")
@@ -69,7 +69,7 @@ def _parsed(text: bytes, number: int) -> dict[str, Any]:
 
 
 def _signed(record: dict[str, Any], previous: str) -> bytes:
-    """Write a line that ends with its hash."""
+    """Return a line that ends with its hash."""
     body = json.dumps(record, separators=(", ", ": "))[:-1]
     return f'{body}, "hash": "{sha256((previous + body).encode()).hexdigest()}"}}\n'.encode()
 
@@ -83,13 +83,13 @@ TAIL_SIZE = _HASH + 3
 
 
 def beginning(budget: Budget) -> bytes:
-    """Write the first two lines; that of the budget is another one in every ledger."""
+    """Return the first two lines; the line of the budget is unique to each ledger."""
     line = _signed({"budget": asdict(budget), "id": secrets.token_hex(8)}, "")
     return head(0, digest_of(line)) + line
 
 
 def line_of(charge: Charge, previous: str) -> bytes:
-    """Write the line of a charge, with the guarantee whole."""
+    """Return the line of a charge, with the complete guarantee."""
     stated = {one.name: getattr(charge.guarantee, one.name) for one in fields(PrivacyGuarantee)}
     stated["scope"] = [name if isinstance(name, str | int) else str(name) for name in stated["scope"]]
     amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
@@ -98,14 +98,14 @@ def line_of(charge: Charge, previous: str) -> bytes:
 
 
 def charge_of(line: bytes) -> Charge:
-    """Read the line of a charge that `Position.after` has checked."""
+    """Parse the line of a charge that `Position.after` has checked."""
     try:
         return _charge(json.loads(line, parse_float=Decimal))
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("a guarantee in it cannot be read") from None
 
 
-@lru_cache  # most charges of a ledger are for the same guarantees
+@lru_cache  # most charges of a ledger have the same guarantees
 def _guarantee(*stated: tuple[str, Any]) -> PrivacyGuarantee:
     options: dict[str, Any] = {name: float(one) if isinstance(one, Decimal) else one for name, one in stated}
     return PrivacyGuarantee(**options)
@@ -120,7 +120,7 @@ def _charge(record: dict[str, Any]) -> Charge:
 
 @dataclass(frozen=True)
 class Position:
-    """How far a file has been read, and what was found there."""
+    """The position up to which a file was read, and the state there."""
 
     offset: int = HEAD_SIZE
     count: int = -1
@@ -128,7 +128,7 @@ class Position:
     account: Account | None = None
 
     def after(self, line: bytes) -> Position:
-        """Check the next line and add it up."""
+        """Check the next line and return the position after it."""
         number, digest = self.count + 3, digest_of(line)
         body = line[: -_HASH - 14]
         if line[-_HASH - 14 :] != f', "hash": "{digest}"}}\n'.encode() or digest != _hash(self.digest, body):
@@ -171,23 +171,23 @@ def _amount(value: Any, number: int) -> Decimal:
 
 
 _MARK = (0x736B6470, 1)
-"""The application and the version of our SQLite files."""
+"""The application id and the version of the SQLite files of skdp."""
 
 _PATIENCE = 60.0
 
 
 def is_old(file: FileIO) -> bool:
-    """Return whether a file is an SQLite database."""
+    """Whether a file is an SQLite database."""
     return file.read(16) == b"SQLite format 3\0"
 
 
 def renew(path: Path) -> None:
-    """Write an old ledger again as lines, in its place."""
-    # A process that still uses the old file, which has no name any more, cannot write to it: SQLite refuses that.
+    """Convert an SQLite ledger to lines, in place."""
+    # SQLite refuses writes of a process that still uses the old file, which has no name any more.
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_PATIENCE)) as connection:
             connection.isolation_level = None
-            # Take in the journal that lies beside it, which nobody else may have open.
+            # Merge the journal beside it, which no other process may have open.
             connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("BEGIN EXCLUSIVE")
             _replace(path, b"".join(_lines(connection)))
@@ -245,8 +245,8 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the name of a file is on the disk."""
-    with suppress(OSError):  # Windows opens no folders
+    """Flush the directory entry of a file to the disk."""
+    with suppress(OSError):  # Windows cannot open folders
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

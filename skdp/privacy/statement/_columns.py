@@ -1,4 +1,4 @@
-"""Which columns of a table are still to be seen after a step of a pipeline."""
+"""Track which columns of a table are visible after a step of a pipeline."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 EVERYTHING = "(all columns)"
-"""Stands for the columns where their names are not known."""
+"""Placeholder for columns of unknown names."""
 
 TARGET = "(target)"
-"""Stands for what is predicted, where something is promised about it."""
+"""Placeholder for a protected target."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Column:
 
     @classmethod
     def merged(cls, columns: Iterable[Column]) -> Self:
-        """Make one column that stands for several."""
+        """Merge several columns into one."""
         nothing, several = frozenset[Any](), list(columns)
         return cls(
             nothing.union(*(column.origins for column in several)),
@@ -34,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Flow:
-    """The table that one step hands to the next."""
+    """The table that one step passes to the next."""
 
     columns: tuple[Column, ...]
     names: tuple[Any, ...] | None
@@ -44,17 +44,17 @@ class Flow:
 
     @classmethod
     def start(cls, names: Sequence[Any] | None) -> Self:
-        """Begin with the user's table."""
+        """Return the flow of the input table."""
         columns = tuple(Column(*[frozenset([name])] * 3) for name in names or [EVERYTHING])
         return cls(columns, None if names is None else tuple(names), exact=names is not None)
 
     @property
     def merged(self) -> Column:
-        """One column that stands for all."""
+        """All columns merged into one."""
         return Column.merged(self.columns)
 
     def spread(self, column: Column, estimator: Any, *, curated: bool = False) -> Flow:
-        """Go on with what a step makes of all columns together."""
+        """Return the output of a step that uses all columns together."""
         curated = self.curated or curated
         names = names_out(estimator)
         if names is None:
@@ -62,18 +62,18 @@ class Flow:
         return replace(self, columns=(column,) * len(names), names=names, exact=True, curated=curated)
 
     def repeated(self, rows: Flow) -> Flow:
-        """Go on with what a fitted step makes of the rows of `fit` when it is given them again."""
+        """Return the output of a fitted step for the rows of `fit`."""
         shown = rows.merged.raw
         columns = tuple(replace(column, raw=column.raw | (column.late & shown)) for column in self.columns)
         return replace(self, columns=columns)
 
     def predicted(self) -> Flow:
-        """Go on with what a model says, in which no column is left."""
+        """Return the flow of predictions, which contain no column."""
         said = replace(self.merged, raw=frozenset())
         return replace(self, columns=(said,), names=None, exact=False)
 
     def select(self, chosen: Any) -> Flow:
-        """Take the columns that a `ColumnTransformer` names; all of them where that cannot be told."""
+        """Select the columns of a `ColumnTransformer`; all of them merged if they are not known."""
         places = self._places(chosen) if self.exact else None
         if places is None:
             nothing = isinstance(chosen, list | tuple) and not chosen
@@ -86,7 +86,7 @@ class Flow:
         try:
             if isinstance(chosen, slice):
                 start, stop = self._place(chosen.start), self._place(chosen.stop)
-                # A slice of names has its last one in it.
+                # A slice of names includes its end.
                 return list(width[start : stop + 1 if isinstance(chosen.stop, str) else stop : chosen.step])
             if isinstance(chosen, str) or not hasattr(chosen, "__iter__"):
                 return [width[self._place(chosen)]]
@@ -98,12 +98,12 @@ class Flow:
             return None
 
     def _place(self, item: Any) -> Any:
-        """Return the place of a name; places, and the open end of a slice, are left as they are."""
+        """Return the position of a name; positions and None are returned unchanged."""
         return (self.names or ()).index(item) if isinstance(item, str) else item
 
     @classmethod
     def side_by_side(cls, parts: Sequence[Flow], names: tuple[Any, ...] | None) -> Self:
-        """Put tables next to each other."""
+        """Concatenate the columns of several tables."""
         columns = tuple(column for part in parts for column in part.columns)
         made = cls(
             columns,
@@ -124,7 +124,7 @@ def names_in(estimator: Any) -> tuple[Any, ...] | None:
         return tuple(names)
     number = getattr(estimator, "n_features_in_", None)
     scope = getattr(getattr(estimator, "guarantee_", None), "scope", ())
-    # scikit-learn keeps names only where they are strings; a guarantee for all columns, and the target, has the others.
+    # scikit-learn stores names only if they are strings; others are in the scope of a guarantee for all columns.
     features = tuple(scope[:number])
     if features and number in (len(scope), len(scope) - 1) and not any(isinstance(name, str) for name in features):
         return features
@@ -132,21 +132,21 @@ def names_in(estimator: Any) -> tuple[Any, ...] | None:
 
 
 def names_out(estimator: Any) -> tuple[Any, ...] | None:
-    """Return the columns that an estimator makes."""
+    """Return the output columns of an estimator, None if they are not known."""
     try:
         return tuple(estimator.get_feature_names_out())
-    except Exception:  # of any estimator's own kind: then it is simply not known
+    except Exception:  # third-party estimators may raise any error
         return None
 
 
 def read_names(X: Any) -> tuple[Any, ...] | None:
-    """Return the column names of a table and nothing else of it; ``x0, x1, …`` for an array."""
+    """Return the column names of a table without reading a value; ``x0, x1, …`` for an array."""
     if X is None:
         return None
-    kind = type(X)  # not X itself, where pandas would take a column of that name
-    if hasattr(kind, "collect_schema"):  # polars, where asking a lazy frame for its columns warns
+    kind = type(X)  # not X itself, as pandas has columns as attributes
+    if hasattr(kind, "collect_schema"):  # polars, where `columns` of a lazy frame warns
         return tuple(X.collect_schema().names())
-    if hasattr(kind, "column_names"):  # pyarrow, which has values in its `columns`
+    if hasattr(kind, "column_names"):  # pyarrow, where `columns` has the values
         return tuple(X.column_names)
     if hasattr(kind, "columns"):
         return tuple(X.columns)

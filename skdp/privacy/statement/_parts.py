@@ -1,4 +1,4 @@
-"""What estimators are made of, and what else they learn."""
+"""The parts of an estimator, and what it learns besides the columns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 LIBRARIES = ("sklearn", "imblearn", "skdp")
-"""Those whose classes are known."""
+"""The libraries whose classes are known."""
 
 _MAKERS = ("abc", "builtins", "contextlib", "dataclasses", "functools", "typing")
-"""What makes methods for a class."""
+"""Modules that generate methods of a class."""
 
 _FED = {
     **dict.fromkeys(("VotingClassifier", "VotingRegressor", "StackingClassifier", "StackingRegressor"), "estimators_"),
@@ -25,24 +25,24 @@ _FED = {
     "CalibratedClassifierCV": "calibrated_classifiers_",
     "TransformedTargetRegressor": "regressor_",
 }
-"""Those of scikit-learn's meta-estimators that do nothing with their table but hand it to the estimators that they keep
-in this attribute; of what comes of it, they learn from predictions only."""
+"""Meta-estimators of scikit-learn that only pass their table to the estimators in this attribute, and otherwise learn
+from their predictions only."""
 
 _PREDICTED = frozenset(
     {"calibrated_classifiers_", "best_threshold_", "best_score_", "cv_results_"}
     | {"oob_score_", "oob_decision_function_", "oob_prediction_"}
 )
-"""What they compute from what these estimators predict for rows of the table."""
+"""Attributes computed from predictions of these estimators for rows of the table."""
 
 _LEARN_TARGET = frozenset({"SelectKBest", "SelectPercentile", "CCA", "PLSCanonical", "PLSRegression", "PLSSVD"})
-"""Those of scikit-learn's estimators that learn the target and do not say so in their tags."""
+"""Estimators of scikit-learn that learn the target but do not declare it in their tags."""
 
 _HANDS_TARGET_ON = ("steps", "best_estimator_", "get_support")
-"""What tells those of scikit-learn's estimators that do not say that an estimator inside learns the target."""
+"""Attributes of estimators of scikit-learn that do not declare that an inner estimator learns the target."""
 
 
 def parts_of(estimator: Any) -> list[Any]:
-    """Return the estimators that an estimator keeps: those that it has fitted, or else those that it was given."""
+    """Return the fitted estimators of a meta-estimator, or else those given as parameters."""
     kept = getattr(estimator, "__dict__", {})
     fitted = {name: value for name, value in kept.items() if name.endswith("_") or name.startswith("_")}
     given = {name: value for name, value in kept.items() if name not in fitted}
@@ -68,9 +68,9 @@ def _estimators(value: Any) -> Iterator[Any]:
 
 
 def fed_parts(estimator: Any) -> list[Any] | None:
-    """Return the estimators that a meta-estimator hands its table to, if it does nothing else with the table."""
-    # That is known of some of scikit-learn's own ones. All others may keep anything.
-    # A row that is drawn several times is privatised, and so released, several times.
+    """Return the estimators of a meta-estimator that only passes its table to them, None for others."""
+    # This is known of some classes of scikit-learn only; others may store anything. A bootstrap privatises, and so
+    # releases, a row that is drawn several times as often.
     more = getattr(estimator, "passthrough", False) or getattr(estimator, "bootstrap", False)
     if more or library_of(estimator) != "sklearn" or type(estimator).__name__ not in _FED:
         return None
@@ -79,12 +79,12 @@ def fed_parts(estimator: Any) -> list[Any] | None:
 
 
 def learns_from_predictions(estimator: Any) -> bool:
-    """Say whether one of scikit-learn's meta-estimators keeps what its parts have predicted for rows of the table."""
+    """Whether a meta-estimator of scikit-learn stores predictions of its parts for rows of the table."""
     return not _PREDICTED.isdisjoint(vars(estimator))
 
 
 def library_of(estimator: Any) -> str | None:
-    """Return whose class an estimator is of, if what it does is known."""
+    """Return the library of the class of an estimator, None if its behaviour is not known."""
     kind = type(estimator)
     library = kind.__module__.partition(".")[0]
     if library not in LIBRARIES or getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind:
@@ -93,7 +93,7 @@ def library_of(estimator: Any) -> str | None:
 
 
 def _has_foreign_methods(kind: type) -> bool:
-    """Return whether a class of a known library has methods that were written elsewhere."""
+    """Whether a class of a known library has methods from another library."""
     return kind.__module__.partition(".")[0] in LIBRARIES and any(map(_is_foreign, vars(kind).values()))
 
 
@@ -111,12 +111,12 @@ def _is_foreign(attribute: Any) -> bool:
 
 
 def has_own_methods(estimator: Any) -> bool:
-    """Return whether an object has methods that replace those of its class."""
+    """Whether an object has methods that replace those of its class."""
     return any(callable(getattr(type(estimator), name, None)) for name in getattr(estimator, "__dict__", ()))
 
 
 def is_a(estimator: Any, *classes: str) -> bool:
-    """Return whether an estimator is exactly of one of some known classes."""
+    """Whether an estimator is exactly of one of some known classes."""
     if library_of(estimator) is None:
         return False
     places = (name.rpartition(".") for name in classes)
@@ -124,27 +124,27 @@ def is_a(estimator: Any, *classes: str) -> bool:
 
 
 def is_fitted(estimator: Any) -> bool:
-    """Say whether an estimator is fitted."""
+    """Whether an estimator is fitted."""
     if hasattr(estimator, "__sklearn_is_fitted__"):
         return bool(estimator.__sklearn_is_fitted__())
     return any(name.endswith("_") and not name.startswith("__") for name in getattr(estimator, "__dict__", ()))
 
 
 def learns_target(estimator: Any) -> bool:
-    """Say whether an estimator learns from the target."""
+    """Whether an estimator learns from the target."""
     library = library_of(estimator)
     if library in (None, "imblearn") or type(estimator).__name__ in _LEARN_TARGET:
         return True
     required = hasattr(estimator, "predict")
     if hasattr(estimator, "__sklearn_tags__"):
         required = bool(estimator.__sklearn_tags__().target_tags.required)
-    # Inside scikit-learn's own ones there may be targets of another kind, such as those of imputation.
+    # Inner estimators of scikit-learn may learn other targets, such as those of imputation.
     hands_on = library != "sklearn" or any(hasattr(estimator, name) for name in _HANDS_TARGET_ON)
     return required or (hands_on and any(map(learns_target, parts_of(estimator))))
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Return whether `fit` of an estimator takes a weight for each row."""
+    """Whether `fit` of an estimator takes sample weights."""
     try:
         return "sample_weight" in signature(type(estimator).fit).parameters
     except (AttributeError, TypeError, ValueError):
@@ -152,7 +152,7 @@ def takes_weights(estimator: Any) -> bool:
 
 
 def columns_read(estimator: Any) -> list[Any]:
-    """Return the columns whose declared values were none, but were read from the data."""
+    """Return the columns whose categories were read from the data."""
     domain: Any = getattr(estimator, "domain_", None)
     own = [name for name in getattr(domain, "columns", ()) if getattr(domain[name], "observed", False)]
     return [*own, *(name for part in parts_of(estimator) for name in columns_read(part))]

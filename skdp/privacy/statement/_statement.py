@@ -1,4 +1,4 @@
-"""What a pipeline promises, column by column, and what it does not."""
+"""Statement of the guarantees of a pipeline for each column, and of unprotected columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skdp.privacy.statement._visitor import Promise, Walk
 AS_IS = "released as is"
 
 _FEW = 5
-"""So many columns are named together in each row; of more, the number is enough."""
+"""The most columns named together in a row; for more, their number is given."""
 
 _READ = f"categories read from the data: {AS_IS}"
 
@@ -33,17 +33,17 @@ _PROTECTION = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivacyStatement:  # numpydoc ignore=PR02
-    """What is promised about each column, as text or as HTML.
+    """The guarantees of each column, shown as text or HTML.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        A row for each column and each step that protects it, or that does not: ``column, step, mechanism, epsilon,
-        delta, relation, trust, protection``.
+        A row for each column and each step that protects or releases it: ``column, step, mechanism, epsilon, delta,
+        relation, trust, protection``.
     total : PrivacyGuarantee or None
-        All guarantees together, for the columns in its scope. None if there is no column that one covers.
+        The sum of all guarantees, for the columns in its scope. None if no column is covered.
     notes : tuple of str
-        What must be known besides.
+        Remarks on the assumptions.
     """
 
     rows: pd.DataFrame
@@ -72,25 +72,23 @@ class PrivacyStatement:  # numpydoc ignore=PR02
 
 
 def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()) -> PrivacyStatement:
-    """State what a fitted pipeline promises about every column, and which columns it releases as they are.
+    """State the guarantee of a fitted pipeline for each column, and which columns it releases unprotected.
 
-    Pipelines, column transformers, feature unions, searches and other estimators made of estimators are followed step
-    by step. Where it cannot be told what happens to a column, the answer is "released as is". So it is for each class
-    that is not exactly one of scikit-learn, imbalanced-learn or skdp (subclasses, classes of the same name or with the
-    same attributes, objects with methods of their own, classes of which a method was replaced), for a class of skdp
-    that wraps one of these, and for an estimator that draws rows several times (a bootstrap), as each time is a
-    release.
+    Pipelines, column transformers, feature unions, searches and other meta-estimators are followed step by step. If it
+    is not known what happens to a column, the answer is "released as is": for each class that is not exactly one of
+    scikit-learn, imbalanced-learn or skdp (subclasses, classes of the same name or with the same attributes, objects
+    with methods of their own, classes of which a method was replaced), for a class of skdp that wraps one of these, and
+    for an estimator that draws rows several times (a bootstrap), as each time is a release.
 
     Parameters
     ----------
     estimator : estimator or list of estimators
-        Fitted. A list is of estimators about the same persons.
+        Fitted. The estimators of a list are about the same persons.
     X : dataframe or ndarray of shape (n_samples, n_features), optional
-        The table, for the names of its columns only: those that the estimator was not fitted on are listed too. No
-        value is read.
+        The table, of which only the column names are read: columns that the estimator was not fitted on are listed too.
     trusted : sequence of classes, default=()
-        Further classes whose `guarantee_` and `protects_rows` are believed, besides those of skdp. Their subclasses are
-        not.
+        Classes whose `guarantee_` and `protects_rows` are trusted, in addition to those of skdp, without their
+        subclasses.
 
     Returns
     -------
@@ -100,32 +98,30 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     Raises
     ------
     TypeError
-        If something is no estimator, X is no table, or `trusted` holds no classes.
+        If `estimator` is not an estimator or a list of them, X is not a table, or `trusted` not a sequence of classes.
     ValueError
         If X lacks columns that the estimator was fitted on, or the list is empty.
 
     Notes
     -----
-    **Privacy.** Read from attributes; nothing is charged and no data are read. The total is the sum over all
-    steps, also over those that follow each other on the same column: an upper bound. It is for one call of `fit` and,
-    for local transformers, one call of `transform`: every further call that releases something about the same persons
-    costs as much again, which only a `PrivacyLedger` counts.
+    **Privacy.** Read from attributes; nothing is charged and no data are read. The total is the sum over all steps,
+    including successive steps on the same column: an upper bound. It is for one call of `fit` and, for local
+    transformers, one call of `transform`: each further call that releases something about the same persons costs as
+    much again, which only a `PrivacyLedger` counts.
 
-    An estimator of skdp, or of a trusted class, takes part by its ``guarantee_``, whose scope names the columns. Its
-    ``protects_rows`` says whether the rows that leave its `transform` are protected (True), those of `fit_transform`
-    only ("fit"), or none, because only its statistics are private (False); or it is a list of the columns that are
-    protected in these rows, while others stay as they are. By default they are in the local model, and are not in the
-    central model.
-    "fit" is not enough inside a search, a stack, a calibration or whatever else learns from predictions for rows of the
-    table itself: those come from true values, which are "released as is". The target is no column; what is spent on it,
-    by a transformer of the target, is in the total. Weights (``sample_weight``) are no column either;
-    nothing covers them.
+    Estimators of skdp and of trusted classes state their guarantee in ``guarantee_``, whose scope names the columns.
+    ``protects_rows`` is True if the rows that `transform` returns are protected, "fit" if only those of `fit_transform`
+    are, and False if only the statistics are private; or it is a list of the columns that are protected in these rows,
+    while the others are unprotected. The default is True in the local model, and False in the central model.
+    "fit" is not enough inside a search, a stack, a calibration or another estimator that learns from predictions for
+    rows of the table: these use true values, which are "released as is". The target is not a column; the total includes
+    the cost of a transformer of the target. Weights (``sample_weight``) are not a column, and are unprotected.
 
-    A step of a pipeline that is replaced after `fit` is not noticed: what the one before released is not stated.
+    If a step of a pipeline is replaced after `fit`, the release of the previous step is not stated.
 
-    The scope of the total has only columns of which nothing is released without protection. A column whose categories
-    were read from the data is not among them (which values occur is released as it is), nor is one that leaves as it is
-    beside private statistics of it.
+    The scope of the total has only columns of which nothing is released without protection. It excludes columns whose
+    categories were read from the data (which values occur is unprotected), and columns that are released unprotected
+    beside private statistics of them.
 
     Examples
     --------
@@ -167,7 +163,7 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
 
 
 def _columns_of(estimator: Any, given: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-    """Return the columns that an estimator was fitted on, with the names that the user has for them."""
+    """Return the columns that an estimator was fitted on, by their names in X."""
     fitted = names_in(estimator)
     if fitted is None or given is None:
         return fitted or given
@@ -182,14 +178,14 @@ def _columns_of(estimator: Any, given: tuple[Any, ...] | None) -> tuple[Any, ...
 
 
 def _gives_rows(estimator: Any) -> bool:
-    """Say whether something leaves an estimator at fit but what it has learnt, which its steps have been asked for."""
+    """Whether `fit_transform` of an estimator, or of the last step of a pipeline, returns rows."""
     if is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline"):
         return _gives_rows(estimator.steps[-1][1])
     return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
 
 
 def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStatement:
-    """Bring what was found into a table."""
+    """Build the statement."""
     kept = [name for name in walk.columns if _is_kept(walk, leaving, name)]
     rows: list[tuple[Any, ...]] = []
     for name in walk.columns:
@@ -212,7 +208,7 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
 
 
 def _is_kept(walk: Walk, leaving: set[Any], name: Any) -> bool:
-    """Return whether a promise about a column is worth anything: nothing else may show its values."""
+    """Whether the guarantee of a column holds: nothing else releases its values."""
     others = walk.seen.keys() | walk.unfitted.keys() | walk.read.keys() | leaving
     return others.isdisjoint({name, EVERYTHING})
 
@@ -237,14 +233,14 @@ def _total(walk: Walk, kept: list[Any]) -> PrivacyGuarantee | None:
     covered = [name for name in kept if any(name in promise.columns for promise in walk.promises)]
     if not covered:
         return None
-    # What is spent on the target is spent by the same persons.
+    # The target is about the same persons.
     counted = [promise for promise in walk.promises if not {TARGET, *covered}.isdisjoint(promise.columns)]
     total = reduce(operator.add, (promise.guarantee for promise in counted))
     return replace(total, scope=tuple(covered))
 
 
 def _remarks(walk: Walk) -> list[str]:
-    """Say what holds for all steps of a kind."""
+    """Return the remarks for all steps of a kind."""
     remarks = []
     if any(promise.of(name) is False for promise in walk.promises for name in promise.columns):
         remarks.append("Where statistics only are protected, the promise is about what fit has learnt, not about rows.")

@@ -1,4 +1,4 @@
-"""Walking through a pipeline: what every step promises, and which columns it sees as they are."""
+"""Walk through a pipeline: collect the guarantee of each step, and the columns it sees unprotected."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skdp.privacy.statement._parts import (
 )
 
 Protects = Literal[True, False, "fit"]
-"""Whether the rows that leave a step are protected, never, or only at fit."""
+"""Whether the rows that a step returns are protected: always, never, or only at fit."""
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What one step promises."""
+    """The guarantee of one step."""
 
     columns: tuple[Any, ...]
     step: str
@@ -37,12 +37,12 @@ class Promise:
     made_up: bool = False
 
     def of(self, name: Any) -> Protects:
-        """Return what is protected of a column."""
+        """Return whether the rows of a column are protected."""
         return False if name in self.target else self.protects
 
 
 class Walk:
-    """Collects what the steps promise."""
+    """Collector of the guarantees of all steps."""
 
     def __init__(self, names: Sequence[Any], trusted: Sequence[type] = ()) -> None:
         self.columns = list(names)
@@ -61,7 +61,7 @@ class Walk:
         """Follow a table through an estimator."""
         made = self._follow(estimator, flow, path)
         if hasattr(estimator, "transform") and not hasattr(estimator, "fit_transform"):
-            return made.repeated(flow)  # at fit too, the next step gets what `transform` makes
+            return made.repeated(flow)  # at fit too, the next step gets the output of `transform`
         return made
 
     def _follow(self, estimator: Any, flow: Flow, path: str) -> Flow:
@@ -90,19 +90,19 @@ class Walk:
         return self._plain(estimator, flow, step)
 
     def _is_private(self, estimator: Any) -> bool:
-        """Return whether an estimator has a guarantee that is believed."""
+        """Whether an estimator has a trusted guarantee."""
         if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):
             return False
         if type(estimator) in self._trusted:
             return not has_own_methods(estimator)
-        # What wraps a privatiser takes its guarantee from it, and its rows.
-        # What a local transformer does to a row is done by its protocol.
+        # A wrapper of a privatiser takes its guarantee and its rows from it; a local transformer releases rows by its
+        # protocol.
         kept = [estimator, *([estimator.protocol_] if hasattr(estimator, "protocol_") else [])]
         known = all(library_of(part) == "skdp" for part in kept)
         return known and all(map(self._is_private, parts_of(estimator)))
 
     def _promises(self, estimator: Any) -> bool:
-        """Return whether there is a guarantee anywhere inside."""
+        """Whether an estimator or one of its parts has a trusted guarantee."""
         return self._is_private(estimator) or any(map(self._promises, parts_of(estimator)))
 
     def _privatizer(self, estimator: Any, flow: Flow, step: str) -> Flow:
@@ -127,7 +127,7 @@ class Walk:
             pairs = list(zip(flow.columns, covers, strict=True))
             inside = Column.merged(column for column, covered in pairs if covered)
             outside = Column.merged(column for column, covered in pairs if not covered)
-        else:  # which of them are covered cannot be told, unless all are
+        else:  # it is not known which of them are covered, unless all are
             told = not guarantee.scope or (own and all(covers))
             inside, outside = everything, Column.merged([] if told else [everything])
         if flow.curated and inside.raw and guarantee.trust == "local":
@@ -198,7 +198,7 @@ class Walk:
         made = [self.visit(part, flow, _join(place, str(index))) for index, part in enumerate(parts)]
         if fed is None:
             return self._plain(estimator, flow, step)
-        # What the parts say of the rows of `fit` is known to the one who combines it.
+        # The combining estimator sees the predictions of the parts for the rows of `fit`.
         said = replace(flow.predicted(), columns=(Column.merged(part.merged for part in made),))
         said = replace(said, curated=any(part.curated for part in made)).repeated(flow)
         if learns_from_predictions(estimator):
@@ -208,17 +208,17 @@ class Walk:
         if self._promises(getattr(estimator, "transformer_", None)):
             self.columns += [] if TARGET in self.columns else [TARGET]
             self.visit(estimator.transformer_, Flow.start([TARGET]), _join(place, "transformer_"))
-            self._see([TARGET], step)  # the model may have learnt from it as it is
+            self._see([TARGET], step)  # the model may have learnt from the true target
         return said
 
     def _scored(self, estimator: Any, made: Flow, flow: Flow, step: str) -> None:
-        """Take notice of a step that learns from what its parts say of rows of `fit` that they are given again."""
+        """Record a step that learns from predictions of its parts for the rows of `fit`."""
         self._see(made.repeated(flow).merged.raw, step)
         if learns_target(estimator):
             self.from_target.append(step)
 
     def finish(self) -> None:
-        """Let what is promised about the target be spoilt by the steps that learn it as it is."""
+        """Void guarantees about the target if a step learns the true target."""
         for step in self.from_target:
             self._see(self.targets, step)
 
@@ -251,7 +251,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _passes(part: Any) -> bool:
-    """Return whether a step hands its columns on as they are: as it was written, or as `fit` has replaced it."""
+    """Whether a step passes its columns on unchanged, as declared, or as replaced by `fit`."""
     return part is None or (isinstance(part, str) and part == "passthrough") or _is_identity(part)
 
 
@@ -260,7 +260,7 @@ def _is_identity(part: Any) -> bool:
 
 
 def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
-    """Say whether rows that leave an estimator are protected; what wraps a privatiser may be so at fit only."""
+    """Return whether the rows that an estimator returns are protected; those of a wrapper may be at fit only."""
     said = getattr(estimator, "protects_rows", None)
     if _named(estimator) is not None:
         return True
@@ -273,7 +273,7 @@ def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
 
 
 def _named(estimator: Any) -> tuple[Any, ...] | None:
-    """Return the columns that an estimator protects in the rows that leave it, if it names some."""
+    """Return the columns that an estimator protects in the rows that it returns, if it names them."""
     said = getattr(estimator, "protects_rows", None)
     return tuple(said) if isinstance(said, list | tuple) else None
 
