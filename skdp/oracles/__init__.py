@@ -8,7 +8,7 @@ from skdp.oracles._count_mean_sketch import CountMeanSketch
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import AffineHash, QuadraticHash
 from skdp.oracles._local_hashing import LocalHashing
-from skdp.oracles._postprocess import POSTPROCESSORS, project_to_simplex
+from skdp.oracles._postprocess import POSTPROCESSORS, Postprocess, project_to_simplex
 from skdp.oracles._prefix_hashing import LIMB_BITS as LIMB_BITS
 from skdp.oracles._prefix_hashing import PrefixHashing as PrefixHashing
 from skdp.oracles._prefix_hashing import vectors_of as vectors_of
@@ -36,6 +36,7 @@ __all__ = [
     "LocalHashing",
     "NumericMechanism",
     "Piecewise",
+    "Postprocess",
     "QuadraticHash",
     "RandomizedResponse",
     "SquareWave",

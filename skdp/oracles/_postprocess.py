@@ -40,7 +40,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -187,6 +187,9 @@ def _likeliest(
 ) -> NDArray[np.float64]:
     return oracle.maximum_likelihood(support, n, reports)
 
+
+Postprocess = Literal["none", "clip", "simplex", "norm_mul", "norm_cut", "base_cut", "power", "mle"]
+"""The names of `POSTPROCESSORS`."""
 
 POSTPROCESSORS: dict[str, Postprocessor] = {
     "none": _repair(lambda estimates, oracle, n: estimates),

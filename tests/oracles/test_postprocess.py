@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,11 +11,15 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from skdp.oracles import POSTPROCESSORS, RandomizedResponse, UnaryEncoding, project_to_simplex
+from skdp.oracles import POSTPROCESSORS, Postprocess, RandomizedResponse, UnaryEncoding, project_to_simplex
 from skdp.oracles._postprocess import _fit_power_law, cut_to_total, scale_to_total, shrink_by_power_law
 from skdp.randomness import SeededSource
 
 COUNTS = st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=8)
+
+
+def test_the_type_names_every_postprocessor():
+    assert list(get_args(Postprocess)) == list(POSTPROCESSORS)
 
 
 @given(COUNTS, st.floats(0, 1e4))
