@@ -35,7 +35,7 @@ class TestCharges:
     @pytest.mark.long  # as tests/privacy/test_ledger.py shows for other steps
     def test_a_ledger_in_memory_refuses_two_processes(self):
         ledger = PrivacyLedger(epsilon=10)
-        with pytest.raises(RuntimeError, match="lives in one process"):
+        with pytest.raises(RuntimeError, match="belongs to one process"):
             cross_val_score(pipeline(ledger), X, y, cv=5, n_jobs=2, error_score="raise")
         assert ledger.spent == (0, 0)
 

@@ -832,7 +832,7 @@ def test_a_ledger_in_memory_refuses_several_processes():
     encoder = RandomizedResponseEncoder(
         categories={"group": ["a", "b"], "kind": ["u", "v", "w"]}, ledger=PrivacyLedger(epsilon=100)
     )
-    with pytest.raises(RuntimeError, match="a PrivacyLedger in memory lives in one process"):
+    with pytest.raises(RuntimeError, match="a PrivacyLedger in memory belongs to one process"):
         curve(pipeline(encoder), n_jobs=2)
 
 

@@ -148,7 +148,7 @@ def test_in_memory_a_copy_that_was_pickled_refuses_everything_but_its_budget():
     assert copied.epsilon == 1
     assert repr(copied) == "PrivacyLedger(epsilon=1.0, delta=0.0, spent=unknown)"
     for use in (lambda: copied.charge(PrivacyGuarantee(0.1), "copy"), lambda: copied.spent, copied.remaining):
-        with pytest.raises(RuntimeError, match=r"lives in one process .* a copy.*ledger\.jsonl.*n_jobs=1"):
+        with pytest.raises(RuntimeError, match=r"belongs to one process .* a copy.*ledger\.jsonl.*n_jobs=1"):
             use()
     assert ledger.spent == (0.5, 0)
 
@@ -295,7 +295,7 @@ def test_cross_validation_over_processes_charges_every_fit(tmp_path):
     assert ledger.spent == (7, 0)
 
 
-ADVICE = r"a PrivacyLedger in memory lives in one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
+ADVICE = r"a PrivacyLedger in memory belongs to one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
 
 
 @pytest.mark.slow
