@@ -1,0 +1,39 @@
+"""
+What it costs to trust no one
+=============================
+
+A trusted curator adds noise to a count; without one, every person adds noise to an answer. The first error does not
+depend on the number of people, the second grows with its square root.
+"""
+
+# %%
+# Standard errors of a count at ε = 1, stated by both estimators in closed form.
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from skdp import DPHistogram, RandomizedResponseEncoder
+
+values = {"ill": ["no", "yes"]}
+sizes = [100, 1_000, 10_000, 100_000]
+local, central = [], []
+for size in sizes:
+    people = pd.DataFrame({"ill": np.where(np.arange(size) % 10 == 0, "yes", "no")})
+    encoder = RandomizedResponseEncoder(1.0, categories=values, random_state=0).fit(people)
+    local.append(encoder.count_variances([size - size // 10, size // 10])[1] ** 0.5)
+    # Replacing a record is removing one and adding another: half of epsilon for each.
+    central.append(float(np.max(DPHistogram(0.5, domain=values, random_state=0).fit(people).std_error_)))
+
+figure, axes = plt.subplots(layout="constrained")
+axes.loglog(sizes, np.array(local) / np.array(sizes), "o-", label="local: randomised response")
+axes.loglog(sizes, np.array(central) / np.array(sizes), "s-", label="central: noise on the count")
+axes.set(xlabel="people", ylabel="standard error of the share", title="ε = 1 for replacing a record, in both")
+axes.legend()
+plt.show()
+
+# %%
+# With 10,000 people the local error is some hundred times the central one. That factor is the price of a collector who
+# need not be trusted.
+
+print([round(a / b) for a, b in zip(local, central, strict=True)])

@@ -1,0 +1,43 @@
+"""
+Any statistic, privately: sample and aggregate
+==============================================
+
+Where no mechanism is known, compute a statistic on disjoint parts of the table and release a private middle of the
+answers. One record changes one part only.
+"""
+
+# %%
+# The rank correlation of two columns has no simple sensitivity.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.stats import spearmanr
+
+from skdp.central import sample_and_aggregate
+
+rng = np.random.default_rng(0)
+age = rng.uniform(20, 80, 20_000)
+X = np.column_stack([age, 100 + 0.5 * age + rng.normal(0, 12, len(age))])
+
+
+def correlation(rows):
+    return spearmanr(rows[:, 0], rows[:, 1]).statistic
+
+
+release = sample_and_aggregate(correlation, X, bounds=(-1, 1), n_chunks=200, epsilon=1.0, random_state=0)
+print(f"released {release.value:.3f} ± {release.std_error:.3f}; the truth is {correlation(X):.3f}")
+print(release.guarantee)
+
+# %%
+# The answers of the parts, and what is released of them at several ε.
+
+chunks = [correlation(part) for part in np.array_split(X, 200)]
+figure, axes = plt.subplots(layout="constrained")
+axes.hist(chunks, bins=30, color="lightgrey", label="answers of 200 parts")
+axes.axvline(correlation(X), color="black", label="whole table")
+for number, epsilon in enumerate((0.5, 1.0, 4.0)):
+    part = sample_and_aggregate(correlation, X, bounds=(-1, 1), n_chunks=200, epsilon=epsilon, random_state=1)
+    axes.axvline(part.value, color=f"C{number}", linestyle="--", label=f"released, ε = {epsilon:g}")
+axes.set(xlabel="rank correlation", ylabel="parts")
+axes.legend()
+plt.show()

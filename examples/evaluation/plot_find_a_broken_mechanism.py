@@ -1,0 +1,50 @@
+"""
+Find a mechanism that breaks its promise
+========================================
+
+`audit_epsilon` looks for an event that is likelier under one record than the guarantee allows under another.
+It finds what no test of accuracy finds: a mechanism that keeps the truth slightly too often.
+"""
+
+# %%
+# The textbook's two coins, and a version that returns the truth slightly too often.
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from skdp.evaluation import audit_epsilon
+
+answers = [pd.DataFrame({"answer": [value]}) for value in ("no", "yes")]
+
+
+def make_release(truth):
+    """Report the truth with a probability, and a fair coin otherwise."""
+    rng = np.random.default_rng(0)
+
+    def release(rows):
+        keep = rng.random(len(rows)) < truth
+        return pd.DataFrame({"answer": np.where(keep, rows["answer"], rng.choice(["no", "yes"], len(rows)))})
+
+    return release
+
+
+results = {
+    f"truth with probability {truth}": audit_epsilon(
+        make_release(truth), answers, epsilon=np.log(3), n_draws=20_000, each_row=True
+    )
+    for truth in (0.5, 0.55, 0.7)
+}
+for name, result in results.items():
+    print(name, "- rejected" if result.rejected else "- no evidence against it")
+
+# %%
+# The audit proves a lower bound on ε: a claim to its left is refuted.
+
+figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
+bounds = [result.epsilon_lower for result in results.values()]
+axes.barh(list(results), bounds, color=["C3" if result.rejected else "C0" for result in results.values()])
+axes.axvline(np.log(3), color="black", label="claimed: ln 3")
+axes.set(xlabel="ε is at least (confidence 1 − 10⁻⁶)")
+axes.legend()
+plt.show()
