@@ -2,13 +2,13 @@
 Which report has the least error?
 =================================
 
-Every frequency oracle states its error in closed form, before a single answer is collected. The error of the estimated
-share of a rare value depends on ε, on the number of people and on the number of values, and so does the best oracle.
+Every frequency oracle states its error in closed form, before a single answer is collected. The error of an estimated
+share depends on ε, on the number of people and on the number of values, and so does the best oracle.
 """
 
 # %%
-# Standard errors for 10,000 people and ε = 1. Randomised response reports one of all values, so its error grows with
-# their number. The other oracles keep theirs.
+# Standard errors for 10,000 people and ε = 1, where all values are equally frequent. Randomised response reports one of
+# all values, so its error grows with their number. Those of the other oracles level off.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,15 +19,16 @@ from skdp.oracles import ORACLES
 n_people, epsilon = 10_000, 1.0
 names = ["randomized_response", "subset_selection", "optimized_unary_encoding", "local_hashing", "hadamard_response"]
 sizes = np.unique(np.geomspace(2, 500, 20).astype(int))
-errors = {
-    name: [ORACLES[name](int(k), epsilon).variance(np.zeros(k), n_people)[0] ** 0.5 / n_people for k in sizes]
-    for name in names
-}
+
+
+def standard_error(name, k):
+    return ORACLES[name](int(k), epsilon).variance(np.full(k, n_people / k), n_people)[0] ** 0.5 / n_people
+
 
 figure, axes = plt.subplots(layout="constrained")
 for name in names:
-    axes.loglog(sizes, errors[name], label=name.replace("_", " "))
-axes.set(xlabel="number of values", ylabel="standard error of a rare value's share")
+    axes.loglog(sizes, [standard_error(name, k) for k in sizes], label=name.replace("_", " "))
+axes.set(xlabel="number of values", ylabel="standard error of a share")
 axes.legend()
 plt.show()
 

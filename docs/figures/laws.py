@@ -1,0 +1,233 @@
+"""What is drawn on the pages of guarantees: exact channels, and laws of released numbers."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from scipy.stats import binom, t
+
+from skdp import DPHistogram, DPMean, DPQuantileBinarizer
+from skdp.central import sample_and_aggregate
+from skdp.oracles import (
+    ORACLES,
+    Duchi,
+    HadamardResponse,
+    LocalHashing,
+    Piecewise,
+    SquareWave,
+    SubsetSelection,
+    UnaryEncoding,
+)
+
+from .channels import heat_map
+
+VALUES = ["a", "b", "c", "d"]
+
+
+def one_heat_map(channel, reports, values=VALUES):
+    axes = plt.subplots(figsize=(max(3.6, 0.75 * len(reports) + 1.2), 3.2))[1]
+    heat_map(axes, [[float(entry) for entry in row] for row in channel], reports, values)
+    return axes
+
+
+def subset_selection():
+    """Draw the channel of sets of two of four values."""
+    channel = SubsetSelection(4, 1.0, subset_size=2).channel()
+    one_heat_map(channel, ["".join(pair) for pair in combinations(VALUES, 2)])
+
+
+def unary_encoding():
+    """Draw the channel of three bits."""
+    one_heat_map(UnaryEncoding(3, 2.0).channel(), [format(code, "03b") for code in range(8)], VALUES[:3])
+
+
+def local_hashing():
+    """Draw the channel of the buckets of one hash function under which two values meet."""
+    oracle = LocalHashing(4, 1.0, n_buckets=3)
+    seeds = np.random.default_rng(0).integers(1 << 32, size=100).tolist()
+    seed = next(seed for seed in seeds if len({tuple(row) for row in oracle.channel(seed)}) == 3)
+    one_heat_map(oracle.channel(seed), ["bucket 0", "bucket 1", "bucket 2"])
+
+
+def hadamard_response():
+    """Draw the channel of indices."""
+    channel = HadamardResponse(4, 1.0).channel()
+    one_heat_map(channel, [str(index) for index in range(len(channel[0]))])
+
+
+def oracle_errors():
+    """Draw the standard errors of oracles by the number of values."""
+    sizes = np.unique(np.geomspace(2, 500, 20).astype(int))
+    axes = plt.subplots()[1]
+    for name in ("randomized_response", "subset_selection", "optimized_unary_encoding", "hadamard_response"):
+        errors = [ORACLES[name](int(k), 1.0).variance(np.full(k, 10_000 / k), 10_000)[0] ** 0.5 / 10_000 for k in sizes]
+        axes.loglog(sizes, errors, label=name.replace("_", " "))
+    axes.set(xlabel="declared values", ylabel="standard error of a share")
+    axes.legend()
+
+
+def numeric_perturber():
+    """Draw the channels of three mechanisms for numbers, without the numbers written in."""
+    panels = plt.subplots(1, 3, figsize=(8.6, 3.2))[1]
+    for axes, make in zip(panels, (Duchi, Piecewise, SquareWave), strict=True):
+        channel = np.array([[float(entry) for entry in row] for row in make(16, 2.0).channel()])
+        axes.imshow(channel / channel.max(), aspect="auto", cmap="Blues", vmin=0)
+        axes.set(title=make.__name__, xlabel="report", xticks=[], yticks=[])
+        axes.grid(False)
+    panels[0].set_ylabel("true position")
+
+
+def repeated():
+    """Draw how often the most frequent of m reports of one record is the truth."""
+    p = math.e / (math.e + 1)
+    numbers = np.arange(1, 32, 2)
+    axes = plt.subplots()[1]
+    axes.plot(numbers, binom.sf(numbers // 2, numbers, p), "o-", label="fresh reports")
+    axes.plot(numbers, np.full(len(numbers), p), "s-", label="permanent reports")
+    axes.set(xlabel="reports of one record", ylabel="probability to see the truth", ylim=(0.5, 1.02))
+    axes.legend()
+
+
+def rappor():
+    """Draw both epsilons of RAPPOR by f."""
+    f = np.linspace(0.05, 0.95, 50)
+    p, q, hashes = 0.5, 0.75, 2
+    ones, zeros = ((1 - f / 2) * a + f / 2 * b for a, b in ((q, p), (p, q)))
+    axes = plt.subplots()[1]
+    axes.plot(f, 2 * hashes * np.log((1 - f / 2) / (f / 2)), label="all reports of a value")
+    axes.plot(f, hashes * np.log(ones * (1 - zeros) / (zeros * (1 - ones))), "--", label="a single report")
+    axes.set(xlabel="f", ylabel="epsilon")
+    axes.legend()
+
+
+def mean():
+    """Draw released means of two neighbours."""
+    table = pd.DataFrame({"age": np.linspace(20, 60, 100)})
+    neighbour = pd.concat([table, pd.DataFrame({"age": [100.0]})], ignore_index=True)
+    axes = plt.subplots()[1]
+    for label, rows, style in (("100 records", table, "-"), ("one record more", neighbour, "--")):
+        means = [DPMean(0.5, bounds=(0, 100), random_state=seed).fit(rows).mean_[0] for seed in range(500)]
+        axes.hist(means, bins=np.linspace(25, 56, 32), histtype="step", linewidth=2, linestyle=style, label=label)
+    axes.set(xlabel="released mean", ylabel="releases")
+    axes.legend()
+
+
+def histogram():
+    """Draw the laws of a released count of neighbours."""
+    epsilon, numbers = 0.7, np.arange(-3, 15)
+    factor = math.expm1(epsilon) / (math.exp(epsilon) + 1)
+    axes = plt.subplots()[1]
+    for place, count in ((-0.2, 5), (0.2, 6)):
+        law = factor * np.exp(-epsilon * np.abs(numbers - count))
+        axes.bar(numbers + place, law, 0.4, label=f"{count} records", hatch="//" if place > 0 else None)
+    axes.set(xlabel="released count", ylabel="probability", xticks=numbers[::2])
+    axes.grid(axis="x", visible=False)
+    axes.legend()
+
+
+def aggregate():
+    """Draw released medians by the number of chunks."""
+    incomes = np.random.default_rng(0).lognormal(10, 0.5, 5_000).reshape(-1, 1).clip(0, 100_000)
+    numbers = (40, 80, 160, 320, 640)
+    spread = [
+        [
+            sample_and_aggregate(
+                np.median, incomes, bounds=(0, 100_000), n_chunks=chunks, epsilon=1.0, random_state=seed
+            ).value
+            for seed in range(20)
+        ]
+        for chunks in numbers
+    ]
+    axes = plt.subplots()[1]
+    axes.boxplot(spread, tick_labels=[str(number) for number in numbers])
+    axes.axhline(float(np.median(incomes)), color="C1", linestyle="--", label="true median")
+    axes.set(xlabel="chunks", ylabel="released median")
+    axes.legend()
+
+
+def propose_test():
+    """Draw the probability that a noisy distance reaches the threshold."""
+    epsilon, delta = 1.0, 1e-6
+    threshold = math.ceil(-math.log(delta * (1 + math.exp(-epsilon))) / epsilon)
+    distances = np.arange(0, 31)
+    below = np.exp(-epsilon * np.maximum(threshold - distances, 0)) / (1 + math.exp(-epsilon))
+    above = 1 - np.exp(-epsilon * np.maximum(distances - threshold + 1, 0)) / (1 + math.exp(-epsilon))
+    axes = plt.subplots()[1]
+    axes.plot(distances, np.where(distances < threshold, below, above), "o-", markersize=4)
+    axes.axvline(threshold, color="C1", linestyle="--", label=f"threshold {threshold}")
+    axes.set(xlabel="distance to a table of larger sensitivity", ylabel="probability to pass")
+    axes.legend()
+
+
+def smooth():
+    """Draw densities of neighbours under scaled noise."""
+    numbers = np.linspace(-12, 14, 400)
+    panels = plt.subplots(1, 2, figsize=(7.6, 3.2), sharey=True)[1]
+    laws = {
+        "Laplace": lambda x, scale: np.exp(-np.abs(x) / scale) / (2 * scale),
+        "Student's t, 5 degrees": lambda x, scale: t.pdf(x / scale, 5) / scale,
+    }
+    for axes, (title, density) in zip(panels, laws.items(), strict=True):
+        axes.plot(numbers, density(numbers, 2.0), label="a table")
+        axes.plot(numbers, density(numbers - 1.0, 2.4), "--", label="a neighbour")
+        axes.set(title=title, xlabel="released value")
+    panels[0].set_ylabel("density")
+    panels[0].legend()
+
+
+def cube():
+    """Draw noise of two numbers whose contours are squares."""
+    rng = np.random.default_rng(0)
+    points = rng.gamma(3, 1, (1_500, 1)) * rng.uniform(-1, 1, (1_500, 2))
+    axes = plt.subplots(figsize=(4, 4))[1]
+    axes.plot(*points.T, ".", markersize=3)
+    for radius in (1, 2, 4):
+        axes.add_patch(plt.Rectangle((-radius, -radius), 2 * radius, 2 * radius, fill=False, color="C1"))
+    axes.set(xlabel="noise of the sum", ylabel="noise of the count", aspect="equal", xlim=(-7, 7), ylim=(-7, 7))
+
+
+def quantile():
+    """Draw how often each candidate is released as the median."""
+    ages = pd.DataFrame({"age": np.random.default_rng(0).gamma(8, 5, 60).clip(0, 100).round()})
+    found = [
+        DPQuantileBinarizer(0.5, bounds=(0, 100), candidates=np.arange(0, 101, 2), random_state=seed)
+        .fit(ages)
+        .thresholds_[0]
+        for seed in range(1_000)
+    ]
+    axes = plt.subplots()[1]
+    axes.hist(found, bins=np.arange(-1, 102, 2))
+    axes.axvline(float(ages["age"].median()), color="C1", linestyle="--", label="true median")
+    axes.set(xlabel="released median", ylabel="releases")
+    axes.legend()
+
+
+def most_frequent():
+    """Draw the probability of the most frequent of two values by its lead."""
+    leads = np.arange(0, 31)
+    axes = plt.subplots()[1]
+    for epsilon, style in ((0.1, ":"), (0.3, "--"), (1.0, "-")):
+        axes.plot(leads, 1 - np.exp(-epsilon * leads) / 2, style, label=f"epsilon {epsilon:g}")
+    axes.set(xlabel="records by which it leads", ylabel="probability", ylim=(0.45, 1.02))
+    axes.legend()
+
+
+def marginal():
+    """Draw a true and a noisy marginal."""
+    rng = np.random.default_rng(0)
+    levels, jobs = ["school", "college", "university"], ["none", "part time", "full time"]
+    people = pd.DataFrame({"level": rng.choice(levels, 150, p=[0.6, 0.3, 0.1]), "job": rng.choice(jobs[1:], 150)})
+    noisy = DPHistogram(0.5, domain={"level": levels, "job": jobs}, random_state=0).fit(people).to_frame()["count"]
+    true = people.value_counts().reindex(noisy.index, fill_value=0)
+    panels = plt.subplots(1, 2, figsize=(7.6, 3.2))[1]
+    for axes, counts, title in zip(panels, (true, noisy), ("true", "measured"), strict=True):
+        numbers = counts.unstack()
+        axes.imshow(numbers, cmap="Blues", vmin=0, vmax=2 * true.max(), aspect="auto")
+        for row, column in np.ndindex(*numbers.shape):
+            axes.text(column, row, f"{numbers.iloc[row, column]:.0f}", ha="center", va="center")
+        axes.set(xticks=range(3), yticks=range(3), title=title)
+        axes.set_xticklabels(numbers.columns)
+        axes.set_yticklabels(numbers.index if axes is panels[0] else [])
+        axes.grid(False)
