@@ -1,0 +1,262 @@
+"""Pictures of the user guide: what each task costs on two data sets."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+
+from skdp import (
+    Domain,
+    DPHistogram,
+    DPMarginalSynthesizer,
+    DPMean,
+    DPStandardScaler,
+    Interval,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+)
+from skdp.datasets import load_adult
+from skdp.metrics import debiased_fairness, fairness_report, marginal_error
+from skdp.privacy import zcdp_epsilon
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+METRIC = "statistical parity difference"
+
+
+@cache
+def numbers():
+    """Return a column of numbers of each data set, and its public bounds."""
+    return {
+        "Adult: age": (load_adult().data[["age"]], (17, 90)),
+        "breast cancer: mean radius": (load_breast_cancer(as_frame=True).data[["mean radius"]], (5, 30)),
+    }
+
+
+def by_epsilon(measure, ylabel, names, epsilons=EPSILONS):
+    """Draw a panel a data set: the root mean square of what `measure` returns, by epsilon."""
+    panels = plt.subplots(1, len(names), figsize=(7.4, 3.3))[1]
+    for index, (axes, name) in enumerate(zip(panels, names, strict=True)):
+        for label, errors in measure(name).items():
+            axes.loglog(epsilons, errors, "os^"[index] + "-", label=label)
+        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+        axes.minorticks_off()
+        axes.set(title=name, xlabel="epsilon (smaller is more private)")
+        axes.legend()
+    panels[0].set_ylabel(ylabel)
+
+
+def root_mean_square(errors):
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def _local_means(name):
+    table, bounds = numbers()[name]
+    table = table.iloc[:2_000]
+    found = {}
+    for mechanism in ("hybrid", "square_wave"):
+        found[mechanism.replace("_", " ")] = [
+            root_mean_square(
+                [
+                    perturber.estimate_mean(perturber.fit_transform(table))["mean"].iloc[0] - table.iloc[:, 0].mean()
+                    for perturber in (
+                        NumericPerturber(epsilon, mechanism=mechanism, bounds=bounds, random_state=seed)
+                        for seed in range(20)
+                    )
+                ]
+            )
+            / (bounds[1] - bounds[0])
+            * 100
+            for epsilon in EPSILONS
+        ]
+    return found
+
+
+def local_means():
+    """Draw errors of means in the local model."""
+    by_epsilon(_local_means, "error of the mean, % of the bounds", numbers())
+
+
+def distribution():
+    """Draw a distribution that is estimated from reports."""
+    table, bounds = numbers()["Adult: age"]
+    perturber = NumericPerturber(2.0, mechanism="square_wave", bounds=bounds, random_state=0)
+    estimated = perturber.estimate_distribution(perturber.fit_transform(table), n_bins=24)
+    edges = np.linspace(*bounds, 25)
+    axes = plt.subplots()[1]
+    axes.hist(table["age"], bins=edges, weights=np.full(len(table), 1 / len(table)), alpha=0.35, label="true")
+    axes.stairs(estimated["frequency"], edges, color="C1", linewidth=2, label="estimated from reports")
+    axes.set(xlabel="age", ylabel="share of the people")
+    axes.legend()
+
+
+def _central_means(name):
+    table, bounds = numbers()[name]
+    errors = [
+        root_mean_square(
+            [
+                DPMean(epsilon, bounds=bounds, random_state=seed).fit(table).mean_[0] - table.iloc[:, 0].mean()
+                for seed in range(40)
+            ]
+        )
+        / (bounds[1] - bounds[0])
+        * 100
+        for epsilon in EPSILONS
+    ]
+    return {"DPMean": errors}
+
+
+def central_means():
+    """Draw errors of means by a curator."""
+    by_epsilon(_central_means, "error of the mean, % of the bounds", numbers())
+
+
+def central_counts():
+    """Draw noisy counts of Adult beside the true ones."""
+    adult = load_adult()
+    histogram = DPHistogram(0.1, domain=adult.domain.select(["education"]), random_state=0).fit(
+        adult.data[["education"]]
+    )
+    table = histogram.to_frame().sort_values("count").tail(10)
+    true = adult.data["education"].value_counts()
+    places = np.arange(len(table))
+    axes = plt.subplots(figsize=(7, 4))[1]
+    axes.barh(places, [true[value] for value in table.index], alpha=0.35, label="true")
+    errors = np.array([table["count"] - table["lower"], table["upper"] - table["count"]])
+    axes.errorbar(table["count"], places, xerr=errors, fmt="o", color="C1", label="released, epsilon 0.1")
+    axes.set(xlabel="people")
+    axes.set_yticks(places, table.index)
+    axes.legend()
+
+
+def _scales(name):
+    table, bounds = numbers()[name]
+    errors = [
+        root_mean_square(
+            [
+                DPStandardScaler(epsilon, bounds=bounds, random_state=seed).fit(table).scale_[0]
+                / table.iloc[:, 0].std(ddof=0)
+                - 1
+                for seed in range(40)
+            ]
+        )
+        * 100
+        for epsilon in EPSILONS
+    ]
+    return {"DPStandardScaler": errors}
+
+
+def scales():
+    """Draw errors of private standard deviations."""
+    by_epsilon(_scales, "error of the scale, %", numbers())
+
+
+@cache
+def tables():
+    """Return a table of each data set, and its domain."""
+    adult, wine = load_adult(dropna=True), load_wine(as_frame=True)
+    columns = ["age", "education", "sex", "income"]
+    bounds = {"alcohol": (11, 15), "flavanoids": (0, 6), "color_intensity": (0, 14)}
+    domain = {name: Interval(*ends, bins=6, real=True) for name, ends in bounds.items()}
+    return {
+        "Adult: four columns": (adult.frame[columns], adult.domain.select(columns)),
+        "wine: four columns": (
+            wine.data[list(bounds)].assign(target=wine.target),
+            Domain(domain | {"target": [0, 1, 2]}),
+        ),
+    }
+
+
+def _marginals(name):
+    table, domain = tables()[name]
+    return {
+        label: [
+            np.mean(
+                [
+                    marginal_error(
+                        table,
+                        DPMarginalSynthesizer(epsilon, domain=domain, marginals=marginals, random_state=seed)
+                        .fit(table)
+                        .sample(),
+                        domain=domain,
+                    )
+                    for seed in range(3)
+                ]
+            )
+            for epsilon in EPSILONS
+        ]
+        for label, marginals in (("auto", "auto"), ("independent columns", "independent"))
+    }
+
+
+def synthetic_errors():
+    """Draw errors of two-way marginals of synthetic tables."""
+    by_epsilon(_marginals, "error of two-way marginals", tables())
+
+
+@cache
+def decisions():
+    """Return decisions and groups of each data set, of which a report of the group is made."""
+    adult = load_adult(dropna=True)
+    rng = np.random.default_rng(0)
+    group = pd.Series(rng.choice(["Male", "Female"], 20_000), name="sex")
+    rates = group.map({"Male": 0.5, "Female": 0.35})
+    generated = pd.Series(np.where(rng.random(len(group)) < rates, ">50K", "<=50K"))
+    return {
+        "Adult: income by sex": (adult.target, adult.data["sex"].astype(str)),
+        "generated: 15 points apart": (generated, group),
+    }
+
+
+def audits():
+    """Draw a fairness metric by epsilon: naive, and debiased with its interval."""
+    panels = plt.subplots(1, 2, figsize=(7.6, 3.4))[1]
+    common = {"privileged": "Male", "positive_label": ">50K"}
+    for axes, (name, (chosen, group)) in zip(panels, decisions().items(), strict=True):
+        true = fairness_report(chosen, chosen, group, **common).set_index("metric")["value"][METRIC]
+        naive, rows = [], []
+        for epsilon in EPSILONS:
+            encoder = RandomizedResponseEncoder(epsilon, categories={"sex": ["Female", "Male"]}, random_state=3)
+            reports = encoder.fit_transform(group.to_frame("sex"))
+            report = fairness_report(chosen, chosen, reports["sex"], **common).set_index("metric")
+            naive.append(report["value"][METRIC])
+            rows.append(debiased_fairness(chosen, chosen, reports, encoder, **common).set_index("metric").loc[METRIC])
+        table = pd.DataFrame(rows, index=EPSILONS).astype({"value": float, "lower": float, "upper": float})
+        axes.axhline(true, color="C2", linestyle=":", label="true")
+        axes.plot(EPSILONS, naive, "s--", color="C1", label="reports as groups")
+        axes.fill_between(EPSILONS, table["lower"], table["upper"], color="C0", alpha=0.25)
+        axes.plot(EPSILONS, table["value"], "o-", color="C0", label="debiased")
+        axes.set(title=name, xlabel="epsilon (smaller is more private)", xscale="log")
+        axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+        axes.minorticks_off()
+    panels[0].set_ylabel(METRIC)
+    panels[1].legend()
+
+
+def composition():
+    """Draw the epsilon of many releases: added, and by zero-concentrated privacy."""
+    counts = np.arange(1, 101)
+    axes = plt.subplots()[1]
+    axes.plot(counts, 0.1 * counts, label="pure: the epsilons add up")
+    axes.plot(counts, [zcdp_epsilon(0.1**2 / 2 * count, 1e-6) for count in counts], "--", label="zCDP, delta 1e-6")
+    axes.set(xlabel="releases of epsilon 0.1", ylabel="epsilon of all together")
+    axes.legend()
+
+
+def spending():
+    """Draw what statistics of the diabetes data take of a budget."""
+    from skdp import DPQuantileBinarizer, PrivacyLedger
+
+    X = load_diabetes(as_frame=True, scaled=False).data
+    ledger = PrivacyLedger(epsilon=1.0)
+    DPMean(0.3, bounds={"bmi": (15, 50)}, ledger=ledger, random_state=0).fit(X[["bmi"]])
+    DPHistogram(0.4, domain={"age": Interval(15, 85, bins=7)}, ledger=ledger, random_state=0).fit(X[["age"]])
+    DPQuantileBinarizer(0.2, bounds={"bp": (50, 150)}, ledger=ledger, random_state=0).fit(X[["bp"]])
+    axes, start = plt.subplots(figsize=(7, 1.8))[1], 0.0
+    for number, (label, amount) in enumerate(zip(("mean", "histogram", "median"), (0.3, 0.4, 0.2), strict=True)):
+        axes.barh(0, amount, left=start, color=f"C{number}", label=label)
+        start += amount
+    axes.barh(0, float(ledger.remaining().epsilon), left=start, fill=False, hatch="//", label="left")
+    axes.set(xlim=(0, 1), yticks=[], xlabel="epsilon")
+    axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
