@@ -45,8 +45,8 @@ notebooks-write: .venv/installed
 
 # The studies that take minutes, and the property tests on random examples. The printed command shows the seed.
 test-long: .venv/installed .venv/spark
-	$(BIN)/pytest -n 2 -m long
-	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) tests
+	$(BIN)/pytest -n 2 -m long --secure
+	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) --secure tests
 
 # The newest dependencies on each installed Python of the list, and the oldest ones on the first.
 test-versions:
