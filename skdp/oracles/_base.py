@@ -76,6 +76,11 @@ class FrequencyOracle(SupportAlgebra):
         -------
         ndarray of shape (n,) or (n, width)
             One report per code.
+
+        Raises
+        ------
+        ValueError
+            If a code is not below k, or the reports would take more than 2 GiB.
         """
 
     @abstractmethod
@@ -85,7 +90,13 @@ class FrequencyOracle(SupportAlgebra):
         Returns
         -------
         list of list of Fraction
-            One row per true value, one column per report.
+            One row per true value, one column per report; vectors of bits in the order of binary numbers, the first
+            value first, sets in that of `itertools.combinations`.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 2**16 vectors or sets.
         """
 
     @property
@@ -94,9 +105,9 @@ class FrequencyOracle(SupportAlgebra):
         """The largest ratio of the probabilities of a report under two values: ``e**epsilon`` as achieved."""
 
     @property
-    @abstractmethod
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of one report in bytes, without compression."""
+        """The size of one report in bytes, without compression: a bit per value, or a whole number."""
+        return -(-(self.k if self.has_bits else (self.n_reports - 1).bit_length()) // 8)
 
     @property
     def width(self) -> int:  # numpydoc ignore=RT01
@@ -177,8 +188,7 @@ class FrequencyOracle(SupportAlgebra):
         return float(channel.max(axis=0).sum())
 
     def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
-        """Return the closed form, if there is one."""
-        return None
+        return None  # no closed form
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters on which client and server must agree.
@@ -234,9 +244,9 @@ class FrequencyOracle(SupportAlgebra):
     def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
         if self.has_bits:
             return check_bits(columns, self.k).view(np.uint8)
-        if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.k:
+        if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
             raise ValueError("the reports hold numbers that are not ones of this encoder")
-        return columns.astype(np.min_scalar_type(self.k))
+        return columns.astype(np.min_scalar_type(self.n_reports))
 
     def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
         """Return the reports of codes without noise. Not private.

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._local_hashing import LocalHashing, _support
+from skdp.oracles._local_hashing import LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.oracles._support import capped_epsilon, check_bits
+from skdp.oracles._support import capped_epsilon, check_bits, hashed_support
 from skdp.oracles._unary_encoding import UnaryEncoding
 from skdp.randomness import ONE, ByteSource, bernoulli
 
@@ -98,7 +98,7 @@ class TwoRoundHashing(LocalHashing):
         self.permanent = permanent
         self._rounds = TwoRoundResponse(permanent._inner, epsilon)
         self._inner = self._rounds
-        self.p, self.q = _support(self._inner, self.hash_family)
+        self.p, self.q = hashed_support(self._inner, self.hash_family)
 
     def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[np.uint64]:
         """Add the noise of the second round."""

@@ -162,7 +162,7 @@ def test_the_error_is_near_the_stated_one_over_seeds():
 def test_reports_of_another_sketch_are_refused(reports):
     oracle = CountMeanSketch(100, 1.0, n_functions=4, n_buckets=7)
     for read in (oracle.tally, oracle.table, oracle.unbiased, oracle.supports):
-        with pytest.raises(ValueError, match=r"reports must be|not ones of this oracle"):
+        with pytest.raises(ValueError, match=r"reports must be|not those of this oracle"):
             read(reports)
 
 

@@ -71,7 +71,7 @@ def test_what_is_not_reached_is_said(monkeypatch):
     monkeypatch.setattr(module, "_MOST_WORK", 0)
     monkeypatch.setattr(module, "_FEW_UPDATES", 3)
     channel, counts = reports_of(ClampedLaplace(64, 0.5), 16)
-    with pytest.warns(RuntimeWarning, match="of log-likelihood may be missing"):
+    with pytest.warns(RuntimeWarning, match="the log-likelihood may be up to"):
         estimate_frequencies(channel, counts, smooth=False)
 
 
