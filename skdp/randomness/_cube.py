@@ -47,10 +47,8 @@ def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: 
 
     Raises
     ------
-    TypeError
-        If the scale is not rational, or the dimension is not an integer.
-    ValueError
-        If one of them is not positive.
+    TypeError, ValueError
+        If the scale is not rational, the dimension is not an integer, or one of them is not positive.
 
     References
     ----------

@@ -42,10 +42,8 @@ def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
 
     Raises
     ------
-    TypeError
-        If the scale is not rational.
-    ValueError
-        If it is not positive.
+    TypeError, ValueError
+        If the scale is not rational, or not positive.
 
     References
     ----------
@@ -84,10 +82,8 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
 
     Raises
     ------
-    TypeError
-        If the scale is not rational.
-    ValueError
-        If it is not positive.
+    TypeError, ValueError
+        If the scale is not rational, or not positive.
 
     References
     ----------
@@ -186,10 +182,8 @@ def discrete_gaussian(source: ByteSource, variance: Fraction | int, size: int) -
 
     Raises
     ------
-    TypeError
-        If the variance is not rational.
-    ValueError
-        If it is not positive.
+    TypeError, ValueError
+        If the variance is not rational, or not positive.
 
     References
     ----------

@@ -42,10 +42,8 @@ def rounded_laplace(source: ByteSource, center: Fraction | int, scale: Fraction 
 
     Raises
     ------
-    TypeError
-        If a parameter is not rational.
-    ValueError
-        If the scale is not positive.
+    TypeError, ValueError
+        If a parameter is not rational, or the scale is not positive.
 
     References
     ----------
@@ -99,10 +97,8 @@ def rounded_student_t(
 
     Raises
     ------
-    TypeError
-        If a parameter is not rational, or the degrees of freedom are not an integer.
-    ValueError
-        If the scale or the degrees of freedom are not positive.
+    TypeError, ValueError
+        If a parameter is not rational, the degrees of freedom are not an integer, or they or the scale not positive.
 
     References
     ----------
@@ -195,10 +191,8 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
 
     Raises
     ------
-    TypeError
-        If the variance is not rational.
-    ValueError
-        If it is not positive.
+    TypeError, ValueError
+        If the variance is not rational, or not positive.
 
     See Also
     --------

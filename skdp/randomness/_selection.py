@@ -42,10 +42,8 @@ def permute_and_flip(source: ByteSource, scores: ArrayLike, rate: Fraction | int
 
     Raises
     ------
-    TypeError
-        If the scores are not integers, or the rate is not rational.
-    ValueError
-        If there is no candidate, or the rate is negative.
+    TypeError, ValueError
+        If the scores are not integers, there are none, or the rate is not rational, or negative.
 
     References
     ----------
@@ -86,10 +84,8 @@ def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction 
 
     Raises
     ------
-    TypeError
-        If the scores are not integers, or the rate is not rational.
-    ValueError
-        If there is no candidate, or the rate is negative.
+    TypeError, ValueError
+        If the scores are not integers, there are none, or the rate is not rational, or negative.
 
     References
     ----------

@@ -70,7 +70,7 @@ class SecureSource:
         return out
 
 
-class SeededSource:
+class SeededSource(ByteSource):
     """A reproducible stream of bytes for each key, for tests and experiments. Not secure.
 
     With the key, every draw can be undone: never use it for a real release.
@@ -79,7 +79,8 @@ class SeededSource:
     ----------
     *key : int or str
         Purpose of the stream, such as a seed, a class, a column and a call number. Streams of different keys are
-        independent: the key is hashed (SHA-256) into the 128-bit key of the counter-based generator Philox.
+        independent, and the same on every platform: the key is hashed (SHA-256) into the 128-bit key of the
+        counter-based generator Philox.
 
     Examples
     --------
@@ -94,18 +95,6 @@ class SeededSource:
         self._philox = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
-        """Return the next bytes of the stream.
-
-        Parameters
-        ----------
-        size : int
-            Number of bytes.
-
-        Returns
-        -------
-        ndarray of shape (size,), dtype uint8
-            The bytes, the same on every platform.
-        """
         words = self._philox.random_raw((size + 7) // 8)
         return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:size]
 
