@@ -7,13 +7,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import log_upper
-from skdp.oracles._support import MAX_REPORT_BYTES, SupportAlgebra, check_bits, pure_error
+from skdp.oracles._support import SupportAlgebra, check_bits, check_bytes, pure_error
 from skdp.randomness import ByteSource, DigestSource
 
 _MOST_ENTRIES = 1 << 16
@@ -56,7 +56,7 @@ class FrequencyOracle(SupportAlgebra):
     has_bits: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ("",)
     is_encodable: ClassVar[bool] = False
-    state: ClassVar[str] = "value"
+    state: ClassVar[Literal["value", "bucket"]] = "value"
     shows_hash: ClassVar[bool] = False
     is_signed: ClassVar[bool] = False
     has_second_round: ClassVar[bool] = False
@@ -294,7 +294,6 @@ class FrequencyOracle(SupportAlgebra):
         return self._draw_keyed(codes, digests("report", values))
 
     def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
-        """Report each code with the randomness of its digest."""
         empty = self.report(codes[:0], DigestSource(b""))
         reports = np.empty((codes.size, *empty.shape[1:]), empty.dtype)
         for row, digest in enumerate(digests):
@@ -317,18 +316,10 @@ class FrequencyOracle(SupportAlgebra):
         return n_values
 
     def _check_codes(self, codes: NDArray[Any]) -> None:
-        """Refuse codes that the oracle cannot hide, before anything is drawn."""
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
             raise ValueError(f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}")
         if codes.size and (codes.max() >= self.k or codes.min() < 0):
             raise ValueError(f"codes must be between 0 and {self.k - 1}")
 
     def _check_size(self, n: int, itemsize: int = 1) -> None:
-        """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
-        size = n * self.width * itemsize
-        if size > MAX_REPORT_BYTES:
-            narrower = ", or use LocalHashing or HadamardResponse" if self.width > 2 else ""
-            raise ValueError(
-                f"{n:,} reports of {self.width:,} cells would need {size:,} bytes (the limit is "
-                f"{MAX_REPORT_BYTES:,}); report in batches{narrower}"
-            )
+        check_bytes(n, self.width, itemsize, ", or use LocalHashing or HadamardResponse" if self.width > 2 else "")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._support import MAX_REPORT_BYTES, capped_epsilon, channel_of_bits, check_share, check_size
+from skdp.oracles._support import capped_epsilon, channel_of_bits, check_bytes, check_share, check_size
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
 
 
@@ -27,9 +27,8 @@ class BloomRandomizer:
     # No filter has more than h ones, so ``a <= h``, ``b <= h`` and ``a + b <= m``: up to 2 h bits differ, not h. After
     # the permanent round each of them changes the likelihood by at most the factor ``(1 - f/2) / (f/2)``, in both
     # directions: epsilon = min(2 h, m) ln((1 - f/2) / (f/2)). In one report each of the a bits counts on / off, if it
-    # is 1, and each of the b bits (1 - off) / (1 - on), if it is 0: with a = b = h this is h ln(on (1 - off) / (off (1
-    # - on))), in which h is the number of *pairs* of bits. Where 2 h > m, the larger factor applies to as many bits as
-    # possible.
+    # is 1, and each of the b bits (1 - off) / (1 - on), if it is 0. Where 2 h > m, the larger factor applies to as many
+    # bits as possible.
     # .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized aggregatable privacy-preserving ordinal
     #    response. CCS, sections 3 and 4.
 
@@ -101,11 +100,7 @@ class BloomRandomizer:
 
     def check_size(self, n: int) -> None:
         """Refuse a call whose bits would exceed `MAX_REPORT_BYTES`."""
-        if n * self.n_bits > MAX_REPORT_BYTES:
-            raise ValueError(
-                f"{n:,} filters of {self.n_bits:,} bits would need {n * self.n_bits:,} bytes (the limit is "
-                f"{MAX_REPORT_BYTES:,}); report in batches"
-            )
+        check_bytes(n, self.n_bits)
 
     def instantaneous(self, bits: NDArray[np.bool_], source: ByteSource) -> NDArray[np.uint8]:
         """Randomise permanent bits in the second round."""

@@ -103,8 +103,8 @@ class HadamardResponse(FrequencyOracle):
         return int(self.supports(np.arange(self.n_indices)).sum(axis=1).max())
 
     @property
-    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of n times the variance of a frequency, for uniform data if B > 1."""
+    def mean_squared_error(self) -> float:
+        # For uniform data, if B > 1.
         return _error(self.k, self.n_blocks, self.lie)
 
     @property

@@ -77,7 +77,6 @@ class AffineHash:
         return seeds
 
     def __call__(self, seeds: NDArray[np.uint64], codes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
-        """Hash codes."""
         factor, summand = self._parts(seeds)
         residues = (factor * codes.astype(np.uint64) + summand) % np.uint64(self.prime)
         return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
@@ -179,7 +178,6 @@ class QuadraticHash:
         return uniform_integers(source, _LARGE_PRIME, 3 * n).astype(np.uint64).reshape(n, 3)
 
     def __call__(self, functions: NDArray[Any], codes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
-        """Hash codes."""
         values = codes.astype(np.uint64)
         square, linear, constant = (self.coefficients[functions, place] for place in range(3))
         residues = _residues(_residues(square * values + linear) * values + constant)

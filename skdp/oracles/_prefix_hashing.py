@@ -12,7 +12,7 @@ from skdp.exact import log_upper
 from skdp.oracles._hashing import collision_probability
 from skdp.oracles._local_hashing import MOST_BUCKETS
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.oracles._support import MAX_REPORT_BYTES, capped_epsilon, hashed_support, pure_error, support_variance
+from skdp.oracles._support import capped_epsilon, check_bytes, hashed_support, pure_error, support_variance
 from skdp.randomness import ByteSource, uniform_integers
 
 LIMB_BITS = 30
@@ -36,12 +36,10 @@ class VectorHash:
         self.collision = collision_probability(prime, g)
 
     def draw(self, source: ByteSource, n: int) -> NDArray[np.uint32]:
-        """Draw seeds."""
         residues = uniform_integers(source, self.prime, n * (self.width + 1))
         return residues.astype(np.uint32).reshape(n, self.width + 1)
 
     def __call__(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.unsignedinteger]:
-        """Hash vectors."""
         residues = seeds[:, -1].astype(np.uint64)
         for place in range(self.width):
             residues += seeds[:, place].astype(np.uint64) * vectors[:, place].astype(np.uint64)  # below 2**63
@@ -116,8 +114,7 @@ class PrefixHashing:
 
     def check_size(self, n: int) -> None:
         """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
-        if 4 * n * len(self.columns) > MAX_REPORT_BYTES:
-            raise ValueError(f"{n:,} reports would need more than {MAX_REPORT_BYTES:,} bytes; report in batches")
+        check_bytes(n, len(self.columns), 4)
 
     def report(self, vectors: NDArray[Any], source: ByteSource) -> NDArray[np.uint32]:
         """Randomise strings."""

@@ -26,8 +26,7 @@ class RandomizedResponse(FrequencyOracle):
 
     A single random word x of w bits decides a report (w = 16 up to k = 256, else 32). Its remainder modulo k is uniform
     over the codes, and independent of its quotient: a quotient below a bound m reports the remainder, one above m
-    reports the true value. The few words of quotient m are settled by a coin of 64 bits and a separate uniform draw, so
-    that the probability of a lie is exact to less than 2**-64.
+    reports the true value. The few words of quotient m are settled by a coin of 64 bits and a separate uniform draw.
 
     Parameters
     ----------

@@ -217,8 +217,7 @@ class SupportAlgebra(ABC):
         return np.unpackbits(rows, axis=1, count=self.k).astype(float), repeats
 
 
-MOST_EPSILON = Fraction(1000)
-"""Larger requests are treated as this one: probabilities over 2**64 achieve at most 100."""
+MOST_EPSILON = Fraction(1000)  # larger requests are treated as this one: 2**-64 achieves at most 100
 
 
 def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k") -> int:
@@ -248,6 +247,15 @@ def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str =
     if not least <= k <= most:
         raise ValueError(f"{name} must be between {least} and {most}, got {k}")
     return int(k)
+
+
+def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None:
+    """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
+    if (size := n * width * itemsize) > MAX_REPORT_BYTES:
+        raise ValueError(
+            f"{n:,} reports of {width:,} cells would need {size:,} bytes (the limit is {MAX_REPORT_BYTES:,}); report "
+            f"in batches{advice}"
+        )
 
 
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:

@@ -33,7 +33,7 @@ class UnaryEncoding(FrequencyOracle):
     epsilon : float or Fraction, optional
         The requested privacy loss, finite and > 0; None if p and q are given.
     variant : {"optimized", "symmetric", "threshold"}, default="optimized"
-        How epsilon determines p and q. ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
+        ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
         basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1). ``"threshold"`` (THE): each bit plus Laplace noise of
         scale 2 / eps exceeds the best threshold t between 1/2 and 1; drawn as the equivalent coin:
         p = 1 - e^(eps (t - 1) / 2) / 2 and q = e^(-eps t / 2) / 2.
@@ -80,8 +80,8 @@ class UnaryEncoding(FrequencyOracle):
         q: float | Fraction | None = None,
     ) -> None:
         self.k = check_size(k)
-        if variant not in ("optimized", "symmetric", "threshold"):
-            raise ValueError(f"variant must be 'optimized', 'symmetric' or 'threshold', got {variant!r}")
+        if variant not in tuple(_HEADS):
+            raise ValueError(f"variant must be one of {', '.join(map(repr, _HEADS))}, got {variant!r}")
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError("give either epsilon, or p and q (and epsilon=None)")
         if epsilon is None:

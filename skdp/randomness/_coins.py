@@ -22,9 +22,9 @@ _MANY = 1 << 14  # from this number of coins on, eight are drawn at once
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly ``threshold / 2**64``.
 
-    The bytes of a coin are compared with those of the threshold, the first bytes first, until they differ. A coin costs
-    1.004 bytes on average, and the run time depends on the random bytes only. From 2**14 coins on, 16 random bits draw
-    eight coins from a table, with the same exact probabilities: see `WordTable`.
+    The bytes of a coin are compared with those of the threshold until they differ: 1.004 bytes on average. From 2**14
+    coins on, 16 random bits draw eight coins from a `WordTable`, with the same exact probabilities. The run time
+    depends on the random bytes only.
 
     Parameters
     ----------

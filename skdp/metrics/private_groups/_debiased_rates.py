@@ -162,16 +162,17 @@ def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
     rates = Estimate(found, errors[:6].reshape(3, 2), np.minimum(lower, found), np.maximum(upper, found))
     other, own = rates[:, 0], rates[:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        common = [
+        low, high = (
             -((1 - t) * (1 - u) * positive + t * u * negative) / under.prod(axis=1)
             for t, u in ((other.lower, own.upper), (other.upper, own.lower))
-        ]
+        )
         usual = np.asarray(bounded.all(axis=1))
-        differences = _either(usual, _subtract(other, own, common), other.lower - own.upper, other.upper - own.lower)
+        difference = combine((1, other), (-1, own), common=(low, high))
+        differences = _either(usual, difference, other.lower - own.upper, other.upper - own.lower)
         odds = combine((0.5, differences[1]), (0.5, differences[2]))
         pair = differences[1:]
         odds = _either(usual[1:].all(), odds, pair.lower.mean(), pair.upper.mean())
-        impact = ratio(other[0], own[0], common=(common[0][0], common[1][0]))
+        impact = ratio(other[0], own[0], common=(low[0], high[0]))
         impact = _either(usual[0], impact, other.lower[0] / own.upper[0], other.upper[0] / own.lower[0])
     compared = (differences[0], impact, differences[1], odds)
     ends = [
@@ -214,15 +215,6 @@ def _cut(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
         np.clip(np.where(np.isnan(lower), LEAST, lower), LEAST, MOST),
         np.clip(np.where(np.isnan(upper), MOST, upper), LEAST, MOST),
     )
-
-
-def _subtract(left: Estimate, right: Estimate, common: list[Numbers]) -> Estimate:
-    """Subtract estimates whose covariances are given for the lower and the upper end."""
-    value = left.value - right.value
-    down = (left.value - left.lower) ** 2 + (right.upper - right.value) ** 2 - 2 * common[0]
-    up = (left.upper - left.value) ** 2 + (right.value - right.lower) ** 2 - 2 * common[1]
-    none = np.full_like(value, np.nan)
-    return Estimate(value, none, value - np.sqrt(np.maximum(down, 0)), value + np.sqrt(np.maximum(up, 0)))
 
 
 def resample(

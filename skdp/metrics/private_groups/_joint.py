@@ -73,9 +73,8 @@ def joint_distribution(
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
     columns : column name or list of column names, optional
-        The columns whose combinations are the groups; by default all of the encoder. Columns that were reported
-        separately are combined by the product of their inverses, as by `estimate_joint_counts`; those that were
-        reported jointly are summed over the other columns.
+        The columns whose combinations are the groups; by default all of the encoder. Columns reported separately are
+        combined by the product of their inverses, as by `estimate_joint_counts`; jointly reported ones are summed.
     postprocess : {"none", "simplex"}, default="none"
         ``"none"``: unbiased, possibly negative. ``"simplex"``: for each combination of labels, the nearest counts that
         are not negative and add up to its number of rows.

@@ -54,9 +54,8 @@ def posterior_groups(
     **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
 
     By Bayes' rule: the prior is `joint_distribution` with ``postprocess="simplex"``, the likelihood that of the
-    encoder. For randomised response the columns, summed over the rows of equal labels, are the counts of
-    `joint_distribution` wherever none of these is negative. A posterior is closer to the prior than the truth is: rates
-    of groups that are weighted by it differ too little. For such rates, use `debiased_fairness`.
+    encoder. A posterior is closer to the prior than the truth is: rates of groups that are weighted by it differ too
+    little. For such rates, use `debiased_fairness`.
 
     Examples
     --------
@@ -129,9 +128,8 @@ def private_reweighing(
     aif360's class is fitted on four rows, one for each label and group, whose instance weights are the estimated
     counts; it divides the counts expected under independence of label and group by these.
 
-    Weighting by the probability of the group given report r and label y is not offered. Its weights would be
-    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)``: those of reports treated as true groups, for any
-    protocol, and most of the difference between the true groups would remain.
+    Weighting by the probability of the group given report r and label y is not offered: its weights
+    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)`` are those of reports treated as true groups.
 
     References
     ----------

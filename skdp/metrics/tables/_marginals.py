@@ -208,7 +208,7 @@ def workload_error(
     >>> workload_error(real, synthetic, [("sex",), ("sex", "smokes")], weights=[1, 3])
     0.375
     """
-    marginals = [check_marginal(marginal) for marginal in workload]
+    marginals = [_check_marginal(marginal) for marginal in workload]
     if not marginals:
         raise ValueError("workload must have at least one marginal")
     shares = _check_weights(weights, len(marginals))
@@ -241,7 +241,7 @@ def _errors(pair: PairedTables, marginals: list[tuple[Any, ...]]) -> list[float]
 
 
 def _distance(real: Counts, synthetic: Counts) -> float:
-    """Compute the total-variation distance of two tables of counts in integers, dividing last."""
+    # In integers, dividing last.
     n_real, n_synthetic = int(real.sum()), int(synthetic.sum())
     return int(np.abs(real * n_synthetic - synthetic * n_real).sum()) / (2 * n_real * n_synthetic)
 
@@ -300,7 +300,7 @@ def marginal_table(
     [38, 120]  0.25        0.5
     NaN        0.25        0.0
     """
-    marginal = check_marginal(columns)
+    marginal = _check_marginal(columns)
     pair = pair_tables(read_pair(real, synthetic), marginal, domain)
     labels = [pair.labels[name] for name in marginal]
     if math.prod(map(len, labels)) > _MOST_CELLS:
@@ -311,8 +311,7 @@ def marginal_table(
     return pd.DataFrame(shares, index=index.set_names(list(marginal)))
 
 
-def check_marginal(columns: Any) -> tuple[Any, ...]:
-    """Read the columns of a marginal."""
+def _check_marginal(columns: Any) -> tuple[Any, ...]:
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise TypeError(f"a marginal must be a tuple of column names, got {type(columns).__name__}")
     marginal = tuple(columns)
