@@ -71,11 +71,9 @@ def fairness_report(
     pandas.DataFrame
         One row per metric, with the columns ``metric, definition, value``:
 
-        - statistical parity difference, of the selection rates ``P(ŷ = +)``; 0 is parity;
-        - disparate impact, the ratio of these rates; 1 is parity;
-        - equal opportunity difference, of the true positive rates (TPR, ``P(ŷ = + | y = +)``); 0 is parity;
-        - average odds difference, the mean of this difference and that of the false positive rates (FPR,
-          ``P(ŷ = + | y = −)``); 0 is parity;
+        - statistical parity difference, of the selection rates ``P(ŷ = +)``, and disparate impact, their ratio;
+        - equal opportunity difference, of the true positive rates (TPR, ``P(ŷ = + | y = +)``), and average odds
+          difference, the mean of this one and that of the false positive rates (FPR, ``P(ŷ = + | y = −)``);
         - Theil index, the mean of ``b/μ ln(b/μ)`` over all rows, for the benefits ``b = 1 + ŷ − y`` (labels as 0 and 1)
           and their mean μ; 0 is equality.
 
@@ -92,9 +90,8 @@ def fairness_report(
     Raises
     ------
     ValueError
-        If lengths differ, a label is missing, no label is positive, `y_true` and `y_pred` have no label in common
-        although there are more than two, the privileged or the unprivileged group is empty, or a parameter is out of
-        range.
+        If lengths differ, a label is missing, no label is positive, `y_true` and `y_pred` have none of more than two in
+        common, the privileged or the unprivileged group is empty, or a parameter is out of range.
 
     Warns
     -----
@@ -131,8 +128,7 @@ def fairness_report(
     >>> sex = ["Female"] * 4 + ["Male"] * 4
     >>> y_true = ["yes", "yes", "no", "no", "yes", "yes", "no", "no"]
     >>> y_pred = ["yes", "no", "no", "no", "yes", "yes", "yes", "no"]
-    >>> report = fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes")
-    >>> report.round(3)
+    >>> fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes").round(3)
                               metric                          definition  value
     0  statistical parity difference   P(ŷ=+): unprivileged − privileged -0.500
     1               disparate impact   P(ŷ=+): unprivileged / privileged  0.333

@@ -47,8 +47,8 @@ def debiased_fairness(
 ) -> pd.DataFrame:
     """Estimate group fairness metrics of predictions for two groups known from reports only.
 
-    Reports treated as true groups seem more alike than the groups are. Here the noise is inverted: each report becomes
-    an unbiased indicator of its row's group, and rates are ratios of sums of these.
+    The noise is inverted: each report becomes an unbiased indicator of its row's group, and rates are ratios of sums of
+    these.
 
     Parameters
     ----------
@@ -69,9 +69,8 @@ def debiased_fairness(
         the encoder vary, and the intervals cover the metric of these rows with their true groups.
     interval : {"fieller", "bootstrap"}, default="fieller"
         ``"fieller"``: see the notes. ``"bootstrap"``: percentiles over resampled reports, within each combination of
-        labels for fixed rows, with the deviations shrunk to the variance of the encoder's noise. A resample without a
-        row to divide by counts as the least possible value for the lower end, and as the largest one for the upper end.
-        It cannot reflect events without a row: if no row is predicted positive, its intervals are points at 0.
+        labels for fixed rows, with the deviations shrunk to the variance of the encoder's noise. It cannot reflect
+        events without a row: if no row is predicted positive, its intervals are points at 0.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
     n_resamples : int, default=2000
@@ -100,8 +99,7 @@ def debiased_fairness(
     Warns
     -----
     UndefinedMetricWarning
-        If there are no rows that a metric divides by, in either group, according to the labels: its value is nan, and
-        its interval the whole possible range.
+        If the labels leave no row that a metric divides by: its value is nan, its interval the whole possible range.
 
     See Also
     --------
@@ -131,11 +129,10 @@ def debiased_fairness(
     group large, it would be biased, and its coverage may be below the confidence level.
     `skdp.testing.check_intervals` counts the coverage over all draws.
 
-    The error of metrics computed from the reports themselves: let a privileged value be reported as a privileged one
-    with probability a, and an unprivileged one with probability b, the same for all values of a group (as for
-    randomised response), and let π be the true share of the privileged among the rows of the rate (all, y = + or
-    y = −). Then the difference of the rates of reported groups is the true one times
-    ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where ``ρ = a π + b (1 − π)``, up to sampling (see [1]_, lemma 1).
+    Metrics of the reported groups are too close to parity: let a privileged value be reported as a privileged one with
+    probability a, an unprivileged one with probability b, and let π be the true share of the privileged among the rows
+    of a rate. Then the difference of this rate between reported groups is the true one times
+    ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where ``ρ = a π + b (1 − π)``, up to sampling ([1]_, lemma 1).
 
     References
     ----------

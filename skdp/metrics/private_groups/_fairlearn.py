@@ -170,8 +170,8 @@ def private_parity(
 
     Where fairlearn's constraints count the rows of a group, this one sums the unbiased indicators of the reports. A
     classifier that does not use the report may also be trained with the reports as sensitive features of fairlearn's
-    `EqualizedOdds`: equal odds among reported groups are equal odds among true ones ([1]_, lemma 1), but a difference
-    of d among the former is one of d / f among the latter, with the factor f of `debiased_fairness`.
+    `EqualizedOdds`: equal odds among reported groups are equal odds among true ones ([1]_, lemma 1); other differences
+    are smaller by the factor in the notes of `debiased_fairness`.
 
     References
     ----------

@@ -71,9 +71,7 @@ def range_query_error(
     Returns
     -------
     float
-        The mean of ``|share of the real rows - share of the synthetic rows|``, from 0 to 1. Times the number of real
-        rows, it is the mean absolute error of the counts when those of the synthetic table are scaled to the number of
-        real rows.
+        The mean of ``|share of the real rows - share of the synthetic rows|``, from 0 to 1.
 
     Raises
     ------
@@ -122,9 +120,8 @@ def random_range_queries(
 
     Each query has `order` distinct columns, all sets of columns being equally likely. For a numeric column the
     condition is a range ``(low, high)`` between two edges of the bins (of an `Interval`) or two values, all pairs being
-    equally likely; a range that begins at the lowest value has no lower bound, one that ends with the highest has no
-    upper bound. For other columns it is a set of values: its size is uniform, from one to all, and all sets of this
-    size are equally likely.
+    equally likely; a range from the lowest or to the highest value has no bound there. For other columns it is a set of
+    values: its size is uniform, from one to all, and all sets of this size are equally likely.
 
     Parameters
     ----------
