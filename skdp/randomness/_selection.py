@@ -69,12 +69,8 @@ def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction 
 
     Parameters
     ----------
-    source : ByteSource
-        Source of the random bytes.
-    scores : array-like of int, shape (n_candidates,)
-        The higher the better; at least one.
-    rate : Fraction or int
-        Not negative; 0 chooses uniformly.
+    source, scores, rate : ByteSource, array-like of int, and Fraction or int
+        As for `permute_and_flip`.
 
     Returns
     -------
@@ -84,7 +80,7 @@ def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction 
     Raises
     ------
     TypeError, ValueError
-        If the scores are not integers, there are none, or the rate is not rational, or negative.
+        As for `permute_and_flip`.
 
     References
     ----------

@@ -137,15 +137,13 @@ MOST = np.array([*[1.0] * 6, 1, np.inf, 1, 1])
 
 def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
     """Estimate the metrics, with score intervals."""
-    # A rate is t = a / b, sums over rows of terms of mean 1 for a row of the group and 0 for another. It is in the
-    # confidence set if ``a − t b``, of mean 0, is at most z standard errors from 0. Its variance over the noise is ``(1
-    # − t)² c₁ + t² c₀``, with the variances c₁ and c₀ of the numbers of rows of the group that are predicted positive
-    # and negative; sampled rows add ``b t (1 − t)``, as Bernoulli draws do. This is Fieller's set (1954) for fixed
-    # rows, Wilson's (1927) for samples without noise, and in general one that ends at the roots of a quadratic
-    # equation: the part between them, or, where b is not significantly different from 0, the rest, or everything. The
-    # interval is the smallest one that contains the set within [0, 1]. The ends of differences and the ratio follow
-    # from those of the rates, by Zou (2008) and Donner and Zou (2012): the variance of a rate is recovered from its
-    # interval, at the relevant end, with the covariance of the rates of the two groups. As a report adds to one group
+    # A rate t = a / b, of sums over rows, is in the confidence set if ``a − t b``, of mean 0, is at most z standard
+    # errors from 0. Its variance over the noise is ``(1 − t)² c₁ + t² c₀``, with the variances c₁ and c₀ of the numbers
+    # of rows of the group that are predicted positive and negative; sampled rows add ``b t (1 − t)``, as Bernoulli
+    # draws do. The set (Fieller 1954, and Wilson 1927 without noise) ends at the roots of a quadratic equation: it is
+    # the part between them, or, where b is not significantly different from 0, the rest, or everything. The interval is
+    # the smallest one that contains the set within [0, 1]. The ends of differences and the ratio follow from those of
+    # the rates, at the relevant end, with the covariance of the rates of the two groups: as a report adds to one group
     # what it takes from the other, this is ``−((1 − t)(1 − t') c₁ + t t' c₀) / (b b')``. Where one of the two sets is
     # unbounded, the ends are those of all pairs of rates in the two intervals. Indexed by rate (selection, true and
     # false positive) and group (unprivileged, privileged).
