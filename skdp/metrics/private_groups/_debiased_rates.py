@@ -45,7 +45,7 @@ class IndicatorSums:
         return _to_counts(self._moment(0), self._moment(1))
 
     @property
-    def coin_variances(self) -> NDArray[np.float64]:
+    def noise_variances(self) -> NDArray[np.float64]:
         """The variances over the noise of the privileged count of each cell."""
         return np.maximum(self._moment(2) - self._moment(1), 0)
 
@@ -54,7 +54,7 @@ class IndicatorSums:
         other, own = gradients.reshape(-1, 2, 4).transpose(1, 0, 2)
         slope = own - other
         if rows == "fixed":
-            return slope**2 @ self.coin_variances
+            return slope**2 @ self.noise_variances
         # The influence of a row is other (1 − ψ) + own ψ.
         return other**2 @ self._moment(0) + 2 * (other * slope) @ self._moment(1) + slope**2 @ self._moment(2)
 
@@ -72,7 +72,7 @@ class IndicatorSums:
         size, mean = self._moment(0), self._moment(1)
         spread = self._moment(2) - mean**2 / np.maximum(size, 1)
         # Reports vary by their noise and by their true groups, and the latter are given.
-        share = np.sqrt(np.divide(self.coin_variances, spread, out=np.zeros(4), where=spread > 1e-9))
+        share = np.sqrt(np.divide(self.noise_variances, spread, out=np.zeros(4), where=spread > 1e-9))
         return _to_counts(size, mean + share * (self._moment(1, repeats) - mean))
 
 
@@ -148,9 +148,9 @@ def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
     # unbounded, the ends are those of all pairs of rates in the two intervals. Indexed by rate (selection, true and
     # false positive) and group (unprivileged, privileged).
     over, under = (np.einsum("gyp,ryp->rg", sums.counts, which) for which in (OVER, UNDER))
-    coins = two_sided(level) ** 2 * sums.coin_variances.reshape(2, 2)
-    positive = np.einsum("yp,ryp->r", coins, OVER)
-    negative = np.einsum("yp,ryp->r", coins, UNDER) - positive
+    noise = two_sided(level) ** 2 * sums.noise_variances.reshape(2, 2)
+    positive = np.einsum("yp,ryp->r", noise, OVER)
+    negative = np.einsum("yp,ryp->r", noise, UNDER) - positive
     drawn = two_sided(level) ** 2 * np.maximum(under, 0) if rows == "sampled" else np.zeros_like(under)
     lower, upper, bounded = _solve(over, under, positive[:, np.newaxis], negative[:, np.newaxis], drawn)
     found = estimate_rates(sums.counts)

@@ -178,11 +178,11 @@ def _draw_queries(
     check_order(order, names)
     declared = read_declared(domain, table)
     choices = {name: _choices(name, declared.get(name), table) for name in names}
-    coins = check_random_state(random_state)
+    generator = check_random_state(random_state)
     queries = []
     for _ in range(n_queries):
-        chosen = sorted(coins.choice(len(names), order, replace=False))
-        queries.append({names[index]: _condition(*choices[names[index]], coins) for index in chosen})
+        chosen = sorted(generator.choice(len(names), order, replace=False))
+        queries.append({names[index]: _condition(*choices[names[index]], generator) for index in chosen})
     return queries
 
 
@@ -199,12 +199,12 @@ def _choices(name: Any, values: Categories | Interval | None, table: Table) -> t
     return False, [*known, None] if missing else known
 
 
-def _condition(is_range: bool, choices: list[Any], coins: np.random.RandomState) -> Any:
+def _condition(is_range: bool, choices: list[Any], generator: np.random.RandomState) -> Any:
     if is_range:
-        low, high = sorted(coins.choice(len(choices), 2, replace=False))
+        low, high = sorted(generator.choice(len(choices), 2, replace=False))
         return choices[low], choices[high]
-    size = coins.randint(1, len(choices) + 1)
-    return [choices[index] for index in sorted(coins.choice(len(choices), size, replace=False))]
+    size = generator.randint(1, len(choices) + 1)
+    return [choices[index] for index in sorted(generator.choice(len(choices), size, replace=False))]
 
 
 def _check_query(query: Any) -> dict[Any, Any]:
