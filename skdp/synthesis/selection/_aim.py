@@ -13,11 +13,9 @@ import numpy as np
 
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection._auto import guess_counts
-from skdp.synthesis.selection._fit import FittedTable, fit_measured
-from skdp.synthesis.selection._pair_scores import measure_columns
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._fit import fit_measured, measure_columns
+from skdp.synthesis.selection._plan import FittedTable, Plan, Strategy
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._strategy import Strategy
 
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _STEPS = 30

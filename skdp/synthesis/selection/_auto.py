@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.synthesis.model import Clique, Groups, count_cells, group, sample
-from skdp.synthesis.selection._fit import FittedTable, fit_measured
-from skdp.synthesis.selection._pair_scores import by_workload, measure_columns, score_marginals
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._fit import by_workload, fit_measured, measure_columns, score_marginals
+from skdp.synthesis.selection._plan import FittedTable, Plan, Strategy
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._strategy import Strategy
 
 # These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
 # worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent.

@@ -16,10 +16,8 @@ from skdp.synthesis._queries import find_column, read_conditions
 from skdp.synthesis.model import MOST_CELLS, Clique, JunctionTree, eliminate
 from skdp.synthesis.selection._aim import ADAPTIVE
 from skdp.synthesis.selection._auto import AUTO
-from skdp.synthesis.selection._given import FULL, INDEPENDENT, given
-from skdp.synthesis.selection._plan import Plan
-from skdp.synthesis.selection._strategy import Strategy
-from skdp.synthesis.selection._tree import TREE
+from skdp.synthesis.selection._plan import Plan, Strategy
+from skdp.synthesis.selection._simple import FULL, INDEPENDENT, TREE, given
 
 STRATEGIES = {"auto": AUTO, "independent": INDEPENDENT, "tree": TREE, "adaptive": ADAPTIVE, "full": FULL}
 """By the names that `marginals=` takes."""
