@@ -17,6 +17,7 @@ from skdp.synthesis.model import (
     JunctionTree,
     Marginal,
     estimate_total,
+    expand,
     fit_model,
     group,
     independent_start,
@@ -36,8 +37,7 @@ def fit_table(
     start_from: FittedTable | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured."""
-    # The descent starts where the columns are independent, each with its own measured distribution; so that is what
-    # remains where little is known of how columns hang together.
+    # The descent starts at independent columns: what remains where little is known of their dependence.
     merged = merge(marginals)
     total, std_error = estimate_total(merged)
     cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
@@ -48,8 +48,7 @@ def fit_table(
     for clique, impossible in zeros:
         place = tree.holder(clique)
         assert place is not None  # the tree was made for it
-        shape = [tree.sizes[column] if column in clique else 1 for column in tree.cliques[place]]
-        start[place] = np.where(impossible.reshape(shape), -np.inf, start[place])
+        start[place] = np.where(expand(impossible, clique, tree.cliques[place]), -np.inf, start[place])
     fit = fit_model(tree, merged, total, max_iter=max_iter, start=start)
     return FittedTable(fit.model, total, std_error, fit.losses)
 

@@ -34,12 +34,8 @@ class Plan:
         """Count the cells of a table."""
         return math.prod(self.sizes[column] for column in clique)
 
-    def largest_clique(self, cliques: Sequence[Clique]) -> int:
-        """Count the cells of the largest clique of a model of some marginals."""
-        return max(self.n_cells(clique) for clique in eliminate(self.sizes, cliques))
-
     def fits(self, cliques: Sequence[Clique]) -> bool:
-        """Say whether a model of some marginals is small enough."""
+        """Return whether a model of some marginals is small enough."""
         impossible = [clique for clique, _ in self.zeros]
         cells = [self.n_cells(clique) for clique in eliminate(self.sizes, [*cliques, *impossible])]
         return max(cells) <= self.max_cells and sum(cells) <= 4 * self.max_cells
@@ -76,7 +72,7 @@ class Strategy:
     """Spend the budget of a table, and fit a model to what was measured."""
 
     certain: Callable[[Plan], Collection[Clique]] | None = None
-    """The marginals that are measured whatever the data are; None if noisy scores decide."""
+    """The marginals that are measured for any data; None if noisy scores decide."""
 
     first: Callable[[Plan], Collection[Clique]] = lambda plan: plan.candidates(2)
     """What is scored first, beside the columns, if noisy scores decide."""
@@ -114,7 +110,7 @@ def out_of_reach(plan: Plan, strategy: Strategy) -> dict[Clique, str]:
 
 
 def warn_out_of_reach(plan: Plan, strategy: Strategy, names: Sequence[object]) -> set[Clique]:
-    """Warn of marginals of the workload that are not going to be measured, whatever the data are."""
+    """Warn of marginals of the workload that are never measured."""
     reasons = out_of_reach(plan, strategy)
     _warn_left_out(plan, names, reasons)
     return set(reasons)

@@ -46,9 +46,8 @@ FULL = _certain(lambda plan: [tuple(range(len(plan.sizes)))], "")
 
 def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
     """Measure the columns, and the pairs of a tree of the largest dependence."""
-    # A fifth of the budget is for the columns, a tenth for noisy scores of all pairs: how far each is from independence
-    # of its columns. A maximum spanning tree of these scores ([1]_, which draws edge by edge with the exponential
-    # mechanism instead) is measured with the rest.
+    # A fifth of the budget is for the columns, a tenth for noisy distances of all pairs from independence, the rest for
+    # a maximum spanning tree of these scores ([1]_ draws edge by edge with the exponential mechanism instead).
     # .. [1] R. McKenna, G. Miklau, D. Sheldon (2021). Winning the NIST contest: a scalable and general approach to
     #    differentially private synthetic data. Journal of Privacy and Confidentiality 11(3).
     weights = plan.candidates(2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -15,7 +15,8 @@ from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, is_frame, read_table
 
-POLICIES = ("error", "clip", "ignore")
+Policy = Literal["error", "clip", "ignore"]
+POLICIES = get_args(Policy)
 TARGET = "target"
 
 
