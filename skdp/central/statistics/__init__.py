@@ -1,6 +1,6 @@
 """Integer sums, quantiles and counts, with exact noise."""
 
-from skdp.central.statistics._cells import CellTally, count_cells, count_large, declared_domain
+from skdp.central.statistics._cells import CellTally, count_cells, count_large, declared_domain, find_codes
 from skdp.central.statistics._filling import fill_missing, find_missing
 from skdp.central.statistics._large_sums import plan_quantiles, sum_columns
 from skdp.central.statistics._moments import REFUSED, Estimate, cube_moments, noisy_sum_count, ratio, two_sums
@@ -35,6 +35,7 @@ __all__ = [
     "declared_domain",
     "equal_steps",
     "fill_missing",
+    "find_codes",
     "find_missing",
     "find_range",
     "interval_reach",
