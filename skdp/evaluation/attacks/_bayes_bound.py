@@ -165,7 +165,7 @@ def _names_of(protected: pd.DataFrame, protocol: OracleProtocol) -> list[Any]:
 def _exact_bound(protected: pd.DataFrame, protocol: OracleProtocol, place: int) -> float | None:
     domain = protocol.domains[place]
     codes = domain.encode([protected[name] for name in domain.columns])
-    check_declared(domain, codes, "sensitive")
+    check_declared(domain, codes, " of sensitive")
     prior = np.bincount(domain.join(codes).astype(np.intp), minlength=domain.size) / len(protected)
     exact = bayes_accuracy(protocol.oracles[place], prior)
     if exact is None or protocol.strategy != "sample":

@@ -66,11 +66,11 @@ def _as_series(column: Any) -> pd.Series:
     return pd.Series(column).infer_objects()
 
 
-def check_declared(domain: Domain, codes: list[Codes], source: str) -> None:
+def check_declared(domain: Domain, codes: list[Codes], source: str = "") -> None:
     """Refuse true values outside the declared categories."""
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
-            raise ValueError(f"column {name!r} of {source} holds a value outside the declared categories")
+            raise ValueError(f"column {name!r}{source} holds a value outside the declared categories")
 
 
 def code_column(column: pd.Series) -> pd.Series:

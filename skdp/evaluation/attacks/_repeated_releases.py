@@ -120,7 +120,7 @@ def _check_numbers(n_releases: Any) -> list[int]:
 def _true_codes(protocol: OracleProtocol, X: Any) -> list[NDArray[np.intp]]:
     """Code the true values of each attribute."""
     codes = protocol.domain.encode(read_table(X if is_frame(X) else np.asarray(X)).columns)
-    check_declared(protocol.domain, codes, "X")
+    check_declared(protocol.domain, codes)
     named = dict(zip(protocol.columns, codes, strict=True))
     pairs = zip(protocol.domains, protocol.attributes, strict=True)
     return [domain.join([named[name] for name in columns]).astype(np.intp) for domain, columns in pairs]
