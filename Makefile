@@ -35,18 +35,20 @@ types: .venv/installed
 layers: .venv/installed
 	$(BIN)/lint-imports
 
-# The notebooks first: they are the longest.
+# The two short notebooks first: they are the longest tests. The other notebooks run in `make test-long`.
 pytest: .venv/installed
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --nbmake notebooks/*.ipynb tests skdp
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --nbmake notebooks/0[12]_*.ipynb tests skdp
 
 # The percent scripts are the source; this makes the notebooks from them, with output.
 notebooks-write: .venv/installed
 	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
 
-# The studies that take minutes, and the property tests on random examples. The printed command shows the seed.
+# All notebooks, the studies that take minutes, and the property tests on random examples. The printed command shows
+# the seed.
 test-long: .venv/installed .venv/spark
-	$(BIN)/pytest -n 2 -m long
-	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) tests
+	$(BIN)/pytest -n 2 --nbmake notebooks/*.ipynb
+	$(BIN)/pytest -n 2 -m long --secure
+	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) --secure tests
 
 # The newest dependencies on each installed Python of the list, and the oldest ones on the first.
 test-versions:

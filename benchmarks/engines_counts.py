@@ -46,6 +46,7 @@ from skdp import (
     Interval,
     NumericPerturber,
     RandomizedResponseEncoder,
+    UnaryEncodingTransformer,
 )
 from skdp.datasets import load_adult
 from skdp.engines import tally
@@ -144,9 +145,10 @@ LABELS = ["never", "sometimes", "often", "always"]
 
 def write_answers(path: Path, rows: int) -> None:
     draw = np.random.default_rng(0)
-    perturber = numeric_perturber()
+    perturber, bits = numeric_perturber(), unary_encoder().get_feature_names_out()
     schema = pa.schema(
         {"text": pa.string(), "word": pa.string(), "age": pa.int32(), "hours": pa.float64(), "report": pa.float64()}
+        | dict.fromkeys(bits, pa.int8())
     )
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, rows, GROUP):
@@ -157,12 +159,18 @@ def write_answers(path: Path, rows: int) -> None:
                 pa.array(draw.integers(17, 91, size=size), pa.int32()),
                 pa.array(draw.uniform(0, 99, size)),
                 pa.array(draw.choice(perturber.report_values_[0], size)),
+                *(pa.array(draw.integers(2, size=size, dtype=np.int8)) for _ in bits),
             ]
             writer.write_table(pa.table(columns, schema=schema))
 
 
 def numeric_perturber() -> NumericPerturber:
     return NumericPerturber(2.0, bounds={"report": (0, 100)}).fit(pa.table({"report": [0.0, 1.0]}))
+
+
+def unary_encoder() -> UnaryEncodingTransformer:
+    values = pa.table({"bits": LABELS})
+    return UnaryEncodingTransformer(2.0, categories={"bits": LABELS}).fit(values)
 
 
 def query_cases() -> dict[str, tuple[list[str], Callable[[Any], object], str]]:
@@ -179,12 +187,14 @@ def query_cases() -> dict[str, tuple[list[str], Callable[[Any], object], str]]:
         encoder.fit(pa.table(dict.fromkeys(names, LABELS)))
         return lambda frame: tally(frame, encoder)
 
-    perturber = numeric_perturber()
+    perturber, unary = numeric_perturber(), unary_encoder()
+    bits = list(unary.get_feature_names_out())
     return {
         "tally of a column of text": (["text"], tallied("text"), "text"),
         "tally of two": (["text", "word"], tallied("text", "word"), "text, word"),
         "tally of two jointly": (["text", "word"], tallied("text", "word", strategy="joint"), "text, word"),
         "tally of numeric reports": (["report"], lambda frame: tally(frame, perturber), "report"),
+        "tally of bits": (bits, lambda frame: tally(frame, unary), ", ".join(f'"{name}"' for name in bits)),
         "histogram of text": (["text"], histogram("text"), "text"),
         "histogram of whole numbers": (["age"], histogram("age"), "age // 5"),
         "histogram of text by whole numbers": (["text", "age"], histogram("text", "age"), "text, age // 5"),

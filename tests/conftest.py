@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
+from contextlib import contextmanager
+from functools import wraps
 
 # Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -15,6 +18,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 
+from skdp.randomness import SecureSource, SeededSource
+
 # `make test` runs the same examples each time; `make test-long` searches at random, with `--hypothesis-profile=search`.
 # No deadlines: a busy machine is no fault of the code.
 settings.register_profile("skdp", deadline=None, derandomize=True, database=None, max_examples=30)
@@ -24,6 +29,7 @@ settings.load_profile("skdp")
 
 def pytest_addoption(parser):
     parser.addoption("--first", action="store_true", help="run the first case of each test only, as `make test-fast`")
+    parser.addoption("--secure", action="store_true", help="draw secure bytes in all tests, as `make test-long`")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -40,6 +46,54 @@ def pytest_collection_finish(session):
     """Leave what was collected alone: the collector of garbage would look through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+class _Repeatable:
+    """Replaces secure bytes by the stream of a key, in this process only: workers and forks draw their own."""
+
+    def __init__(self):
+        self.source, self.process = None, os.getpid()
+
+    def replace(self, system):
+        @wraps(system)
+        def draw(*args):
+            secure = self.source is None or os.getpid() != self.process
+            return system(*args) if secure else self.source.bytes(args[-1])
+
+        return draw
+
+    @contextmanager
+    def stream(self, *key):
+        before, self.source = self.source, SeededSource("tests", *key)
+        try:
+            yield
+        finally:
+            self.source = before
+
+
+_REPEATABLE = _Repeatable()
+SecureSource.bytes = _REPEATABLE.replace(SecureSource.bytes)
+_token_bytes = _REPEATABLE.replace(secrets.token_bytes)
+secrets.token_bytes = lambda nbytes=32: bytes(_token_bytes(nbytes))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Make what tests share repeatable, whichever of them runs first."""
+    if fixturedef.scope == "function" or request.config.getoption("secure"):
+        return (yield)
+    with _REPEATABLE.stream(fixturedef.baseid, fixturedef.argname, getattr(request, "param_index", 0)):
+        return (yield)
+
+
+@pytest.fixture(autouse=True)
+def _repeatable_draws(request):
+    """Make `make test` give the same result each time, also where a test gives no seed."""
+    if request.config.getoption("secure") or request.node.get_closest_marker("secure"):
+        yield
+    else:
+        with _REPEATABLE.stream(request.node.nodeid):
+            yield
 
 
 def often(values, chosen):

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import pydoc
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,16 @@ ROOMS = [skdp] + [
 ]
 
 
+def function_of(member):
+    """Return the function behind a property, a class method or a decorated function."""
+    value = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+    return inspect.unwrap(value) if callable(value) else value
+
+
+def key_of(thing):
+    return thing.__module__, thing.__qualname__
+
+
 def public_objects():
     """Yield the function and the full name of each public class, function, method and property."""
     for room in ROOMS:
@@ -38,18 +49,35 @@ def public_objects():
             if inspect.isclass(thing):
                 yield thing, path
                 for member in dir(thing):
-                    value = inspect.getattr_static(thing, member)
-                    value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-                    value = inspect.unwrap(value) if callable(value) else value
+                    value = function_of(inspect.getattr_static(thing, member))
                     if member[0] != "_" and inspect.isfunction(value):
                         yield value, f"{path}.{member}"
 
 
-OBJECTS = {(thing.__module__, thing.__qualname__): path for thing, path in reversed(list(public_objects()))}
+OBJECTS = {key_of(thing): path for thing, path in reversed(list(public_objects()))}
 OURS = {key: path for key, path in OBJECTS.items() if key[0].partition(".")[0] == "skdp"}
 
 
-@pytest.mark.parametrize("path", sorted(OURS.values()))
+def inherits_docstring(cls, name):
+    """Whether `help` shows the docstring of a method of ours that this one overrides, with the same parameters."""
+    own, *others = [function_of(vars(base)[name]) for base in cls.__mro__ if name in vars(base)]
+    shown = next((other for other in others if other.__doc__), None)
+    if own.__doc__ or shown is None or key_of(shown) not in OURS:
+        return False
+    return [*inspect.signature(own).parameters] == [*inspect.signature(shown).parameters]
+
+
+def owner_of(path):
+    """Return the class and the name of a method, or None."""
+    room, _, name = path.rpartition(".")
+    owner = pydoc.locate(room)
+    return (owner, name) if inspect.isclass(owner) else None
+
+
+INHERITED = {path for path in OURS.values() if (found := owner_of(path)) and inherits_docstring(*found)}
+
+
+@pytest.mark.parametrize("path", sorted({*OURS.values()} - INHERITED))
 def test_public_docstrings(path):
     protocol = path == "skdp.randomness.ByteSource"  # has no constructor
     checks = CHECKS - {"PR01"} if protocol else CHECKS
@@ -81,6 +109,29 @@ def test_private_docstrings_have_a_line():
     for path in sorted(root.rglob("*.py")):
         module = ".".join(["skdp", *path.relative_to(root).with_suffix("").parts]).removesuffix(".__init__")
         assert not list(_long_private_docstrings(path.read_text(), module)), path
+
+
+class _Documented:
+    def f(self, x):
+        """Return it."""
+
+    def g(self, x):
+        """Return it."""
+
+
+class _Overriding(_Documented):
+    def f(self, x): ...
+
+    def g(self, x, y=0): ...
+
+
+def test_only_an_override_with_the_same_parameters_inherits(monkeypatch):
+    assert not inherits_docstring(_Overriding, "f")  # nothing checks the docstring that `help` would show
+    for name in "fg":
+        monkeypatch.setitem(OURS, key_of(getattr(_Documented, name)), name)
+    assert inherits_docstring(_Overriding, "f")
+    assert not inherits_docstring(_Overriding, "g")
+    assert not inherits_docstring(_Documented, "f")
 
 
 def test_an_object_without_a_section_is_found():

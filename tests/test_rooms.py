@@ -86,3 +86,21 @@ def test_no_circles():
         for module in free:
             del arrows[module]
     assert not arrows
+
+
+def assigned_twice(source):
+    """List the names that a module assigns more than once: files that become one may use the same name."""
+    names = [
+        name.id
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    ]
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def test_no_constant_is_assigned_twice():
+    assert not {module: names for module, path in MODULES.items() if (names := assigned_twice(path.read_text()))}
+    assert assigned_twice("_CALLS = 1\nA, _CALLS = 2, [x for x in ()]\nx = 1") == ["_CALLS"]

@@ -1,10 +1,11 @@
-"""What the estimators of the curator's side share: their checks, their promise, one charge, their coins."""
+"""Parts shared by the estimators of the central model: checks, one charge, random bits, tables in and out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -15,27 +16,58 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
+    all_or_nothing,
     as_asked,
     check_ledger,
     check_names,
     check_random_state,
     coins,
-    read_bounds,
     read_input,
     read_numbers,
 )
-from skdp.central.statistics import BoundedColumn
 from skdp.exact import round_up
 from skdp.frames import LargeTable, Table, open_large
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon
 from skdp.randomness import ByteSource
+from skdp.typing import TableLike
+
+Unknown = Literal["error", "ignore"]
+
+
+def charge(
+    what: str,
+    epsilon: Fraction,
+    ledger: PrivacyLedger | None,
+    random_state: int | None,
+    *,
+    mechanism: str,
+    scope: Sequence[Any] = (),
+    delta: Fraction | float = 0.0,
+    rho: Fraction | None = None,
+) -> tuple[PrivacyGuarantee, ByteSource]:
+    """Charge a release; return its guarantee and its random bits."""
+    check_ledger(ledger)
+    check_random_state(random_state)
+    guarantee = PrivacyGuarantee(
+        round_up(epsilon),
+        round_up(check_delta(delta)),
+        relation="add_remove",
+        trust="central",
+        scope=tuple(scope),
+        mechanism=mechanism,
+        secure=random_state is None,
+        rho=None if rho is None else round_up(rho),
+    )
+    if ledger is not None:
+        ledger.charge(guarantee, what)
+    return guarantee, coins(random_state, what)
 
 
 class CentralEstimator(BaseEstimator):
-    """A statistic of a table that a trusted curator holds, released once in `fit`."""
+    """A statistic of a table held by a trusted curator, released once in `fit`."""
 
     # `fit` checks everything, charges the ledger, draws, and sets attributes, in this order: an error costs nothing,
-    # and what was charged is never refunded. Only noisy statistics stay on the estimator.
+    # and a charge is never refunded. Only noisy statistics stay on the estimator.
 
     protects_rows = False
     """The statistics are private; rows that a `transform` returns are not."""
@@ -53,13 +85,8 @@ class CentralEstimator(BaseEstimator):
         return epsilon
 
     def _read_table(self, X: Any) -> Table:
-        """Read a private table; even a table without rows is answered, since how many rows there are is private."""
+        """Read a private table, which may have no rows: the number of rows is private."""
         return read_input(self, X, reset=True, least=0)
-
-    def _open_table(self, X: Any) -> tuple[Table, LargeTable | None]:
-        """Read a private table; of one that stays where it is, the names and dtypes."""
-        large = open_large(X)
-        return self._read_table(X if large is None else large.sample), large
 
     def _spend(
         self,
@@ -69,21 +96,18 @@ class CentralEstimator(BaseEstimator):
         delta: Fraction | float = 0.0,
         rho: Fraction | None = None,
     ) -> ByteSource:
-        """Charge what the fit releases, keep the promise on the estimator, and return the coins."""
-        guarantee = PrivacyGuarantee(
-            round_up(check_epsilon(self.epsilon)),
-            round_up(check_delta(delta)),
-            relation="add_remove",
-            trust="central",
-            scope=tuple(columns),
+        """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
+        self.guarantee_, source = charge(
+            type(self).__name__,
+            check_epsilon(self.epsilon),
+            self.ledger,
+            self.random_state,
             mechanism=mechanism,
-            secure=self.random_state is None,
-            rho=None if rho is None else round_up(rho),
+            scope=columns,
+            delta=delta,
+            rho=rho,
         )
-        if self.ledger is not None:
-            self.ledger.charge(guarantee, type(self).__name__)
-        self.guarantee_ = guarantee
-        return coins(self.random_state, type(self).__name__)
+        return source
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")  # a `fit` that failed has set n_features_in_
@@ -94,29 +118,83 @@ class CentralEstimator(BaseEstimator):
         return tags
 
 
-def bounded_columns(table: Table, bounds: Any) -> list[BoundedColumn]:
-    """Read the numbers of a table between declared bounds."""
-    ends = read_bounds(bounds, table.names)
-    numbers = read_numbers(table, missing=True)
-    return [BoundedColumn(column, *map(float, pair)) for column, pair in zip(numbers, ends, strict=True)]
+@dataclass(frozen=True)
+class Plan:
+    """A checked release that is neither charged nor drawn yet; `release` draws, and sets the fitted attributes."""
+
+    mechanism: str
+    release: Callable[[ByteSource], None]
+    delta: Fraction = Fraction(0)
+    free: bool = False
+    """Whether no value is used, so that nothing is charged and nobody needs to be trusted."""
+
+
+class CentralStatistic(CentralEstimator):
+    """An estimator whose `fit` follows the plan of its subclass."""
+
+    @all_or_nothing
+    def fit(self, X: TableLike, y: Any = None) -> Self:
+        """Release the statistics of a table.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            The private table: numbers, which may be missing or infinite (clipped to the bounds), or declared values.
+            Or, with `skdp.engines`, a large table, of which only sums and counts are read: a Polars LazyFrame, a DuckDB
+            relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, a declaration does not fit the columns, or X is 1-D, sparse, not numeric
+            where it must be, or holds values that are to be an error.
+        BudgetExceeded
+            If the ledger does not cover it.
+
+        Warns
+        -----
+        UserWarning
+            If a statistic is refused, or the noise hides it.
+        """
+        epsilon = self._check_promise()
+        large = open_large(X)
+        table = self._read_table(X if large is None else large.sample)  # of a large table: the names and dtypes
+        plan = self._plan(table, large, epsilon)
+        if plan.free:
+            self.guarantee_ = PrivacyGuarantee(0.0, scope=table.names, mechanism=plan.mechanism)
+            source = coins(self.random_state, type(self).__name__)
+        else:
+            source = self._spend(table.names, plan.mechanism, delta=plan.delta)
+        plan.release(source)
+        return self
+
+    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+        """Check the parameters and the table, compute the exact statistics, and plan their release."""
+        raise NotImplementedError
 
 
 Columns = list[NDArray[Any]]
 
 
-class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
+class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):
     """A transformer whose statistics are private, while its output is the rows themselves."""
 
-    # After `fit`, `transform` is a plain function of each row: it draws nothing, and it protects nobody. A subclass
-    # gives `_transform_columns`.
+    # After `fit`, `transform` is a plain function of each row: it draws nothing, and it protects nobody.
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: TableLike) -> Any:
         """Transform the rows of a table.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Numbers, in the columns of `fit`; values may be missing.
+            Rows, in the columns of `fit`; values may be missing.
 
         Returns
         -------
@@ -128,16 +206,15 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralEstimato
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If X has other columns, or is not numeric.
+            If X has other columns, or is not numeric where it must be.
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
         check_names(self, table, self.guarantee_.scope)
-        return as_asked(self, self._apply(table, self._transform_columns, self._output_names()))
+        return as_asked(self, table.rebuild(self._transform_table(table), self._output_names()))
 
-    def _spend_nothing(self, columns: Sequence[Any], mechanism: str) -> None:
-        """Keep the promise of a fit that reads no value: it costs nothing, and nobody needs to be trusted with it."""
-        self.guarantee_ = PrivacyGuarantee(0.0, scope=tuple(columns), mechanism=mechanism)
+    def _transform_table(self, table: Table) -> Sequence[Any]:
+        return _on_numbers(table, self._transform_columns)
 
     def _transform_columns(self, columns: Columns) -> Columns:
         """Transform all columns; a missing value is nan. They may be views of X, and are not written to."""
@@ -146,26 +223,52 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralEstimato
     def _output_names(self) -> Sequence[Any]:
         return self.guarantee_.scope
 
-    def _invert(self, X: Any, function: Callable[[Columns], Columns]) -> Any:
-        """Apply the inverse of `_transform_columns` to what `transform` returned, or to an array of it."""
+
+class InvertibleTransformer(CentralTransformer):
+    """A transformer of numbers that can be undone."""
+
+    def inverse_transform(self, X: TableLike) -> Any:
+        """Undo `transform`, but for what was clipped.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Transformed rows, or an array of them.
+
+        Returns
+        -------
+        same kind as X
+            The rows in their own units.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        TypeError, ValueError
+            If X has other columns, or is not numeric.
+        """
         check_is_fitted(self)
         # By an estimator that has seen no names: scikit-learn would warn of an array where `fit` saw a frame.
         table = read_input(BaseEstimator(), X, reset=True, least=0)
         if len(table.names) != self.n_features_in_:
             raise ValueError(f"X has {len(table.names)} features; fit saw {self.n_features_in_}")
         check_names(self, table, self.guarantee_.scope)
-        return self._apply(table, function, self.guarantee_.scope)
+        return table.rebuild(_on_numbers(table, self._invert_columns), self.guarantee_.scope)
 
-    @staticmethod
-    def _apply(table: Table, function: Callable[[Columns], Columns], names: Sequence[Any]) -> Any:
-        columns = function(read_numbers(table, missing=True))
-        if not isinstance(table.native, np.ndarray | pd.DataFrame):
-            columns = [with_nulls(column, nw.get_native_namespace(table.native)) for column in columns]
-        return table.rebuild(columns, names)
+    def _invert_columns(self, columns: Columns) -> Columns:
+        """Undo `_transform_columns`."""
+        raise NotImplementedError
+
+
+def _on_numbers(table: Table, function: Callable[[Columns], Columns]) -> Columns:
+    columns = function(read_numbers(table, missing=True))
+    if isinstance(table.native, np.ndarray | pd.DataFrame):
+        return columns
+    return [with_nulls(column, nw.get_native_namespace(table.native)) for column in columns]
 
 
 def with_nulls(column: Any, backend: Any) -> Any:
-    """Write nan as polars and pyarrow write what is missing: for them, nan is a number."""
+    """Write nan as null for polars and pyarrow, where nan is a number."""
     if column.dtype.kind != "f" or not np.isnan(column).any():
         return column
     frame = nw.new_series("column", column, backend=backend).to_frame()
@@ -173,6 +276,18 @@ def with_nulls(column: Any, backend: Any) -> Any:
 
 
 def keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[Any]:
-    """Write nan to where a column has one; without any, the codes keep their integer dtype."""
+    """Write nan where a column has one; without any, the codes keep their integer dtype."""
     missing = np.isnan(column)
     return np.where(missing, np.nan, codes) if missing.any() else codes
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Check a parameter that is one of a few names."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Check a parameter that is a boolean."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,68 +13,64 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import all_or_nothing, check_confidence_level, declares_missing
-from skdp.central._base import CentralEstimator
+from skdp.base import check_confidence_level, declares_missing
+from skdp.central._base import CentralStatistic, Plan, Unknown, check_choice
 from skdp.central.statistics import (
     LARGEST,
-    CellTally,
     CountEstimate,
     Hierarchy,
-    check_policy,
-    count_large,
+    count_cells,
     count_std,
     declared_domain,
-    find_codes,
     find_range,
     interval_reach,
     is_ordered,
     plan_hierarchy,
-    read_codes,
-    undeclared_error,
 )
-from skdp.domain import Codes, Domain
-from skdp.frames import LargeTable
+from skdp.domain import Domain, Interval
+from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size, project_to_simplex
 from skdp.privacy import PrivacyLedger, check_epsilon
-from skdp.randomness import discrete_laplace
+from skdp.randomness import ByteSource, discrete_laplace
+from skdp.typing import ColumnName
 
-METHODS = ("auto", "flat", "hierarchical")
+Method = Literal["auto", "flat", "hierarchical"]
 _MOST_CELLS = 1 << 26
 
 
-class DPHistogram(CentralEstimator):
-    """Count how many records fall into each cell of a public domain, private for the whole record.
+class DPHistogram(CentralStatistic):
+    """Count the records in each cell of a public domain, private for the whole record.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy loss of all counts together, finite and > 0.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
-        The values that each column may take, from what is publicly known; an `Interval` cuts a numeric column into
-        bins, and a single one is for all columns. A polars Enum needs no declaration, nor do categories of pandas that
-        are ordered, or are not just the values that occur. None among the values declares missing as a value. Several
-        columns are counted together, a cell a combination of values.
+        The publicly known values of each column; an `Interval` cuts a numeric column into bins, and a single one is for
+        all columns. A polars Enum needs no declaration, nor do categories of pandas that are ordered, or are not just
+        the values that occur. None among the values declares missing as a value. Several columns are counted together:
+        a cell is a combination of values.
     method : {"auto", "flat", "hierarchical"}, default="auto"
-        ``"flat"``: noise on every cell. ``"hierarchical"``: noise on every cell, and with the same epsilon on nested
-        groups of neighbouring cells, which are then made consistent [1]_. A single cell gets a larger error, a long
-        range a much smaller one. It is for one column. ``"auto"`` takes what has the least expected squared error over
-        all ranges of cells, for one column of numbers or dates; and flat counts otherwise.
+        ``"flat"``: noise on every cell. ``"hierarchical"``, for one column: the same epsilon also pays for noise on
+        nested groups of neighbouring cells, which are then made consistent [1]_: a larger error of a single cell, a
+        much smaller one of a long range. ``"auto"``, for one column of numbers or dates: the least expected squared
+        error over all ranges of cells; flat counts otherwise.
     branching : int, optional
-        Of a hierarchy: how many neighbours form a group, at least 2. By default, what has the least expected squared
+        The number of neighbours in a group of a hierarchy, at least 2. By default, that with the least expected squared
         error over all ranges.
     handle_unknown : {"error", "ignore"}, default="error"
-        What `fit` does with a value that is not declared: an error shows that there is one; if it is ignored, its
-        record is in no cell.
+        What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, its record is in
+        no cell.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure coins; an int for reproducible experiments, and no promise to who knows it.
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
 
     Attributes
     ----------
     counts_ : ndarray of int, shape (n_cells,)
         The noisy counts in the order of ``domain_.cells()``: the last column fastest. They may be negative. In a
-        hierarchy, they are the least-squares estimates, rounded such that each range is off by less than 1.
+        hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1.
     std_error_ : ndarray of shape (n_cells,)
         The standard deviation of the noise of each, before rounding.
     frequencies_ : ndarray of shape (n_cells,)
@@ -81,15 +78,13 @@ class DPHistogram(CentralEstimator):
     domain_ : Domain
         The values of each column.
     method_ : {"flat", "hierarchical"}
-        What was used.
+        The method used.
     branching_ : int
-        How many neighbours form a group; all of them, if it is flat.
+        The number of neighbours in a group; all of them, if it is flat.
     guarantee_ : PrivacyGuarantee
-        What was promised for this `fit`.
-    n_features_in_ : int
-        The number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if all of them are strings.
+        The guarantee of this `fit`.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
 
     See Also
     --------
@@ -97,16 +92,16 @@ class DPHistogram(CentralEstimator):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the law of
-    all counts together by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. `fit` reads the values of all
-    columns. How many records there are is protected too, and every cell gets noise, whether or not it occurs: a record
-    changes one count by 1, so discrete Laplace noise of scale 1 / epsilon protects it, drawn exactly. In a hierarchy of
-    h levels it changes one count on each, and all of them get noise of scale h / epsilon. Methods of the fitted
-    histogram are post-processing: free, and repeatable. Which method is used depends on the domain and epsilon only.
-    What is not covered is that an error under ``handle_unknown="error"`` shows that some value is not declared.
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    distribution of all counts together by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. `fit` reads
+    the values of all columns. The number of records is protected too, and every cell gets noise, whether or not it
+    occurs: a record changes one count by 1, so exact discrete Laplace noise of scale 1 / epsilon protects it; in a
+    hierarchy of h levels it changes one count on each, and the scale is h / epsilon. Methods of the fitted histogram
+    are post-processing: free, and repeatable. The method used depends on the domain and epsilon only. Not covered: an
+    error under ``handle_unknown="error"`` reveals that some value is undeclared.
 
-    Intervals hold the truth with the stated probability or a little more: they are made of the larger of the quantiles
-    of a normal and of a Laplace law, and rounded outwards.
+    Intervals hold with the stated probability or a little more: they use the larger of the quantiles of a normal and of
+    a Laplace distribution, and are rounded outwards.
 
     References
     ----------
@@ -139,10 +134,10 @@ class DPHistogram(CentralEstimator):
         self,
         epsilon: float = 1.0,
         *,
-        domain: Any = None,
-        method: str = "auto",
+        domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
+        method: Method = "auto",
         branching: int | None = None,
-        handle_unknown: str = "error",
+        handle_unknown: Unknown = "error",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -161,59 +156,31 @@ class DPHistogram(CentralEstimator):
         tags.input_tags.allow_nan = self.handle_unknown == "ignore" or declared
         return tags
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the counts of a table.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Declared values. Or, with `skdp.engines`, a large table, of which only counts are read: a Polars LazyFrame,
-            a DuckDB relation, a pyarrow Dataset, or a Dask or Spark DataFrame.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted histogram.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, the domain is not declared, does not fit the columns or has more than 2**26
-            cells, or X is 1-D or sparse, or holds undeclared values under ``handle_unknown="error"``.
-        BudgetExceeded
-            If the ledger does not cover it.
-        """
-        epsilon = self._check_promise()
-        if not isinstance(self.method, str) or self.method not in METHODS:
-            raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
+    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+        check_choice("method", self.method, get_args(Method))
         branching = None if self.branching is None else check_size(self.branching, name="branching")
-        check_policy(self.handle_unknown)
-        table, large = self._open_table(X)
+        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(table, self.domain, "domain")
         if domain.size > _MOST_CELLS:
             raise ValueError(f"the domain has {domain.size:,} cells; at most {_MOST_CELLS:,} are counted")
         tree = plan_hierarchy(domain.size, epsilon, _applicable(self.method, domain), branching)
-        if large is None:
-            counts = _count(domain, read_codes(table, domain, self.handle_unknown, "domain"))
-        else:
-            counts = _count_large(domain, large, self.handle_unknown)
         n_levels = len(tree.sizes)
-        source = self._spend(table.names, f"discrete Laplace{f' on {n_levels} levels' if n_levels > 1 else ''}")
-        # All sums are then integers of 64 bits, however large the noise.
-        most = LARGEST // domain.size
-        noisy = [
-            np.clip(level + discrete_laplace(source, n_levels / epsilon, level.size), -most, most).astype(np.int64)
-            for level in tree.totals(counts)
-        ]
-        self.domain_ = domain
-        self.method_ = "flat" if n_levels == 1 else "hierarchical"
-        self.branching_ = tree.branching
-        self.counts_ = noisy[0] if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
-        self.std_error_ = count_std(epsilon, n_levels) * np.sqrt(tree.cell_variances)
-        return self
+        cells = range(len(domain.columns))
+        (counts,) = count_cells(table, large, domain, [cells], self.handle_unknown, "domain")
+
+        def release(source: ByteSource) -> None:
+            most = LARGEST // domain.size  # all sums are then integers of 64 bits, however large the noise
+            noisy = [
+                np.clip(level + discrete_laplace(source, n_levels / epsilon, level.size), -most, most).astype(np.int64)
+                for level in tree.totals(counts)
+            ]
+            self.domain_ = domain
+            self.method_ = "flat" if n_levels == 1 else "hierarchical"
+            self.branching_ = tree.branching
+            self.counts_ = noisy[0] if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
+            self.std_error_ = count_std(epsilon, n_levels) * np.sqrt(tree.cell_variances)
+
+        return Plan(f"discrete Laplace{f' on {n_levels} levels' if n_levels > 1 else ''}", release)
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01
@@ -256,14 +223,14 @@ class DPHistogram(CentralEstimator):
         return pd.DataFrame(table, index=self.domain_.cells())
 
     def range_count(self, low: Any = None, high: Any = None) -> int:
-        """Return the noisy number of records from a value up to another one, which is left out.
+        """Return the noisy number of records from a value up to another one, which is excluded.
 
         Parameters
         ----------
         low, high : value or None
-            The ends; None leaves one open. For an `Interval`, edges of its bins, of which the last bin includes its
-            upper one. For numbers and dates, any: the declared ones are compared with them. For other values, declared
-            ones: the order is that of the declaration. Missing is in no range.
+            The ends; None leaves one open. For an `Interval`, edges of its bins, of which the last includes its upper
+            edge. For numbers and dates, any. For other values, declared ones, in the order of the declaration. Missing
+            is in no range.
 
         Returns
         -------
@@ -275,7 +242,7 @@ class DPHistogram(CentralEstimator):
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If an end is not of the domain, or there are several columns.
+            If an end is not in the domain, or there are several columns.
         """
         return int(self.counts_[self._find_range(low, high)].sum())
 
@@ -309,7 +276,6 @@ class DPHistogram(CentralEstimator):
         return CountEstimate(total, error, total - reach, total + reach)
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
-        """Say which cells are in a range."""
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
             raise ValueError(f"a range is one of a single column; the histogram is of {list(self.domain_.columns)}")
@@ -323,22 +289,6 @@ def _applicable(method: str, domain: Domain) -> str:
         raise ValueError("method='hierarchical' is for one column: the cells of several have no order")
     ordered = len(domain.columns) == 1 and is_ordered(domain[domain.columns[0]])
     return method if ordered or method != "auto" else "flat"
-
-
-def _count(domain: Domain, codes: list[Codes]) -> NDArray[np.int64]:
-    """Count the records of each cell; those with an undeclared value are in none."""
-    declared = np.logical_and.reduce([column < size for column, size in zip(codes, domain.sizes, strict=True)])
-    if not declared.all():
-        codes = [column[declared] for column in codes]
-    return np.bincount(domain.join(codes), minlength=domain.size)
-
-
-def _count_large(domain: Domain, table: LargeTable, handle_unknown: str) -> NDArray[np.int64]:
-    """Count the records of each cell, where they are."""
-    code = partial(find_codes, handle_unknown=handle_unknown)
-    tally = CellTally(domain, code, [tuple(range(len(domain.columns)))], handle_unknown == "error")
-    (counts,) = count_large(table, tally, lambda column: undeclared_error(column, "domain"))
-    return counts
 
 
 def _round_all_ranges(estimates: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.base import all_or_nothing, read_bounds, read_numbers
-from skdp.central._base import CentralTransformer, Columns, keep_missing
-from skdp.central.statistics import equal_steps, rank_columns, ranked_quantiles, read_candidates
+from skdp.base import read_bounds, read_numbers
+from skdp.central._base import CentralTransformer, Columns, Plan, check_choice, keep_missing
+from skdp.central.statistics import Candidates, equal_steps, plan_quantiles, read_candidates
+from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger
+from skdp.randomness import ByteSource
+from skdp.typing import Bounds
 
-STRATEGIES = ("quantile", "uniform")
-ENCODINGS = ("ordinal", "onehot-dense")
+Strategy = Literal["quantile", "uniform"]
+Encoding = Literal["ordinal", "onehot-dense"]
 _MOST_BINS = 10_000
 
 
@@ -29,7 +32,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     epsilon : float, default=1.0
         Privacy loss of all columns together, finite and > 0; ``strategy="uniform"`` spends nothing of it.
     n_bins : int, default=5
-        How many bins of each column, from 2 to 10,000.
+        The number of bins of each column, from 2 to 10,000.
     strategy : {"quantile", "uniform"}, default="quantile"
         ``"quantile"``: about as many values in each bin. ``"uniform"``: bins of equal width, without any cost.
     encode : {"ordinal", "onehot-dense"}, default="ordinal"
@@ -39,30 +42,23 @@ class DPKBinsDiscretizer(CentralTransformer):
         The lowest and the highest value of all columns, or of each, from what is publicly known: the outer edges.
         Values outside belong to the outer bins.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        What an inner edge may be: ``"integers"`` stands for all whole numbers between the bounds, an int for a number
-        of equal steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers
-        between whole bounds are among their ends; for these numbers alone, if there are more, up to 100,000. Fewer
-        candidates make a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a
-        value is missing.
+        The possible inner edges, as in `DPQuantileBinarizer`.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure coins; an int for reproducible experiments, and no promise to who knows it.
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
 
     Attributes
     ----------
     bin_edges_ : list of ndarray of float
-        The edges of each column, ascending, the bounds among them. A bin holds its left edge, the last one also its
-        right edge. Quantiles that fall together are one edge.
+        The edges of each column, ascending, the bounds among them. A bin includes its left edge, the last one also its
+        right edge. Quantiles that coincide are one edge.
     n_bins_ : ndarray of int, shape (n_features,)
-        How many bins that makes.
+        The resulting number of bins.
     guarantee_ : PrivacyGuarantee
-        What was promised for this `fit`, about the edges; epsilon is 0 for uniform bins, for which no value is used and
-        nobody needs to be trusted.
-    n_features_in_ : int
-        The number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if all of them are strings.
+        The guarantee of this `fit`, about the edges; epsilon is 0 for uniform bins, which use no value.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
 
     See Also
     --------
@@ -71,16 +67,15 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the law of
-    `bin_edges_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values of all columns,
-    and how many there are is protected too: a missing value adds nothing, and a table without rows is answered. **The
-    edges are private, the output of** `transform` **is not**: each row of it is a function of the row that came in,
-    without noise.
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    distribution of `bin_edges_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
+    of all columns, and their number is protected too: a missing value adds nothing, and a table without rows is
+    answered. **The edges are private, the output of** `transform` **is not**: each of its rows is a function of the
+    input row, without noise.
 
-    Each of the k - 1 inner edges of d columns is chosen by permute-and-flip [1]_ with epsilon / (d (k - 1)). To halve
-    the data again and again, so that only the levels add up ([2]_), needs values that are all distinct; to choose all
-    edges at once ([3]_) needs sums of exponentials over the gaps between the values, in any precision a coin may ask
-    for.
+    Each of the k - 1 inner edges of d columns is chosen by permute-and-flip [1]_ with epsilon / (d (k - 1)). Recursive
+    halving of the data, where only the levels add up ([2]_), needs values that are all distinct; choosing all edges at
+    once ([3]_) needs sums of exponentials over the gaps between values, to any precision.
 
     A missing value stays missing (nan); it is in none of the columns of ``"onehot-dense"``.
 
@@ -111,10 +106,10 @@ class DPKBinsDiscretizer(CentralTransformer):
         epsilon: float = 1.0,
         *,
         n_bins: int = 5,
-        strategy: str = "quantile",
-        encode: str = "ordinal",
-        bounds: Any = None,
-        candidates: Any = None,
+        strategy: Strategy = "quantile",
+        encode: Encoding = "ordinal",
+        bounds: Bounds | None = None,
+        candidates: Candidates | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -127,52 +122,27 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the edges of the bins.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Numbers; values may be missing, or infinite, which is clipped.
-            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
-            a pyarrow Dataset, or a Dask or Spark DataFrame.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted transformer.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, bounds or candidates do not fit the columns, or X is 1-D, sparse or not
-            numeric.
-        BudgetExceeded
-            If the ledger does not cover it.
-        """
-        epsilon = self._check_promise()
+    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
         n_bins = check_size(self.n_bins, most=_MOST_BINS, name="n_bins")
-        _check_choice("strategy", self.strategy, STRATEGIES)
-        _check_choice("encode", self.encode, ENCODINGS)
-        table, large = self._open_table(X)
+        check_choice("strategy", self.strategy, get_args(Strategy))
+        check_choice("encode", self.encode, get_args(Encoding))
         bounds = read_bounds(self.bounds, table.names)
         candidates = read_candidates(self.candidates, table.names, bounds)
         if self.strategy == "uniform":
             read_numbers(table, missing=True)
-            self._spend_nothing(table.names, "uniform bins")
             edges = [equal_steps(low, high, n_bins) for low, high in bounds]
-        else:
-            ranks = rank_columns(table, large, candidates)
-            source = self._spend(table.names, "permute-and-flip")
-            probabilities = [Fraction(i, n_bins) for i in range(1, n_bins)]
-            inner = ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
-            edges = list(np.column_stack([bounds[:, :1], inner, bounds[:, 1:]]))
+            return Plan("uniform bins", lambda source: self._set(edges), free=True)
+        probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
+        draw = plan_quantiles(table, large, candidates, probabilities, epsilon)
+
+        def release(source: ByteSource) -> None:
+            self._set(np.column_stack([bounds[:, :1], draw(source), bounds[:, 1:]]))
+
+        return Plan("permute-and-flip", release)
+
+    def _set(self, edges: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> None:
         self.bin_edges_ = [np.unique(column) for column in edges]
         self.n_bins_ = np.array([column.size - 1 for column in self.bin_edges_])
-        return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Name the columns of the output.
@@ -211,8 +181,3 @@ class DPKBinsDiscretizer(CentralTransformer):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}")

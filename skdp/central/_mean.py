@@ -6,12 +6,12 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Self
+from typing import Literal, get_args
 
 import numpy as np
 
-from skdp.base import all_or_nothing, check_confidence_level, level_of_the_caller
-from skdp.central._base import CentralEstimator
+from skdp.base import check_confidence_level, level_of_the_caller
+from skdp.central._base import CentralStatistic, Plan, check_choice
 from skdp.central.frameworks import (
     MOST_CHUNKS,
     TEST_SHARE,
@@ -24,19 +24,25 @@ from skdp.central.frameworks import (
     smooth_beta,
     smooth_mean,
 )
-from skdp.central.statistics import GRID, BoundedColumn, Estimate, SummedColumn, noisy_sum_count, sum_columns, two_sums
+from skdp.central.statistics import GRID, BoundedColumn, ColumnSums, Estimate, noisy_sum_count, sum_columns, two_sums
+from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
 from skdp.randomness import ByteSource
+from skdp.typing import Bounds
+
+Mechanism = Literal["two_sums", "noisy_sum_count", "propose_test_release", "smooth_sensitivity", "sample_and_aggregate"]
+_BY_SUMS = ("two_sums", "noisy_sum_count")
+"""The mechanisms that need only sums, and so work on large tables."""
 
 Draw = Callable[[ByteSource], list[Estimate]]
 
 
-class DPMean(CentralEstimator):
+class DPMean(CentralStatistic):
     """The means of numeric columns, under differential privacy for the whole record.
 
-    ``mechanism="two_sums"`` is the one to use: it has a pure guarantee, needs to know nothing but bounds, and is the
-    most accurate. The others are here because they are taught and asked for, in forms that keep what they claim.
+    Use ``mechanism="two_sums"``: it has a pure guarantee, needs nothing but bounds, and is the most accurate. The
+    others are those of the textbooks, in forms that keep their guarantee.
 
     Parameters
     ----------
@@ -46,62 +52,62 @@ class DPMean(CentralEstimator):
         Failure probability, in [0, 1). ``"propose_test_release"`` needs one above 0; ``"smooth_sensitivity"`` draws
         Laplace noise with it and Student's t without; the others do not use it, and `guarantee_` then says 0.
     mechanism : str, default="two_sums"
-        How:
+        One of:
 
         - ``"two_sums"``: noisy sums of the distances to both bounds, jointly for all columns [1]_.
         - ``"noisy_sum_count"``: a noisy sum over a noisy count, each with half of epsilon.
         - ``"propose_test_release"``: noise for a proposed sensitivity or for `min_n` values, after a private test that
-          there are enough; without either the noise is for a private lower bound of their number, and nothing is ever
+          there are enough; without either the noise is for a private lower bound of their number, and nothing is
           refused [2]_.
         - ``"smooth_sensitivity"``: noise in proportion to the smooth sensitivity [3]_.
         - ``"sample_and_aggregate"``: the noisy mean of the means of `n_chunks` random chunks, of those that have a
           value [3]_.
+
+        Only the first two work on large tables.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
         clipped to them, on both sides.
     min_n : int, optional
-        How many values each column is publicly expected to have, at least 1. ``"propose_test_release"`` proposes it;
+        The publicly expected number of values of each column, at least 1. ``"propose_test_release"`` proposes it;
         ``"smooth_sensitivity"`` is tuned to it, and private whether or not it is right.
     proposed_sensitivity : float, optional
-        Of ``"propose_test_release"``, instead of `min_n`: how far one record is proposed to move the mean at most, in
-        the unit of the columns, > 0. That is ``min_n = ceil((high - low) / proposed_sensitivity)`` for each.
+        For ``"propose_test_release"``, instead of `min_n`: the proposed bound on how far one record moves the mean, in
+        the unit of the columns, > 0. It stands for ``min_n = ceil((high - low) / proposed_sensitivity)``.
     n_chunks : int, default=1000
-        Of ``"sample_and_aggregate"``.
+        For ``"sample_and_aggregate"``.
     confidence_level : float, default=0.95
         The coverage of `interval_`, between 0 and 1.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure coins; an int for reproducible experiments, and no promise to who knows it.
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
         The noisy means, between the bounds; nan where the test refused.
     std_error_ : ndarray of shape (n_features,)
-        The standard deviation of the noise. It is about the mean of the clipped values of this very table, not about
-        that of a population. With ``"smooth_sensitivity"`` it is private: given is that for `min_n` values, or nan.
-        With ``"sample_and_aggregate"`` it leaves out that the mean of the chunks is not the mean.
+        The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
+        population. With ``"smooth_sensitivity"`` it is private: given is that for `min_n` values, or nan. With
+        ``"sample_and_aggregate"`` it leaves out the difference between the mean of the chunks and the mean.
     interval_ : ndarray of shape (n_features, 2)
-        An interval of the given coverage for each mean, cut to the bounds; it is what `std_error_` is.
+        An interval of the given coverage for each mean, cut to the bounds; with the same reservations.
     released_ : bool
-        False if a mean was refused, which is warned of.
+        False if a mean was refused, of which `fit` warns.
     guarantee_ : PrivacyGuarantee
-        What was promised for this `fit`.
-    n_features_in_ : int
-        The number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if all of them are strings.
+        The guarantee of this `fit`.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the law of
-    all that is released by at most ``(epsilon, delta)``; replacing one by ``(2 epsilon, (1 + e**epsilon) delta)``.
-    `fit` reads the values of all columns, and how many there are is protected too: a missing value adds nothing, and a
-    table without rows is answered. Delta is 0 for ``"two_sums"``, ``"noisy_sum_count"`` and
-    ``"sample_and_aggregate"``, and for ``"smooth_sensitivity"`` without one. ``"two_sums"`` releases all columns
-    together; the others draw for each of d columns with epsilon / d and delta / d. Values are placed on a grid of
-    2**30 steps between the bounds and summed as integers, and noise is drawn exactly.
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    distribution of all that is released by at most ``(epsilon, delta)``; replacing one by
+    ``(2 epsilon, (1 + e**epsilon) delta)``. `fit` reads the values of all columns, and their number is protected too: a
+    missing value adds nothing, and a table without rows is answered. Delta is 0 for ``"two_sums"``,
+    ``"noisy_sum_count"`` and ``"sample_and_aggregate"``, and for ``"smooth_sensitivity"`` without one. ``"two_sums"``
+    releases all columns together; the others spend epsilon / d and delta / d on each of d columns. Values are placed on
+    a grid of 2**30 steps between the bounds and summed as integers, and noise is drawn exactly.
 
     References
     ----------
@@ -125,8 +131,8 @@ class DPMean(CentralEstimator):
         epsilon: float = 1.0,
         *,
         delta: float = 0.0,
-        mechanism: str = "two_sums",
-        bounds: Any = None,
+        mechanism: Mechanism = "two_sums",
+        bounds: Bounds | None = None,
         min_n: int | None = None,
         proposed_sensitivity: float | None = None,
         n_chunks: int = 1000,
@@ -145,59 +151,61 @@ class DPMean(CentralEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the means of a table.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Numbers; values may be missing, or infinite, which is clipped.
-            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
-            a pyarrow Dataset, or a Dask or Spark DataFrame. Those are for the first two mechanisms.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, the bounds do not fit the columns, or X is 1-D, sparse or not numeric.
-        BudgetExceeded
-            If the ledger does not cover it.
-
-        Warns
-        -----
-        UserWarning
-            If a mean was refused.
-        """
-        epsilon = self._check_promise()
+    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
         level = check_confidence_level(self.confidence_level)
-        table, large = self._open_table(X)
-        if large is not None and self.mechanism in MECHANISMS[2:]:
+        check_choice("mechanism", self.mechanism, get_args(Mechanism))
+        if large is not None and self.mechanism not in _BY_SUMS:
             raise TypeError(
                 f"mechanism={self.mechanism!r} needs the values, and skdp.engines only adds up: use one of "
-                f"{MECHANISMS[:2]}, or collect the frame first"
+                f"{_BY_SUMS}, or collect the frame first"
             )
         columns = sum_columns(table, large, self.bounds)
-        draw, delta = self._prepare(columns, epsilon, level)
-        source = self._spend(table.names, self.mechanism.replace("_", " "), delta=delta)
-        estimates = draw(source)
+        draw, delta = self._mechanism(columns, epsilon, level)
+        return Plan(self.mechanism.replace("_", " "), lambda source: self._set(table, columns, draw(source)), delta)
 
-        def in_units(field: str) -> list[float]:
-            return [column.value(getattr(one, field)) for column, one in zip(columns, estimates, strict=True)]
+    def _mechanism(self, columns: Sequence[ColumnSums], epsilon: Fraction, level: float) -> tuple[Draw, Fraction]:
+        """Check the parameters of the mechanism; return a function that draws, and the delta that it spends."""
+        delta = check_delta(self.delta)
+        min_n = None if self.min_n is None else check_size(self.min_n, least=1, most=1 << 62, name="min_n")
+        chunks = check_size(self.n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
+        if self.mechanism in _BY_SUMS:
+            estimate = two_sums if self.mechanism == "two_sums" else noisy_sum_count
+            return (lambda source: estimate(columns, epsilon, level, source)), Fraction(0)
+        held = [column for column in columns if isinstance(column, BoundedColumn)]  # all: there is no large table here
+        share, share_delta = epsilon / len(columns), delta / len(columns)
+        if self.mechanism == "sample_and_aggregate":
+            return (lambda source: chunk_means(held, epsilon, chunks, level, source)), Fraction(0)
+        if self.mechanism == "smooth_sensitivity":
+            beta = smooth_beta(share, share_delta, min_n)
+            noise = SmoothNoise.calibrated(share, share_delta, beta)
+            return (lambda source: [smooth_mean(one, noise, beta, min_n, level, source) for one in held]), delta
+        read_positive_delta(self.delta)
+        parts = TEST_SHARE * share, (1 - TEST_SHARE) * share, share_delta
+        proposals = self._read_proposals(held, min_n)
+        if proposals is None:
+            return (lambda source: [adaptive_mean(one, *parts, level, source) for one in held]), delta
+        pairs = list(zip(held, proposals, strict=True))
+        return (lambda source: [proposed_mean(one, *parts, n, level, source) for one, n in pairs]), delta
 
-        self.mean_ = np.array(in_units("mean"))
+    def _read_proposals(self, columns: list[BoundedColumn], min_n: int | None) -> list[int] | None:
+        """Return the proposed number of values of each column, None without a proposal."""
+        if self.proposed_sensitivity is None:
+            return None if min_n is None else [min_n] * len(columns)
+        if min_n is not None:
+            raise ValueError("min_n and proposed_sensitivity are two forms of one proposal: give one of them")
+        bound = read_number(self.proposed_sensitivity, "proposed_sensitivity")
+        if bound <= 0:
+            raise ValueError(f"proposed_sensitivity must be a finite number > 0, got {self.proposed_sensitivity}")
+        return [math.ceil((Fraction(one.high) - Fraction(one.low)) / bound) for one in columns]
+
+    def _set(self, table: Table, columns: Sequence[ColumnSums], estimates: Sequence[Estimate]) -> None:
+        pairs = list(zip(columns, estimates, strict=True))
+        self.mean_ = np.array([column.value(one.mean) for column, one in pairs])
         widths = np.array([column.high - column.low for column in columns])
         # An error beyond half the width means that nothing is known.
-        self.std_error_ = (
-            np.array([float(min(one.std_error, Fraction(GRID))) for one in estimates]) * widths / (2 * GRID)
-        )
-        self.interval_ = np.column_stack([in_units("lower"), in_units("upper")])
+        errors = np.array([float(min(one.std_error, Fraction(GRID))) for one in estimates])
+        self.std_error_ = errors * widths / (2 * GRID)
+        self.interval_ = np.array([(column.value(one.lower), column.value(one.upper)) for column, one in pairs])
         refused = [name for name, mean in zip(table.names, self.mean_, strict=True) if np.isnan(mean)]
         self.released_ = not refused
         if refused:
@@ -208,47 +216,3 @@ class DPMean(CentralEstimator):
                 UserWarning,
                 stacklevel=level_of_the_caller(),
             )
-        return self
-
-    def _prepare(
-        self, columns: Sequence[BoundedColumn | SummedColumn], epsilon: Fraction, level: float
-    ) -> tuple[Draw, Fraction]:
-        """Check the parameters of the mechanism; return how it draws, and the delta that it spends."""
-        delta = check_delta(self.delta)
-        min_n = None if self.min_n is None else check_size(self.min_n, least=1, most=1 << 62, name="min_n")
-        chunks = check_size(self.n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
-        share, share_delta = epsilon / len(columns), delta / len(columns)
-        if self.mechanism == "two_sums":
-            return (lambda source: two_sums(columns, epsilon, level, source)), Fraction(0)
-        if self.mechanism == "noisy_sum_count":
-            return (lambda source: noisy_sum_count(columns, epsilon, level, source)), Fraction(0)
-        held = [column for column in columns if isinstance(column, BoundedColumn)]  # all: there is no large table here
-        if self.mechanism == "sample_and_aggregate":
-            return (lambda source: chunk_means(held, epsilon, chunks, level, source)), Fraction(0)
-        if self.mechanism == "propose_test_release":
-            read_positive_delta(self.delta)
-            parts = TEST_SHARE * share, (1 - TEST_SHARE) * share, share_delta
-            proposals = self._read_proposals(held, min_n)
-            if proposals is None:
-                return (lambda source: [adaptive_mean(one, *parts, level, source) for one in held]), delta
-            pairs = list(zip(held, proposals, strict=True))
-            return (lambda source: [proposed_mean(one, *parts, n, level, source) for one, n in pairs]), delta
-        if self.mechanism == "smooth_sensitivity":
-            beta = smooth_beta(share, share_delta, min_n)
-            noise = SmoothNoise.calibrated(share, share_delta, beta)
-            return (lambda source: [smooth_mean(one, noise, beta, min_n, level, source) for one in held]), delta
-        raise ValueError(f"mechanism must be one of {MECHANISMS}, got {self.mechanism!r}")
-
-    def _read_proposals(self, columns: list[BoundedColumn], min_n: int | None) -> list[int] | None:
-        """Return for each column the number of values that is proposed, None if there is no proposal."""
-        if self.proposed_sensitivity is None:
-            return None if min_n is None else [min_n] * len(columns)
-        if min_n is not None:
-            raise ValueError("min_n and proposed_sensitivity are two forms of one proposal: give one of them")
-        bound = read_number(self.proposed_sensitivity, "proposed_sensitivity")
-        if bound <= 0:
-            raise ValueError(f"proposed_sensitivity must be a finite number > 0, got {self.proposed_sensitivity}")
-        return [math.ceil((Fraction(one.high) - Fraction(one.low)) / bound) for one in columns]
-
-
-MECHANISMS = ("two_sums", "noisy_sum_count", "propose_test_release", "smooth_sensitivity", "sample_and_aggregate")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from fractions import Fraction
 
 import numpy as np
 from sklearn.utils import Tags
 
-from skdp.base import all_or_nothing
-from skdp.central._base import CentralTransformer, Columns, keep_missing
-from skdp.central.statistics import rank_columns, ranked_quantiles, read_candidates, read_probability
+from skdp.central._base import CentralTransformer, Columns, Plan, keep_missing
+from skdp.central.statistics import Candidates, plan_quantiles, read_candidates, read_probability
+from skdp.frames import LargeTable, Table
 from skdp.privacy import PrivacyLedger
+from skdp.randomness import ByteSource
+from skdp.typing import Bounds
 
 
 class DPQuantileBinarizer(CentralTransformer):
-    """Say of each number whether it is above a quantile of its column that is released with differential privacy.
+    """Mark the numbers above a quantile of their column that is released with differential privacy.
 
     For a threshold that is not public, such as the median. The output has the columns and names of the input: 1 where
     a number is greater than the threshold, 0 where it is not.
@@ -24,31 +26,28 @@ class DPQuantileBinarizer(CentralTransformer):
     epsilon : float, default=1.0
         Privacy loss of all columns together, finite and > 0. Each column gets an equal share.
     quantile : float, default=0.5
-        Which one, between 0 and 1: the median by default. At least a millionth away from both ends.
+        The probability of the quantile, at least a millionth away from 0 and 1; by default the median.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
-        The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside count
-        as the nearer one.
+        The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
+        clipped.
     candidates : "integers", int, array-like of float, or mapping of column name to one of these, optional
-        What a threshold may be: ``"integers"`` stands for all whole numbers between the bounds, an int for a number of
-        equal steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers
-        between whole bounds are among their ends; for these numbers alone, if there are more, up to 100,000. Fewer
-        candidates make a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a
-        value is missing.
+        The possible thresholds: ``"integers"`` for all whole numbers between the bounds, an int for a number of equal
+        steps between them, from 1 to a million. By default up to 10,000 steps, such that all whole numbers between
+        whole bounds are among their ends; if there are more, these numbers alone, up to 100,000. Fewer candidates make
+        a more accurate choice. The dtype of a column has no influence: in pandas, it may show that a value is missing.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure coins; an int for reproducible experiments, and no promise to who knows it.
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
 
     Attributes
     ----------
     thresholds_ : ndarray of shape (n_features,)
         The private quantiles.
     guarantee_ : PrivacyGuarantee
-        What was promised for this `fit`, about the thresholds.
-    n_features_in_ : int
-        The number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if all of them are strings.
+        The guarantee of this `fit`, about the thresholds.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
 
     See Also
     --------
@@ -57,16 +56,16 @@ class DPQuantileBinarizer(CentralTransformer):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the law of
-    `thresholds_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values of all columns,
-    and how many there are is protected too: a missing value adds nothing, and a table without rows is answered. **The
-    thresholds are private, the output of** `transform` **is not**: each row of it is a function of the row that came
-    in, without noise. Privatise it in turn, as in the example, and the guarantees add.
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    distribution of `thresholds_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
+    of all columns, and their number is protected too: a missing value adds nothing, and a table without rows is
+    answered. **The thresholds are private, the output of** `transform` **is not**: each of its rows is a function of
+    the input row, without noise. Privatise it in turn, as in the example, and the guarantees add.
 
-    Each threshold is chosen by permute-and-flip [1]_ with epsilon / d for d columns, by how many values the candidate
-    fails to be the quantile. The failure is at most t with a probability of at least ``1 - m e**(-t s)``, for m
+    Each threshold is chosen by permute-and-flip [1]_ with epsilon / d for d columns, by the number of values by which a
+    candidate fails to be the quantile. This number is at most t with probability at least ``1 - m e**(-t s)``, for m
     candidates and ``s = epsilon / (2 d max(q, 1 - q))``: with 100 candidates and epsilon = 0.1, the median of one
-    column is wrong by more than 140 records once in 10,000 times. Where many values are alike, it is usually exact.
+    column is wrong by more than 140 records once in 10,000 times.
 
     References
     ----------
@@ -84,7 +83,7 @@ class DPQuantileBinarizer(CentralTransformer):
     >>> binarizer.transform(people[["age"]].head(3))["age"].tolist(), people["age"].head(3).tolist()
     ([1, 1, 1], [39, 50, 38])
 
-    What follows may protect the rows. The threshold needs a trusted curator, and so does the whole:
+    A later step may protect the rows. The threshold needs a trusted curator, and so does the whole:
 
     >>> from sklearn.compose import make_column_transformer
     >>> from sklearn.pipeline import make_pipeline
@@ -104,8 +103,8 @@ class DPQuantileBinarizer(CentralTransformer):
         epsilon: float = 1.0,
         *,
         quantile: float = 0.5,
-        bounds: Any = None,
-        candidates: Any = None,
+        bounds: Bounds | None = None,
+        candidates: Candidates | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -116,40 +115,15 @@ class DPQuantileBinarizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release a quantile of each column.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Numbers; values may be missing, or infinite, which is clipped.
-            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
-            a pyarrow Dataset, or a Dask or Spark DataFrame.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted transformer.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, bounds or candidates do not fit the columns, or X is 1-D, sparse or not
-            numeric.
-        BudgetExceeded
-            If the ledger does not cover it.
-        """
-        epsilon = self._check_promise()
+    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
         probability = read_probability(self.quantile, "quantile")
-        table, large = self._open_table(X)
         candidates = read_candidates(self.candidates, table.names, self.bounds)
-        ranks = rank_columns(table, large, candidates)
-        source = self._spend(table.names, "permute-and-flip")
-        self.thresholds_ = ranked_quantiles(ranks, [probability], candidates, epsilon, source)[:, 0]
-        return self
+        draw = plan_quantiles(table, large, candidates, [probability], epsilon)
+
+        def release(source: ByteSource) -> None:
+            self.thresholds_ = draw(source)[:, 0]
+
+        return Plan("permute-and-flip", release)
 
     def _transform_columns(self, columns: Columns) -> Columns:
         return [

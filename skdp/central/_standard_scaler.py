@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from skdp.base import all_or_nothing, level_of_the_caller
-from skdp.central._base import CentralTransformer, Columns
+from skdp.base import level_of_the_caller
+from skdp.central._base import Columns, InvertibleTransformer, Plan, Unknown, check_choice, check_flag
 from skdp.central.statistics import GRID, cube_moments, sum_columns
+from skdp.frames import LargeTable, Table
 from skdp.privacy import PrivacyLedger
+from skdp.randomness import ByteSource
+from skdp.typing import Bounds
 
 
-class DPStandardScaler(CentralTransformer):
+class DPStandardScaler(InvertibleTransformer):
     """Standardise columns by means and variances that are private for the whole record.
 
     A value x becomes ``(x - mean) / scale``, as by scikit-learn's `StandardScaler`. The means and the variances of all
@@ -28,20 +32,20 @@ class DPStandardScaler(CentralTransformer):
     with_mean : bool, default=True
         Whether the means are subtracted.
     with_std : bool, default=True
-        Whether the values are divided by the standard deviations. Without, the noise of the means is about half as
+        Whether the values are divided by the standard deviations. If not, the noise of the means is about half as
         large.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. `fit` clips values
         outside; `transform` does not.
     missing : {"error", "ignore"}, default="error"
-        ``"error"``: a missing or infinite value is an error, in `fit` and in `transform`, which shows that there is
+        ``"error"``: a missing or infinite value is an error, in `fit` and in `transform`, which reveals that there is
         one. ``"ignore"``: in `fit`, a missing value adds nothing to the statistics of its column, and an infinite one
-        is clipped; `transform` leaves both. Each column then needs a count of its own, and the noise is larger: by a
-        third for five columns.
+        is clipped; `transform` keeps both. Each column then needs its own count, and the noise is larger: by a third
+        for five columns.
     ledger : PrivacyLedger, optional
         What each `fit` is charged to, before anything is drawn.
     random_state : None or int, default=None
-        None for secure coins; an int for reproducible experiments, and no promise to who knows it.
+        None for secure random bits; an int for experiments, without a guarantee against those who know it.
 
     Attributes
     ----------
@@ -50,21 +54,19 @@ class DPStandardScaler(CentralTransformer):
     mean_std_error_ : ndarray of shape (n_features,)
         The standard deviation of their noise.
     var_ : ndarray of shape (n_features,)
-        The noisy variances: at least the standard deviation of their noise, below which nothing is known, and at most a
-        quarter of the squared width of the bounds, the largest one possible. None without `with_std`.
+        The noisy variances: at least the standard deviation of their noise, and at most a quarter of the squared width
+        of the bounds, the largest possible. None without `with_std`.
     scale_ : ndarray of shape (n_features,)
         The noisy standard deviations: the roots of `var_`; never 0. None without `with_std`.
     scale_std_error_ : ndarray of shape (n_features,)
         About the standard deviation of their noise. None without `with_std`.
     drowned_ : ndarray of bool, shape (n_features,)
-        Where the noise leaves nothing of the variance: `var_` is then the one of a uniform law between the bounds,
-        which is public. This is warned of. None without `with_std`.
+        Where the noise hides the variance: `var_` is then that of a uniform distribution between the bounds, which is
+        public, and `fit` warns. None without `with_std`.
     guarantee_ : PrivacyGuarantee
-        What was promised for this `fit`.
-    n_features_in_ : int
-        The number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if all of them are strings.
+        The guarantee of this `fit`.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The number of columns; their names, if all of them are strings.
 
     See Also
     --------
@@ -73,18 +75,18 @@ class DPStandardScaler(CentralTransformer):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. What is private are the statistics: adding or
-    removing a record changes the law of all fitted attributes by at most ``(epsilon, 0)``; replacing one by
-    ``(2 epsilon, 0)``. **The output of `transform` is the rows themselves**, moved and scaled: no noise is added to it,
-    and it is as private as X. `fit` reads the values of all columns, and how many rows there are is protected too:
-    there is no ``n_samples_seen_``, and a table without rows is answered. What is not covered is that an error under
-    ``missing="error"`` shows that some value is missing.
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    distribution of all fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. **The output
+    of** `transform` **is the rows themselves**, shifted and scaled: no noise is added to it, and it is as private as X.
+    `fit` reads the values of all columns, and the number of rows is protected too: there is no ``n_samples_seen_``, and
+    a table without rows is answered. Not covered: an error under ``missing="error"`` reveals that some value is
+    missing.
 
     Values are placed on a grid of 2**30 steps between the bounds. One record changes the number of rows, and for each
     column the sum of the places and that of their squares, shifted and scaled to ``[-1, 1]``, by at most 1 each. So
-    noise of the density ``e**(-epsilon max|z|)`` in D = 2 d + 1 dimensions protects all of them ([1]_, [2]_); it is
-    drawn exactly, and gives each the variance ``(D + 1) (D + 2) / (3 epsilon**2)``. D is d + 1 without `with_std`, and
-    3 d and 2 d with ``missing="ignore"``.
+    noise of density ``e**(-epsilon max|z|)`` in D = 2 d + 1 dimensions protects all of them ([1]_, [2]_); it is drawn
+    exactly, and gives each the variance ``(D + 1) (D + 2) / (3 epsilon**2)``. D is d + 1 without `with_std`, and 3 d
+    and 2 d with ``missing="ignore"``.
 
     References
     ----------
@@ -118,8 +120,8 @@ class DPStandardScaler(CentralTransformer):
         *,
         with_mean: bool = True,
         with_std: bool = True,
-        bounds: Any = None,
-        missing: str = "error",
+        bounds: Bounds | None = None,
+        missing: Unknown = "error",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -136,55 +138,23 @@ class DPStandardScaler(CentralTransformer):
         tags.input_tags.allow_nan = self.missing == "ignore"
         return tags
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the means and the variances of a table.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Numbers.
-            Or, with `skdp.engines`, a large table, of which only sums are read: a Polars LazyFrame, a DuckDB relation,
-            a pyarrow Dataset, or a Dask or Spark DataFrame.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-            The fitted transformer.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, the bounds do not fit the columns, X is 1-D, sparse or not numeric, or
-            values are missing that may not.
-        BudgetExceeded
-            If the ledger does not cover it.
-
-        Warns
-        -----
-        UserWarning
-            If the noise drowns a variance.
-        """
-        epsilon = self._check_promise()
-        if not isinstance(self.missing, str) or self.missing not in ("error", "ignore"):
-            raise ValueError(f"missing must be 'error' or 'ignore', got {self.missing!r}")
-        for name in ("with_mean", "with_std"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise TypeError(f"{name} must be True or False, got {type(getattr(self, name)).__name__}")
+    def _plan(self, table: Table, large: LargeTable | None, epsilon: Fraction) -> Plan:
+        check_choice("missing", self.missing, get_args(Unknown))
+        check_flag("with_mean", self.with_mean)
+        check_flag("with_std", self.with_std)
         if not (self.with_mean or self.with_std):
             raise ValueError("with_mean and with_std are both False: there is nothing to scale by")
-        table, large = self._open_table(X)
-        columns = sum_columns(table, large, self.bounds, missing=self.missing == "ignore")
-        source = self._spend(table.names, "cube")
         shared = self.missing == "error"
-        moments = cube_moments(columns, epsilon, source, squares=bool(self.with_std), shared_count=shared)
+        columns = sum_columns(table, large, self.bounds, missing=not shared)
         half_widths = np.array([(column.high - column.low) / 2 for column in columns])
-        self.mean_ = np.array([column.value(GRID * one.mean) for column, one in zip(columns, moments, strict=True)])
-        self.mean_std_error_ = half_widths * [one.mean_error for one in moments]
-        self.var_ = self.scale_ = self.scale_std_error_ = self.drowned_ = None
-        if self.with_std:
+
+        def release(source: ByteSource) -> None:
+            moments = cube_moments(columns, epsilon, source, squares=bool(self.with_std), shared_count=shared)
+            self.mean_ = np.array([column.value(GRID * one.mean) for column, one in zip(columns, moments, strict=True)])
+            self.mean_std_error_ = half_widths * [one.mean_error for one in moments]
+            self.var_ = self.scale_ = self.scale_std_error_ = self.drowned_ = None
+            if not self.with_std:
+                return
             roots = np.sqrt([one.variance for one in moments])
             self.scale_ = half_widths * roots
             with np.errstate(over="ignore"):  # the squared width of the widest bounds is infinite
@@ -194,40 +164,13 @@ class DPStandardScaler(CentralTransformer):
             drowned = [name for name, one in zip(table.names, moments, strict=True) if one.drowned]
             if drowned:
                 warnings.warn(
-                    f"the noise drowns the variance of {drowned}: scale_ is that of a uniform law between the bounds. "
-                    "There are too few rows for this epsilon",
+                    f"the noise drowns the variance of {drowned}: scale_ is that of a uniform distribution between "
+                    "the bounds. There are too few rows for this epsilon",
                     UserWarning,
                     stacklevel=level_of_the_caller(),
                 )
-        return self
 
-    def inverse_transform(self, X: Any) -> Any:
-        """Turn standardised rows back.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            What `transform` returned.
-
-        Returns
-        -------
-        same kind as X
-            The rows, in the units of the bounds.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If X has other columns, or is not numeric.
-        """
-
-        def invert(columns: Columns) -> Columns:
-            return [
-                column * scale + mean for column, mean, scale in zip(columns, *self._shift_and_scale(), strict=True)
-            ]
-
-        return self._invert(X, invert)
+        return Plan("cube", release)
 
     def _transform_columns(self, columns: Columns) -> Columns:
         if self.missing == "error":
@@ -235,6 +178,9 @@ class DPStandardScaler(CentralTransformer):
                 if not np.isfinite(column).all():
                     raise ValueError(f"column {name!r} holds a missing value, a NaN or an inf; see missing=")
         return [(column - mean) / scale for column, mean, scale in zip(columns, *self._shift_and_scale(), strict=True)]
+
+    def _invert_columns(self, columns: Columns) -> Columns:
+        return [column * scale + mean for column, mean, scale in zip(columns, *self._shift_and_scale(), strict=True)]
 
     def _shift_and_scale(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return what `transform` subtracts and what it divides by."""

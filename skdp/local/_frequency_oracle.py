@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from skdp.local._oracle_encoder import OracleEncoder
-from skdp.local._unary_encoding import check_output
+from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
 from skdp.local.protocol import OracleProtocol
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
 from skdp.privacy import PrivacyLedger
+from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class FrequencyOracleEncoder(OracleEncoder):
@@ -28,7 +28,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         ``"symmetric_unary_encoding"``, ``"threshold_unary_encoding"``, ``"local_hashing"``,
         ``"binary_local_hashing"``, ``"hadamard_response"``, ``"count_mean_sketch"``.
     max_report_bytes : int or None, default=1024
-        With "auto", only oracles whose report of a column fits into so many bytes, bits packed, are considered; None
+        With "auto", only oracles whose report of a column fits into this many bytes, bits packed, are considered; None
         for no limit. The columns of the output are wider: a byte for each bit, eight for a seed.
     strategy : {"split", "joint", "sample"}, default="split"
         As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
@@ -44,16 +44,16 @@ class FrequencyOracleEncoder(OracleEncoder):
         selection and unary encoding only; with sets of one value the former is randomised response.
     memoize : bool, default=False
         As for `RandomizedResponseEncoder`; every oracle can be memoised, subset selection at the least time. The oracle
-        is part of what permanent reports depend on: what changes the choice draws them anew.
+        is part of what permanent reports depend on: what changes the choice draws them again.
     secret_key : bytes, optional
         As for `RandomizedResponseEncoder`.
     instantaneous_epsilon : float, optional
         As for `RandomizedResponseEncoder`. A second round is known for randomised response, unary encoding and local
         hashing, so "auto" considers these only.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
     random_state : int, optional
-        None draws secure coins. An int gives a reproducible stream, for tests and experiments only.
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only.
 
     Attributes
     ----------
@@ -93,12 +93,10 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against whoever receives the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. `fit` reads column names
-    and dtypes, and the data only where ``categories="auto"`` finds no declared dtype. Every call of `transform` is a
-    new release unless it is memoised: what `RandomizedResponseEncoder` says of repeated collection holds here, with
-    buckets for values where a column is hashed. Other columns of the same person are not in the output, are not
-    protected, and may reveal these ones; the row index passes through.
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
+    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
+    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection (for
+    values read buckets where a column is hashed), other columns and the row index holds here too.
 
     The output columns are those of the oracle: whole numbers (the position of the category) for randomised response,
     bits for unary encoding and subset selection, seed and bucket for hashing, function and index for the sketch, an
@@ -122,11 +120,11 @@ class FrequencyOracleEncoder(OracleEncoder):
         *,
         oracle: str = "auto",
         max_report_bytes: int | None = 1024,
-        strategy: str = "split",
-        shares: Any = "uniform",
-        categories: Any = "auto",
-        handle_unknown: Any = "error",
-        output: str = "bits",
+        strategy: ReportStrategy = "split",
+        shares: Shares = "uniform",
+        categories: Categories = "auto",
+        handle_unknown: HandleUnknown = "error",
+        output: Output = "bits",
         memoize: bool = False,
         secret_key: bytes | None = None,
         instantaneous_epsilon: float | None = None,
@@ -148,14 +146,14 @@ class FrequencyOracleEncoder(OracleEncoder):
         self.random_state = random_state
 
     def _check_parameters(self) -> Fraction | None:
+        epsilon = super()._check_parameters()
         if not isinstance(self.oracle, str) or (self.oracle != "auto" and self.oracle not in ORACLES):
             raise ValueError(f"oracle must be one of {('auto', *ORACLES)}, got {self.oracle!r}")
         if self.max_report_bytes is not None:
             check_size(self.max_report_bytes, least=1, name="max_report_bytes")
-        check_output(self.output)
         self._candidates()
         self._chosen: list[str] = []
-        return super()._check_parameters()
+        return epsilon
 
     def _candidates(self) -> list[str]:
         """Name the oracles that can do what is asked for."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp.local._oracle_encoder import OracleEncoder
+from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
 from skdp.oracles import HadamardResponse
 from skdp.privacy import PrivacyLedger
+from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class HadamardResponseEncoder(OracleEncoder):
@@ -34,9 +35,9 @@ class HadamardResponseEncoder(OracleEncoder):
     secret_key : bytes, optional
         As for `RandomizedResponseEncoder`.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
     random_state : int, optional
-        None draws secure coins. An int gives a reproducible stream, for tests and experiments only.
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only.
 
     Attributes
     ----------
@@ -67,12 +68,10 @@ class HadamardResponseEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against whoever receives the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. `fit` reads column names
-    and dtypes, and the data only where ``categories="auto"`` finds no declared dtype. Every call of `transform` is a
-    new release unless it is memoised: what `RandomizedResponseEncoder` says of repeated collection holds here too.
-    Other columns of the same person are not in the output, are not protected, and may reveal these ones; the row index
-    passes through.
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
+    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
+    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection, other
+    columns and the row index holds here too.
 
     References
     ----------
@@ -96,10 +95,10 @@ class HadamardResponseEncoder(OracleEncoder):
         epsilon: float = 1.0,
         *,
         n_blocks: int | None = None,
-        strategy: str = "split",
-        shares: Any = "uniform",
-        categories: Any = "auto",
-        handle_unknown: Any = "error",
+        strategy: ReportStrategy = "split",
+        shares: Shares = "uniform",
+        categories: Categories = "auto",
+        handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
         ledger: PrivacyLedger | None = None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from skdp.local._oracle_encoder import OracleEncoder
+from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
 from skdp.oracles import LocalHashing, hashing_for_two_rounds
 from skdp.privacy import PrivacyLedger
+from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class LocalHashingEncoder(OracleEncoder):
@@ -23,7 +24,7 @@ class LocalHashingEncoder(OracleEncoder):
     n_buckets : int, optional
         The number g of buckets; 2 is binary local hashing (BLH). By default the one with the least error: near
         e^eps + 1 (optimised local hashing, OLH), where eps is `instantaneous_epsilon` if there are two rounds. All
-        permanent reports of a record, whatever values it has had, cost g times epsilon at most: with fewer buckets that
+        permanent reports of a record, of any values, cost g times epsilon at most: with fewer buckets that
         is less, and the error larger.
     strategy : {"split", "joint", "sample"}, default="split"
         As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
@@ -42,9 +43,9 @@ class LocalHashingEncoder(OracleEncoder):
         As for `RandomizedResponseEncoder`: the bucket is randomised once more at each report. Both rounds together
         have the error of one round with this epsilon.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
     random_state : int, optional
-        None draws secure coins. An int gives a reproducible stream, for tests and experiments only.
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only.
 
     Attributes
     ----------
@@ -77,12 +78,11 @@ class LocalHashingEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against whoever receives the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. `fit` reads column names
-    and dtypes, and the data only where ``categories="auto"`` finds no declared dtype. Every call of `transform` is a
-    new release unless it is memoised: what `RandomizedResponseEncoder` says of repeated collection holds here, with
-    buckets for values. Other columns of the same person are not in the output, are not protected, and may reveal these
-    ones; the row index passes through. The seed is drawn without looking at the value and is public.
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
+    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
+    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection (for
+    values read buckets), other columns and the row index holds here too. The seed is drawn without looking at the value
+    and is public.
 
     Estimating the counts of k values from n reports takes n k hashes.
 
@@ -113,10 +113,10 @@ class LocalHashingEncoder(OracleEncoder):
         epsilon: float = 1.0,
         *,
         n_buckets: int | None = None,
-        strategy: str = "split",
-        shares: Any = "uniform",
-        categories: Any = "auto",
-        handle_unknown: Any = "error",
+        strategy: ReportStrategy = "split",
+        shares: Shares = "uniform",
+        categories: Categories = "auto",
+        handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
         instantaneous_epsilon: float | None = None,

@@ -50,7 +50,7 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     Notes
     -----
     **Privacy.** Only the call `fit_transform` privatises. Protected: each record of the rows that `fit_transform` got,
-    as stated by `guarantee_`, against whoever receives its output or anything computed from that, such as a trained
+    as stated by `guarantee_`, against every recipient of its output or anything computed from that, such as a trained
     model. **Not protected: the rows of `transform`**, which come out in the clear. This includes the training rows: no
     attempt is made to recognise them, and a model that scores its own training rows sees them as they are. So does a
     cross-validation with its test rows. Whoever runs the prediction sees the true values of the persons it is made for.
@@ -107,7 +107,7 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         TypeError
             If the transformer has no `encode`.
         ValueError
-            If its encoding draws coins by nature.
+            If its encoding draws random bits by nature.
         """
         if isinstance(self.transformer, str | type) or not hasattr(self.transformer, "encode"):
             raise TypeError(
@@ -213,7 +213,7 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         return self.transformer_.get_feature_names_out(input_features)
 
     def get_metadata_routing(self) -> Any:
-        """Say where metadata go: to the `transform` of the transformer, when the rows at fit are privatised.
+        """Route metadata to the `transform` of the transformer, when the rows at fit are privatised.
 
         Returns
         -------

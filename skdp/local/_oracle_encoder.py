@@ -6,11 +6,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import as_asked, declares_missing, domains_of_dtypes, read_domain, warn_of_observed
@@ -25,11 +25,21 @@ from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.protocol import OracleProtocol, attributes_of
 from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
 from skdp.privacy import PrivacyGuarantee, check_epsilon
+from skdp.typing import ReportStrategy
 
-STRATEGIES = ("split", "joint", "sample")
+Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
+"""How "split" divides epsilon."""
+
+Categories: TypeAlias = Literal["auto"] | Sequence[ArrayLike] | Mapping[Any, Any] | Domain
+"""The declared values: a list a column, by column name, or as a domain."""
+
+Output: TypeAlias = Literal["bits", "unbiased"]
+"""The form of the reports of an oracle that reports bits."""
+
+STRATEGIES, OUTPUTS = get_args(ReportStrategy), get_args(Output)
 
 _CHANGING = (
-    "memoize=True draws the permanent reports of everybody anew, at their full cost, when the categories change, as "
+    "memoize=True draws the permanent reports of all records again, at their full cost, when the categories change, as "
     "those of the data do"
 )
 
@@ -73,7 +83,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         if isinstance(self.categories, Domain):
             return declares_missing(self.categories)
         lists = self.categories.values() if isinstance(self.categories, Mapping) else self.categories
-        # Not checked before `fit`: whatever is no list of lists declares nothing.
+        # Not checked before `fit`: what is no list of lists declares nothing.
         nested = lists if isinstance(lists, Iterable) and not isinstance(lists, str) else ()
         return any(
             is_missing(value) for values in nested if isinstance(values, list | tuple | np.ndarray) for value in values
@@ -81,6 +91,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
 
     def _check_parameters(self) -> Fraction | None:
         """Check the parameters before a table is read, and return epsilon unless p and q decide it."""
+        if not isinstance(self.output, str) or self.output not in OUTPUTS:
+            raise ValueError(f"output must be one of {OUTPUTS}, got {self.output!r}")
         if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
             raise ValueError(f"strategy must be one of {STRATEGIES}, got {self.strategy!r}")
         self._check_memo()
@@ -202,8 +214,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         NotFittedError
             Before `fit`.
         TypeError, ValueError
-            If X has other columns or undeclared values, or if the encoding draws coins by nature (hashing, Hadamard
-            response, sampling).
+            If X has other columns or undeclared values, or if the encoding draws random bits by nature (hashing,
+            Hadamard response, sampling).
 
         Notes
         -----
@@ -220,7 +232,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         NotFittedError
             Before `fit`.
         ValueError
-            If the encoding draws coins by nature: hashing, Hadamard response, one sampled column.
+            If the encoding draws random bits by nature: hashing, Hadamard response, one sampled column.
         """
         check_is_fitted(self)
         self.protocol_.check_encodable()

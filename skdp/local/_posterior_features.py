@@ -144,14 +144,14 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         """
         self._learn(X, y, self._route("fit", params))
         if self._privatize:
-            # As everywhere, a seeded stream starts anew with `fit`, so that fit and transform equal fit_transform.
+            # As everywhere, a seeded stream starts again with `fit`, so that fit and transform equal fit_transform.
             self.encoder_._calls = CallCounter()
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Privatise rows once, estimate the prior from their reports, and return their features.
 
-        Not the same as ``fit(X).transform(X)``, which is two releases (of the same reports, if the coins are seeded).
+        Not the same as ``fit(X).transform(X)``, which is two releases (of the same reports, if a seed is set).
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         return np.array(_names(self._protocol, inputs), dtype=object)
 
     def get_metadata_routing(self) -> Any:
-        """Say where metadata go: to the `transform` of the encoder.
+        """Route metadata to the `transform` of the encoder.
 
         Returns
         -------

@@ -11,11 +11,12 @@ from sklearn.base import OneToOneFeatureMixin
 
 from skdp.domain import Codes, Domain
 from skdp.frames import Table, read_table
-from skdp.local._oracle_encoder import OracleEncoder
+from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
 from skdp.local._tallies import ReportTally
 from skdp.local.protocol import SAMPLED, OracleProtocol, Reports, read_report_table, read_sampled, spread
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger
+from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class ValueProtocol(OracleProtocol):
@@ -142,11 +143,11 @@ class RandomizedResponseEncoder(OracleEncoder):
         one costs so little, and all together no more than epsilon. (A few may cost more than as many times a single
         one.) Shared among the columns as epsilon is.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
     random_state : int, optional
-        None draws secure coins. An int gives a reproducible stream, for tests and experiments only: whoever knows it
-        can undo the noise. It differs between classes, column names and calls, and starts anew with `fit`; equal names
-        (the ``x0`` of two arrays) share it.
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it, the
+        noise can be undone. It differs between classes, column names and calls, and starts again with `fit`; equal
+        names (the ``x0`` of two arrays) share it.
 
     Attributes
     ----------
@@ -179,22 +180,22 @@ class RandomizedResponseEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against whoever receives the output, for each record, under replacement of the
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
     record's values in the fitted columns; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``.
     Under "split" the epsilons of the columns add up. `fit` reads column names and dtypes, and the data only where
     ``categories="auto"`` finds no declared dtype. Every call of `transform` is a new release, at fit and at predict
     time alike, unless it is memoised: m releases of a record cost m times epsilon. Other columns of the same person are
     not in the output, are not protected, and may reveal these ones. The row index passes through: reset it before
-    publishing if it identifies anybody. The dtypes of the output depend on the declaration and the dtypes of the input
+    publishing if it identifies a person. The dtypes of the output depend on the declaration and the dtypes of the input
     only.
 
     **Repeated collection.** With `memoize`, `guarantee_` is what all reports of a record cost together while its values
-    stay the same, towards whoever does not know the key; whoever does can undo the noise. Each further distinct value
+    stay the same, towards anyone without the key; with it, the noise can be undone. Each further distinct value
     of a column costs as much again, up to the number of its values (`guarantee_for_changes`). *That* a value changed,
     and when, is not hidden: without a second round, two different reports of a record prove it. The ledger cannot see
     what changed, so it is charged with `guarantee_` at each call. Column names, categories and epsilon enter the keyed
     function: the reports of an encoder with other ones cost extra, and tables with equal column names (the ``x0`` of
-    two arrays) need keys of their own. The coins that replace an undeclared value, or choose the column under "sample",
+    two arrays) need keys of their own. The draws that replace an undeclared value, or choose the column under "sample",
     are keyed too. The estimates from each call are unbiased and have the stated errors, but the permanent part of the
     errors is the same in all calls, and in all rows of one id.
 
@@ -261,10 +262,10 @@ handle_unknown='uniform'.
         self,
         epsilon: float = 1.0,
         *,
-        strategy: str = "split",
-        shares: Any = "uniform",
-        categories: Any = "auto",
-        handle_unknown: Any = "error",
+        strategy: ReportStrategy = "split",
+        shares: Shares = "uniform",
+        categories: Categories = "auto",
+        handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
         instantaneous_epsilon: float | None = None,

@@ -1,10 +1,10 @@
-"""Writing sums of reports, and what is needed to read them, as JSON and Parquet."""
+"""The one type of all tallies: sums of reports that add, are compared, and are written as JSON and Parquet."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,31 +17,53 @@ class StoredTally(ABC):
 
     _format: ClassVar[str]
     _sums: ClassVar[str]
-    """What the sums are called."""
+    """The field with the sums of each attribute."""
+    _makers: ClassVar[str]
+    """What two tallies come from that cannot be added."""
 
-    @abstractmethod
-    def _header(self) -> dict[str, Any]:
-        """Return all but the sums, as plain text, numbers, lists and mappings."""
-
-    @abstractmethod
-    def _parts(self) -> Sequence[NDArray[np.int64]]:
-        """Return the sums of each attribute, 1-D."""
+    protocol: Mapping[str, Any]
 
     @abstractmethod
     def _numbers(self) -> list[NDArray[np.int64]]:
-        """Return all that adds up when tallies do."""
+        """Return the arrays that add up when tallies do."""
 
     @abstractmethod
-    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Any:
-        """Make a tally like this one, of other numbers."""
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
+        """Return a tally of the same protocol with other numbers."""
 
     @classmethod
     @abstractmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
         """Make a tally of a header and sums; everything is checked, with KeyError or TypeError for what is missing."""
 
+    def __add__(self, other: Self) -> Self:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        if self._meaning() != other._meaning():
+            raise ValueError(f"the tallies come from {self._makers} and cannot be added")
+        return self._of_numbers([left + right for left, right in zip(self._numbers(), other._numbers(), strict=True)])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, type(self))
+            and self._meaning() == other._meaning()
+            and all(map(np.array_equal, self._numbers(), other._numbers()))
+        )
+
+    def _meaning(self) -> tuple[Any, ...]:
+        """Return what must be equal in tallies that add."""
+        return (self.protocol,)
+
+    def _header(self) -> dict[str, Any]:
+        """Return all but the sums, as plain text, numbers, lists and mappings."""
+        return {"protocol": {**self.protocol, "columns": [plain_name(name) for name in self.protocol["columns"]]}}
+
+    def _parts(self) -> list[NDArray[np.int64]]:
+        """Return the sums of each attribute, 1-D."""
+        return [part.ravel() for part in getattr(self, self._sums)]
+
     def sums(self) -> list[NDArray[np.int64]]:
-        """Return all that adds up when tallies do.
+        """Return the arrays that add up when tallies do.
 
         Returns
         -------
@@ -179,7 +201,7 @@ MOST_REPORTS = 1 << 56
 
 
 def are_counts(numbers: Sequence[Any]) -> bool:
-    """Say whether numbers that were read are whole and not negative."""
+    """Check whether numbers that were read are whole and not negative."""
     return all(type(number) is int and 0 <= number <= MOST_REPORTS for number in numbers)
 
 
@@ -188,3 +210,15 @@ def plain_name(name: Any) -> str | int:
     if not isinstance(name, str | int):
         raise TypeError(f"a tally is written for columns named by text or numbers, got {type(name).__name__}")
     return name
+
+
+def are_whole(parts: Sequence[NDArray[Any]]) -> bool:
+    """Check whether all sums are integers."""
+    return all(part.dtype.kind in "iu" for part in parts)
+
+
+def whole_sums(parts: Sequence[NDArray[Any]], fit: bool) -> tuple[NDArray[np.int64], ...]:
+    """Return the sums as 64-bit integers, if the numbers of the tally fit each other."""
+    if not fit:
+        raise ValueError("the numbers of the tally do not fit each other")
+    return tuple(part.astype(np.int64) for part in parts)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
-from skdp.local._oracle_encoder import OracleEncoder
-from skdp.local._unary_encoding import check_output
+from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
 from skdp.oracles import SubsetSelection
 from skdp.privacy import PrivacyLedger
+from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class SubsetSelectionEncoder(OracleEncoder):
@@ -38,9 +37,9 @@ class SubsetSelectionEncoder(OracleEncoder):
     secret_key : bytes, optional
         As for `RandomizedResponseEncoder`.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
     random_state : int, optional
-        None draws secure coins. An int gives a reproducible stream, for tests and experiments only.
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only.
 
     Attributes
     ----------
@@ -71,12 +70,11 @@ class SubsetSelectionEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against whoever receives the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. `fit` reads column names
-    and dtypes, and the data only where ``categories="auto"`` finds no declared dtype. Every call of `transform` is a
-    new release unless it is memoised: what `RandomizedResponseEncoder` says of repeated collection holds here too.
-    Other columns of the same person are not in the output, are not protected, and may reveal these ones; the row index
-    passes through. A set leaves as bits: a list in the order of drawing would show which member is true.
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
+    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
+    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection, other
+    columns and the row index holds here too. A set leaves as bits: a list in the order of drawing would show which
+    member is true.
 
     References
     ----------
@@ -102,11 +100,11 @@ class SubsetSelectionEncoder(OracleEncoder):
         epsilon: float = 1.0,
         *,
         subset_size: int | None = None,
-        strategy: str = "split",
-        shares: Any = "uniform",
-        categories: Any = "auto",
-        handle_unknown: Any = "error",
-        output: str = "bits",
+        strategy: ReportStrategy = "split",
+        shares: Shares = "uniform",
+        categories: Categories = "auto",
+        handle_unknown: HandleUnknown = "error",
+        output: Output = "bits",
         memoize: bool = False,
         secret_key: bytes | None = None,
         ledger: PrivacyLedger | None = None,
@@ -123,10 +121,6 @@ class SubsetSelectionEncoder(OracleEncoder):
         self.secret_key = secret_key
         self.ledger = ledger
         self.random_state = random_state
-
-    def _check_parameters(self) -> Fraction | None:
-        check_output(self.output)
-        return super()._check_parameters()
 
     def _make_oracle(self, k: int, epsilon: Any) -> SubsetSelection:
         return SubsetSelection(k, epsilon, subset_size=self.subset_size)

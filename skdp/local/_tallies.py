@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.local._stored_tally import StoredTally, are_counts, plain_name
+from skdp.local._stored_tally import StoredTally, are_counts, are_whole, plain_name, whole_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,7 @@ class ReportTally(StoredTally):  # numpydoc ignore=PR02
 
     _format = "skdp tally, version 1"
     _sums = "support"
+    _makers = "encoders with different parameters or domains"
 
     support: tuple[NDArray[np.int64], ...]
     sizes: tuple[int, ...]
@@ -58,25 +59,8 @@ class ReportTally(StoredTally):  # numpydoc ignore=PR02
     domain: Domain
     protocol: Mapping[str, Any]
 
-    def __add__(self, other: ReportTally) -> ReportTally:
-        if not isinstance(other, ReportTally):
-            return NotImplemented
-        if self.domain != other.domain or self.protocol != other.protocol:
-            raise ValueError("the tallies come from encoders with different parameters or domains and cannot be added")
-        support = tuple(left + right for left, right in zip(self.support, other.support, strict=True))
-        sizes = tuple(left + right for left, right in zip(self.sizes, other.sizes, strict=True))
-        return ReportTally(support, sizes, self.n_reports + other.n_reports, self.domain, self.protocol)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ReportTally)
-            and (self.n_reports, self.sizes) == (other.n_reports, other.sizes)
-            and self.domain == other.domain
-            and self.protocol == other.protocol
-            and all(map(np.array_equal, self.support, other.support))
-        )
-
-    __hash__ = None  # type: ignore[assignment]
+    def _meaning(self) -> tuple[Any, ...]:
+        return self.domain, self.protocol
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -86,15 +70,12 @@ class ReportTally(StoredTally):  # numpydoc ignore=PR02
             "sizes": self.sizes,
         }
 
-    def _parts(self) -> tuple[NDArray[np.int64], ...]:
-        return self.support
-
     def _numbers(self) -> list[NDArray[np.int64]]:
         return [*self.support, np.array(self.sizes, np.int64), np.array([self.n_reports], np.int64)]
 
-    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> ReportTally:
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
         *support, sizes, n_reports = numbers
-        return ReportTally(tuple(support), tuple(sizes.tolist()), int(n_reports[0]), self.domain, self.protocol)
+        return replace(self, support=tuple(support), sizes=tuple(sizes.tolist()), n_reports=int(n_reports[0]))
 
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
@@ -106,13 +87,14 @@ class ReportTally(StoredTally):  # numpydoc ignore=PR02
             raise ValueError(f"expected {expected} sums, got {[len(part) for part in parts]}")
         if expected != ([domain.size] if joint else list(domain.sizes)) or len(sizes) != len(expected):
             raise ValueError("the sums of the tally do not fit its domain")
-        whole = are_counts([n_reports, *sizes]) and all(part.dtype.kind in "iu" for part in parts)
-        if not whole or not (sum(sizes) == n_reports if sampled else set(sizes) == {n_reports}):
-            raise ValueError("the numbers of the tally do not fit each other")
+        fit = are_counts([n_reports, *sizes]) and are_whole(parts)
+        fit = fit and (sum(sizes) == n_reports if sampled else set(sizes) == {n_reports})
         # Signed sums too are at most as large as the number of reports.
-        if any(np.abs(part).max(initial=0) > size for part, size in zip(parts, sizes, strict=True)):
-            raise ValueError("the numbers of the tally do not fit each other")
-        return cls(tuple(part.astype(np.int64) for part in parts), sizes, n_reports, domain, protocol)
+        fit = fit and all(
+            -size <= part.min(initial=0) and part.max(initial=0) <= size
+            for part, size in zip(parts, sizes, strict=True)
+        )
+        return cls(whole_sums(parts, fit), sizes, n_reports, domain, protocol)
 
 
 def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
@@ -186,6 +168,7 @@ class RapporTally(StoredTally):  # numpydoc ignore=PR02
 
     _format = "skdp RAPPOR tally, version 1"
     _sums = "ones"
+    _makers = "encoders with different parameters or columns"
 
     ones: NDArray[np.int64]
     cohort_sizes: NDArray[np.int64]
@@ -196,36 +179,15 @@ class RapporTally(StoredTally):  # numpydoc ignore=PR02
         """The number of reports."""
         return int(self.cohort_sizes.sum())
 
-    def __add__(self, other: RapporTally) -> RapporTally:
-        if not isinstance(other, RapporTally):
-            return NotImplemented
-        if self.protocol != other.protocol:
-            raise ValueError("the tallies come from encoders with different parameters or columns and cannot be added")
-        return RapporTally(self.ones + other.ones, self.cohort_sizes + other.cohort_sizes, self.protocol)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, RapporTally)
-            and self.protocol == other.protocol
-            and np.array_equal(self.ones, other.ones)
-            and np.array_equal(self.cohort_sizes, other.cohort_sizes)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
     def _header(self) -> dict[str, Any]:
-        columns = [plain_name(name) for name in self.protocol["columns"]]
-        return {"protocol": {**self.protocol, "columns": columns}, "cohort_sizes": self.cohort_sizes.tolist()}
-
-    def _parts(self) -> list[NDArray[np.int64]]:
-        return [column.ravel() for column in self.ones]
+        return super()._header() | {"cohort_sizes": self.cohort_sizes.tolist()}
 
     def _numbers(self) -> list[NDArray[np.int64]]:
         return [self.ones, self.cohort_sizes]
 
-    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> RapporTally:
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
         ones, cohort_sizes = numbers
-        return RapporTally(ones, cohort_sizes, self.protocol)
+        return replace(self, ones=ones, cohort_sizes=cohort_sizes)
 
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
@@ -236,11 +198,10 @@ class RapporTally(StoredTally):  # numpydoc ignore=PR02
         if not are_counts(shape[1:]) or [part.shape for part in parts] != [(shape[1] * shape[2],)] * shape[0]:
             raise ValueError("the sums of the tally do not fit its parameters")
         ones = np.reshape(parts, shape)
-        if not are_counts(sizes) or len(sizes) != shape[1] or ones.dtype.kind not in "iu":
-            raise ValueError("the numbers of the tally do not fit each other")
-        if (ones < 0).any() or (ones > np.array(sizes)[:, np.newaxis]).any():
-            raise ValueError("the numbers of the tally do not fit each other")
-        return cls(ones.astype(np.int64), np.array(sizes, np.int64), protocol)
+        fit = are_counts(sizes) and len(sizes) == shape[1] and are_whole([ones])
+        fit = fit and not ((ones < 0).any() or (ones > np.array(sizes)[:, np.newaxis]).any())
+        (sums,) = whole_sums([ones], fit)
+        return cls(sums, np.array(sizes, np.int64), protocol)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,6 +234,7 @@ class NumericTally(StoredTally):  # numpydoc ignore=PR02
 
     _format = "skdp numeric tally, version 1"
     _sums = "counts"
+    _makers = "perturbers with different parameters or columns"
 
     counts: tuple[NDArray[np.int64], ...]
     protocol: Mapping[str, Any]
@@ -282,36 +244,11 @@ class NumericTally(StoredTally):  # numpydoc ignore=PR02
         """The number of records."""
         return int(self.counts[0].sum())
 
-    def __add__(self, other: NumericTally) -> NumericTally:
-        if not isinstance(other, NumericTally):
-            return NotImplemented
-        if self.protocol != other.protocol:
-            raise ValueError(
-                "the tallies come from perturbers with different parameters or columns and cannot be added"
-            )
-        return self._of_numbers([left + right for left, right in zip(self.counts, other.counts, strict=True)])
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, NumericTally)
-            and self.protocol == other.protocol
-            and all(map(np.array_equal, self.counts, other.counts))
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def _header(self) -> dict[str, Any]:
-        columns = [plain_name(name) for name in self.protocol["columns"]]
-        return {"protocol": {**self.protocol, "columns": columns}}
-
-    def _parts(self) -> tuple[NDArray[np.int64], ...]:
-        return self.counts
-
     def _numbers(self) -> list[NDArray[np.int64]]:
         return list(self.counts)
 
-    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> NumericTally:
-        return NumericTally(tuple(numbers), self.protocol)
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
+        return replace(self, counts=tuple(numbers))
 
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
@@ -320,9 +257,6 @@ class NumericTally(StoredTally):  # numpydoc ignore=PR02
             raise ValueError("the sums of the tally do not fit its columns")
         if [part.shape for part in parts] != [(size,) for size in protocol["n_values"]]:
             raise ValueError("the sums of the tally do not fit its parameters")
-        if not all(part.dtype.kind in "iu" and (part >= 0).all() for part in parts):
-            raise ValueError("the numbers of the tally do not fit each other")
-        totals = [sum(part.tolist()) for part in parts]
-        if len({*totals}) > 1 or not are_counts(totals):
-            raise ValueError("the numbers of the tally do not fit each other")
-        return cls(tuple(part.astype(np.int64) for part in parts), protocol)
+        fit = are_whole(parts) and all((part >= 0).all() for part in parts)
+        totals = [sum(part.tolist()) for part in parts] if fit else []
+        return cls(whole_sums(parts, fit and len({*totals}) <= 1 and are_counts(totals)), protocol)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from skdp.local._oracle_encoder import OracleEncoder
+from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
 from skdp.oracles import UnaryEncoding
 from skdp.privacy import PrivacyLedger
-
-OUTPUTS = ("bits", "unbiased")
+from skdp.typing import HandleUnknown, ReportStrategy
 
 
 class UnaryEncodingTransformer(OracleEncoder):
@@ -45,9 +44,9 @@ class UnaryEncodingTransformer(OracleEncoder):
     instantaneous_epsilon : float, optional
         As for `RandomizedResponseEncoder`: each bit is flipped once more at each report.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
     random_state : int, optional
-        None draws secure coins. An int gives a reproducible stream, for tests and experiments only.
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only.
 
     Attributes
     ----------
@@ -81,12 +80,10 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against whoever receives the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. `fit` reads column names
-    and dtypes, and the data only where ``categories="auto"`` finds no declared dtype. Every call of `transform` is a
-    new release unless it is memoised: what `RandomizedResponseEncoder` says of repeated collection holds here too.
-    Other columns of the same person are not in the output, are not protected, and may reveal these ones; the row index
-    passes through.
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
+    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
+    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection, other
+    columns and the row index holds here too.
 
     References
     ----------
@@ -124,11 +121,11 @@ class UnaryEncodingTransformer(OracleEncoder):
         variant: str = "optimized",
         p: float | None = None,
         q: float | None = None,
-        strategy: str = "split",
-        shares: Any = "uniform",
-        categories: Any = "auto",
-        handle_unknown: Any = "error",
-        output: str = "bits",
+        strategy: ReportStrategy = "split",
+        shares: Shares = "uniform",
+        categories: Categories = "auto",
+        handle_unknown: HandleUnknown = "error",
+        output: Output = "bits",
         memoize: bool = False,
         secret_key: bytes | None = None,
         instantaneous_epsilon: float | None = None,
@@ -150,10 +147,6 @@ class UnaryEncodingTransformer(OracleEncoder):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _check_parameters(self) -> Fraction | None:
-        check_output(self.output)
-        return super()._check_parameters()
-
     def _check_epsilon(self) -> Fraction | None:
         return None if self.epsilon is None else super()._check_epsilon()
 
@@ -161,9 +154,3 @@ class UnaryEncodingTransformer(OracleEncoder):
         if self.epsilon is not None and (self.p is not None or self.q is not None):
             raise ValueError("p and q decide epsilon: give either epsilon, or p and q with epsilon=None")
         return UnaryEncoding(k, epsilon, variant=self.variant, p=self.p, q=self.q)
-
-
-def check_output(output: Any) -> None:
-    """Check the form of the output."""
-    if not isinstance(output, str) or output not in OUTPUTS:
-        raise ValueError(f"output must be one of {OUTPUTS}, got {output!r}")

@@ -20,10 +20,8 @@ def l1_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
 
     Parameters
     ----------
-    true : array-like of shape (n_cells,)
-        True counts. If both are pandas Series they are matched by label, otherwise by position.
-    estimate : array-like of shape (n_cells,)
-        Estimated counts.
+    true, estimate : array-like of shape (n_cells,)
+        True and estimated counts. Two pandas Series are matched by label, otherwise by position.
 
     Returns
     -------
@@ -39,6 +37,7 @@ def l1_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
     --------
     l2_count_error : Weighs large errors more.
     total_variation : The same for shares instead of counts.
+    expected_l2_error : The expected error before anything is released.
 
     Notes
     -----
@@ -64,10 +63,8 @@ def l2_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
 
     Parameters
     ----------
-    true : array-like of shape (n_cells,)
-        True counts. If both are pandas Series they are matched by label, otherwise by position.
-    estimate : array-like of shape (n_cells,)
-        Estimated counts.
+    true, estimate : array-like of shape (n_cells,)
+        True and estimated counts. Two pandas Series are matched by label, otherwise by position.
 
     Returns
     -------
@@ -78,10 +75,6 @@ def l2_count_error(true: ArrayLike, estimate: ArrayLike) -> float:
     ------
     ValueError
         If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite.
-
-    See Also
-    --------
-    expected_l2_error : The expected error before anything is released.
 
     Notes
     -----
@@ -107,10 +100,8 @@ def percent_error(true: Any, estimate: Any) -> float | pd.Series | Numbers:
 
     Parameters
     ----------
-    true : float or array-like of shape (n_cells,)
-        True counts, at least 0. If both are pandas Series they are matched by label, otherwise by position.
-    estimate : float or array-like of shape (n_cells,)
-        Estimated counts.
+    true, estimate : float or array-like of shape (n_cells,)
+        True counts, at least 0, and estimated ones. Two pandas Series are matched by label, otherwise by position.
 
     Returns
     -------
@@ -152,10 +143,8 @@ def total_variation(true: ArrayLike, estimate: ArrayLike) -> float:
 
     Parameters
     ----------
-    true : array-like of shape (n_cells,)
-        True counts. If both are pandas Series they are matched by label, otherwise by position.
-    estimate : array-like of shape (n_cells,)
-        Estimated counts.
+    true, estimate : array-like of shape (n_cells,)
+        True and estimated counts. Two pandas Series are matched by label, otherwise by position.
 
     Returns
     -------
@@ -168,10 +157,6 @@ def total_variation(true: ArrayLike, estimate: ArrayLike) -> float:
     ValueError
         If the counts are not 1-D, of different lengths or labels, not numeric, missing or infinite, or if either do not
         add up to a positive number.
-
-    See Also
-    --------
-    l1_count_error : The same for counts instead of shares.
 
     Notes
     -----
@@ -204,16 +189,9 @@ def expected_l2_error(encoder: Any, counts: ArrayLike) -> float:
 
     Raises
     ------
-    NotFittedError
-        If the encoder is not fitted.
-    TypeError
-        If the encoder has no ``count_variances``.
-    ValueError
-        If the counts are not 1-D, not numeric, missing or infinite, or do not fit the encoder.
-
-    See Also
-    --------
-    l2_count_error : The actual error of one release.
+    NotFittedError, TypeError, ValueError
+        If the encoder is not fitted or has no ``count_variances``, or the counts are not 1-D, not numeric, missing or
+        infinite, or do not fit it.
 
     Notes
     -----
@@ -254,13 +232,11 @@ def _pair(true: Any, estimate: Any, *, scalars: bool = False) -> tuple[Numbers, 
 
 
 def _numbers(values: Any, name: str) -> Numbers:
-    array = values.to_numpy() if isinstance(values, pd.Series) else _as_array(values, name)
+    array = values.to_numpy() if isinstance(values, pd.Series) else read_array(values, name)
     if array.dtype == object:
         # NumPy would convert "3" to a number.
-        if not all(
-            is_missing(value) or (isinstance(value, Real) and not isinstance(value, bool)) for value in array.flat
-        ):
-            raise ValueError(f"{name} must be numeric")
+        if not all((isinstance(cell, Real) and not isinstance(cell, bool)) or is_missing(cell) for cell in array.flat):
+            raise ValueError(f"{name} must be numeric, a number or 1-D array-like, got {type(values).__name__}")
         array = np.where(pd.isna(array), np.nan, array)
     elif array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be numeric, got dtype {array.dtype}")
@@ -268,20 +244,6 @@ def _numbers(values: Any, name: str) -> Numbers:
     if not np.isfinite(numbers).all():
         raise ValueError(f"{name} holds a missing or infinite number")
     return numbers
-
-
-def _as_array(values: Any, name: str) -> NDArray[Any]:
-    array = read_array(values, name)
-    if array.dtype == object and any(isinstance(value, list | tuple | np.ndarray) for value in array.flat):
-        raise ValueError(f"{name} must be a number or a 1-D array-like of numbers")
-    if (
-        array.dtype == object
-        and array.ndim == 0
-        and not isinstance(array.item(), Real)
-        and not is_missing(array.item())
-    ):
-        raise ValueError(f"{name} must be a number or an array-like of numbers, got {type(values).__name__}")
-    return array
 
 
 def _positions(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:

@@ -7,13 +7,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import log_upper
-from skdp.oracles._support import MAX_REPORT_BYTES, SupportAlgebra, check_bits, pure_error
+from skdp.oracles._support import SupportAlgebra, check_bits, check_bytes, pure_error
 from skdp.randomness import ByteSource, DigestSource
 
 _MOST_ENTRIES = 1 << 16
@@ -56,7 +56,7 @@ class FrequencyOracle(SupportAlgebra):
     has_bits: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ("",)
     is_encodable: ClassVar[bool] = False
-    state: ClassVar[str] = "value"
+    state: ClassVar[Literal["value", "bucket"]] = "value"
     shows_hash: ClassVar[bool] = False
     is_signed: ClassVar[bool] = False
     has_second_round: ClassVar[bool] = False
@@ -76,6 +76,11 @@ class FrequencyOracle(SupportAlgebra):
         -------
         ndarray of shape (n,) or (n, width)
             One report per code.
+
+        Raises
+        ------
+        ValueError
+            If a code is not below k, or the reports would take more than 2 GiB.
         """
 
     @abstractmethod
@@ -85,7 +90,13 @@ class FrequencyOracle(SupportAlgebra):
         Returns
         -------
         list of list of Fraction
-            One row per true value, one column per report.
+            One row per true value, one column per report; vectors of bits in the order of binary numbers, the first
+            value first, sets in that of `itertools.combinations`.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 2**16 vectors or sets.
         """
 
     @property
@@ -94,9 +105,9 @@ class FrequencyOracle(SupportAlgebra):
         """The largest ratio of the probabilities of a report under two values: ``e**epsilon`` as achieved."""
 
     @property
-    @abstractmethod
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of one report in bytes, without compression."""
+        """The size of one report in bytes, without compression: a bit per value, or a whole number."""
+        return -(-(self.k if self.has_bits else (self.n_reports - 1).bit_length()) // 8)
 
     @property
     def width(self) -> int:  # numpydoc ignore=RT01
@@ -177,8 +188,7 @@ class FrequencyOracle(SupportAlgebra):
         return float(channel.max(axis=0).sum())
 
     def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
-        """Return the closed form, if there is one."""
-        return None
+        return None  # no closed form
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters on which client and server must agree.
@@ -234,9 +244,9 @@ class FrequencyOracle(SupportAlgebra):
     def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
         if self.has_bits:
             return check_bits(columns, self.k).view(np.uint8)
-        if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.k:
+        if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
             raise ValueError("the reports hold numbers that are not ones of this encoder")
-        return columns.astype(np.min_scalar_type(self.k))
+        return columns.astype(np.min_scalar_type(self.n_reports))
 
     def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
         """Return the reports of codes without noise. Not private.
@@ -284,7 +294,6 @@ class FrequencyOracle(SupportAlgebra):
         return self._draw_keyed(codes, digests("report", values))
 
     def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
-        """Report each code with the randomness of its digest."""
         empty = self.report(codes[:0], DigestSource(b""))
         reports = np.empty((codes.size, *empty.shape[1:]), empty.dtype)
         for row, digest in enumerate(digests):
@@ -307,18 +316,10 @@ class FrequencyOracle(SupportAlgebra):
         return n_values
 
     def _check_codes(self, codes: NDArray[Any]) -> None:
-        """Refuse codes that the oracle cannot hide, before anything is drawn."""
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or np.iinfo(codes.dtype).max < self.k - 1:
             raise ValueError(f"codes must be a 1-D array of integers, of a dtype that holds {self.k - 1}")
         if codes.size and (codes.max() >= self.k or codes.min() < 0):
             raise ValueError(f"codes must be between 0 and {self.k - 1}")
 
     def _check_size(self, n: int, itemsize: int = 1) -> None:
-        """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
-        size = n * self.width * itemsize
-        if size > MAX_REPORT_BYTES:
-            narrower = ", or use LocalHashing or HadamardResponse" if self.width > 2 else ""
-            raise ValueError(
-                f"{n:,} reports of {self.width:,} cells would need {size:,} bytes (the limit is "
-                f"{MAX_REPORT_BYTES:,}); report in batches{narrower}"
-            )
+        check_bytes(n, self.width, itemsize, ", or use LocalHashing or HadamardResponse" if self.width > 2 else "")

@@ -6,14 +6,13 @@ import hashlib
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
-from skdp.oracles._support import MAX_REPORT_BYTES, capped_epsilon, check_size
+from skdp.oracles._support import capped_epsilon, channel_of_bits, check_bytes, check_share, check_size
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
 
 
@@ -28,9 +27,8 @@ class BloomRandomizer:
     # No filter has more than h ones, so ``a <= h``, ``b <= h`` and ``a + b <= m``: up to 2 h bits differ, not h. After
     # the permanent round each of them changes the likelihood by at most the factor ``(1 - f/2) / (f/2)``, in both
     # directions: epsilon = min(2 h, m) ln((1 - f/2) / (f/2)). In one report each of the a bits counts on / off, if it
-    # is 1, and each of the b bits (1 - off) / (1 - on), if it is 0: with a = b = h this is h ln(on (1 - off) / (off (1
-    # - on))), in which h is the number of *pairs* of bits. Where 2 h > m, the larger factor applies to as many bits as
-    # possible.
+    # is 1, and each of the b bits (1 - off) / (1 - on), if it is 0. Where 2 h > m, the larger factor applies to as many
+    # bits as possible.
     # .. [1] Ú. Erlingsson, V. Pihur, A. Korolova (2014). RAPPOR: randomized aggregatable privacy-preserving ordinal
     #    response. CCS, sections 3 and 4.
 
@@ -54,11 +52,11 @@ class BloomRandomizer:
             bound = exp_bounds(capped_epsilon(epsilon) / self.differing_bits)[0]
             self.flip = min(ONE // 2, math.ceil(ONE / (bound + 1)))
         else:
-            share = _share(f, "f")
+            share = check_share(f, "f")
             if not 0 < share < 1:
                 raise ValueError(f"f must be a number between 0 and 1, got {f}")
             self.flip = math.ceil(ONE * share / 2)
-        self.heads = math.ceil(ONE * _share(p, "p")), math.floor(ONE * _share(q, "q"))
+        self.heads = math.ceil(ONE * check_share(p, "p")), math.floor(ONE * check_share(q, "q"))
         if not 0 <= self.heads[0] < self.heads[1] <= ONE:
             raise ValueError(f"p and q must satisfy 0 <= p < q <= 1 (by at least 2**-64), got p={p}, q={q}")
         flip, (low, high) = Fraction(self.flip, ONE), (Fraction(heads, ONE) for heads in self.heads)
@@ -102,11 +100,7 @@ class BloomRandomizer:
 
     def check_size(self, n: int) -> None:
         """Refuse a call whose bits would exceed `MAX_REPORT_BYTES`."""
-        if n * self.n_bits > MAX_REPORT_BYTES:
-            raise ValueError(
-                f"{n:,} filters of {self.n_bits:,} bits would need {n * self.n_bits:,} bytes (the limit is "
-                f"{MAX_REPORT_BYTES:,}); report in batches"
-            )
+        check_bytes(n, self.n_bits)
 
     def instantaneous(self, bits: NDArray[np.bool_], source: ByteSource) -> NDArray[np.uint8]:
         """Randomise permanent bits in the second round."""
@@ -120,23 +114,5 @@ class BloomRandomizer:
 
     def channel(self, filters: Sequence[Sequence[int]], *, permanent: bool = False) -> list[list[Fraction]]:
         """Return the exact probability of each vector of bits given filters."""
-        if self.n_bits > 16:
-            raise ValueError(f"the channel has 2**{self.n_bits} reports; it is available up to n_bits = 16")
         flip = Fraction(self.flip, ONE)
-        ones = [flip, 1 - flip] if permanent else [self.off, self.on]
-        coins = [[1 - one, one] for one in ones]
-        return [
-            [
-                math.prod((coins[bit][seen] for bit, seen in zip(bits, vector, strict=True)), start=Fraction(1))
-                for vector in product((0, 1), repeat=self.n_bits)
-            ]
-            for bits in filters
-        ]
-
-
-def _share(value: Any, name: str) -> Fraction:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | Fraction | np.number):
-        raise TypeError(f"{name} must be a number between 0 and 1, got {type(value).__name__}")
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {value}")
-    return value if isinstance(value, Fraction) else Fraction(float(value))
+        return channel_of_bits(filters, self.n_bits, (flip, 1 - flip) if permanent else (self.off, self.on))

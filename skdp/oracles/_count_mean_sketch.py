@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import QuadraticHash
-from skdp.oracles._support import MAX_REPORT_BYTES, check_size
+from skdp.oracles._support import MAX_REPORT_BYTES, check_size, hashed_support
 from skdp.randomness import BLOCK, ByteSource, SeededSource, uniform_integers
 
 
@@ -91,23 +91,18 @@ class CountMeanSketch(FrequencyOracle):
             )
         coefficients = QuadraticHash.draw(SeededSource(self.seed, "CountMeanSketch"), self.n_functions)
         self.hash_family = QuadraticHash(self.k, self.n_buckets, coefficients)
-        meet = self.hash_family.collision
-        self.p = self.inner.p
-        self.q = meet * self.inner.p + (1 - meet) * self.inner.q
+        self.p, self.q = hashed_support(self.inner, self.hash_family)
 
     @property
-    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The exact ratio of Hadamard response over the buckets."""
+    def worst_ratio(self) -> Fraction:
         return self.inner.worst_ratio
 
     @property
-    def n_reports(self) -> int:  # numpydoc ignore=RT01
-        """The number of indices."""
+    def n_reports(self) -> int:
         return self.inner.n_indices
 
     @property
-    def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of the index of the function and the reported index."""
+    def report_bytes(self) -> int:
         return -(-(self.n_functions - 1).bit_length() // 8) + self.inner.report_bytes
 
     @property
@@ -128,36 +123,10 @@ class CountMeanSketch(FrequencyOracle):
         return (1 - 1 / self.k) * meet / (self.n_functions * (1 - meet))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters on which client and server must agree.
-
-        Returns
-        -------
-        dict
-            Plain text and numbers.
-        """
         own = {"n_functions": self.n_functions, "n_buckets": self.n_buckets, "seed": self.seed}
         return super().parameters() | self.inner.parameters() | {"oracle": type(self).__name__, "k": self.k} | own
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint32]:
-        """Randomise codes.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values, ``0 .. k - 1``.
-        source : ByteSource
-            Source of the random bytes.
-
-        Returns
-        -------
-        ndarray of shape (n, 2), dtype uint32
-            Functions and indices.
-
-        Raises
-        ------
-        ValueError
-            If a code is not below k, or the reports would take more than 2 GiB.
-        """
         self._check_codes(codes)
         self._check_size(codes.size, np.dtype(np.uint32).itemsize)
         reports = np.empty((codes.size, 2), np.uint32)
@@ -178,18 +147,6 @@ class CountMeanSketch(FrequencyOracle):
             raise ValueError("the functions or indices are not those of this oracle")
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which values each report supports: those whose bucket the index supports.
-
-        Parameters
-        ----------
-        reports : ndarray of integers, shape (n, 2)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype bool
-            True where the report supports the value.
-        """
         return self._inner(reports) > 0
 
     def _inner(self, reports: NDArray[Any]) -> NDArray[np.float64]:
@@ -199,19 +156,6 @@ class CountMeanSketch(FrequencyOracle):
         return np.take_along_axis(estimates, buckets.astype(np.intp), axis=1)
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        """Convert each report to an estimate of the one-hot vector of its true value, unbiased over the seed.
-
-        Parameters
-        ----------
-        reports : ndarray of integers, shape (n, 2)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-            The estimate of the bucket of each value, less the probability c of a collision, divided by 1 - c; nan if
-            the reports carry no information.
-        """
         meet = float(self.hash_family.collision)
         return (self._inner(reports) - meet) / (1 - meet)
 
@@ -237,18 +181,6 @@ class CountMeanSketch(FrequencyOracle):
         return self.inner.signed_sums(counts.reshape(self.n_functions, -1))
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Sum, for each value, the signs of the reports in its buckets.
-
-        Parameters
-        ----------
-        reports : ndarray of integers, shape (n, 2)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (k,), dtype int64
-            The sums of the sketch over the functions, at the bucket of the value.
-        """
         table = self.table(reports)
         support = np.zeros(self.k, np.int64)
         for start in range(0, self.k, BLOCK):  # parts that stay in the cache
@@ -259,20 +191,6 @@ class CountMeanSketch(FrequencyOracle):
         return support
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Estimate the counts of the true values, unbiased over the seed.
-
-        Parameters
-        ----------
-        support : array-like of shape (k,)
-            The tally, as returned by `tally`.
-        n : int
-            The number of reports.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            The counts of the buckets less n c, divided by 1 - c; nan if the reports carry no information.
-        """
         meet = float(self.hash_family.collision)
         gain = float(1 - self.inner.lie)
         if gain == 0:
@@ -291,20 +209,6 @@ class CountMeanSketch(FrequencyOracle):
         return (same - 2 * meet + meet**2) / (1 - meet) ** 2, (other - meet**2) / (1 - meet) ** 2
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Return the variance of the estimated counts, over randomness and seed, for given true counts.
-
-        Parameters
-        ----------
-        counts : array-like of shape (k,)
-            True counts, or estimates of them; they are clipped to ``[0, n]``.
-        n : int
-            The number of reports.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            The variances; infinite if the reports carry no information.
-        """
         if self.inner.lie == 1:
             return np.full(self.k, np.inf)
         inside = np.clip(np.asarray(counts, float), 0, n)
@@ -316,14 +220,6 @@ class CountMeanSketch(FrequencyOracle):
         return inside * (same - 1) + (n - inside) * other + collisions
 
     def second_moments(self) -> NDArray[np.float64]:
-        """Return the mean square of each entry of `unbiased`, given the true value.
-
-        Returns
-        -------
-        ndarray of shape (k, k)
-            Row v, column x: the mean of the square of entry v, over the seed too, if the true value is x; infinite if
-            the reports carry no information.
-        """
         if self.inner.lie == 1:
             return np.full((self.k, self.k), np.inf)
         same, other = self._squares()
@@ -345,12 +241,5 @@ class CountMeanSketch(FrequencyOracle):
         return self.inner._channel(self.hash_family(np.array(function), np.arange(self.k)))
 
     def channels(self) -> Iterator[list[list[Fraction]]]:
-        """Yield the exact channel for 16 of the public functions.
-
-        Yields
-        ------
-        list of list of Fraction
-            The channel, as returned by `channel`.
-        """
         for function in range(min(16, self.n_functions)):
             yield self.channel(function)

@@ -93,25 +93,18 @@ class HadamardResponse(FrequencyOracle):
     n_reports = n_indices
 
     @property
-    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The exact ratio of the probabilities of an index that supports the true value and of one that does not."""
+    def worst_ratio(self) -> Fraction:
         return 1 + 2 * self.n_blocks * (1 - self.lie) / self.lie
 
     @property
-    def most_supported(self) -> float:  # numpydoc ignore=RT01
-        """The largest number of values that an index supports; nan for too many of them."""
+    def most_supported(self) -> float:
         if self.k * self.n_indices > _MOST_CELLS:
             return math.nan
         return int(self.supports(np.arange(self.n_indices)).sum(axis=1).max())
 
     @property
-    def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of the index."""
-        return -(-(self.n_indices - 1).bit_length() // 8)
-
-    @property
-    def mean_squared_error(self) -> float:  # numpydoc ignore=RT01
-        """The mean over the values of n times the variance of a frequency, for uniform data if B > 1."""
+    def mean_squared_error(self) -> float:
+        # For uniform data, if B > 1.
         return _error(self.k, self.n_blocks, self.lie)
 
     @property
@@ -125,13 +118,6 @@ class HadamardResponse(FrequencyOracle):
         return (self.k * _share_together(self.k, self.n_blocks) - 1) / (self.k - 1)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters on which client and server must agree.
-
-        Returns
-        -------
-        dict
-            Plain text and numbers.
-        """
         return super().parameters() | {"n_blocks": self.n_blocks}
 
     def _rows(self, codes: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -142,25 +128,6 @@ class HadamardResponse(FrequencyOracle):
         return block * np.uint32(self.block_size), row + np.uint32(1)
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint32]:
-        """Randomise codes.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values, ``0 .. k - 1``.
-        source : ByteSource
-            Source of the random bytes.
-
-        Returns
-        -------
-        ndarray of shape (n,), dtype uint32
-            Indices, ``0 .. K - 1``.
-
-        Raises
-        ------
-        ValueError
-            If a code is not below k.
-        """
         self._check_codes(codes)
         drawn = uniform_integers(source, self.n_indices, codes.size).astype(np.uint32)
         lies = bernoulli(source, self._lie, codes.size)
@@ -170,10 +137,6 @@ class HadamardResponse(FrequencyOracle):
         odd = _parity(inside & row)
         inside ^= (row & (np.uint32(0) - row)) * odd
         return np.where(lies, drawn, first + inside)
-
-    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
-        self._check_reports(columns)
-        return columns
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
         if reports.ndim != 1 or reports.dtype.kind not in "iu":
@@ -189,33 +152,9 @@ class HadamardResponse(FrequencyOracle):
         return (1 - 2 * _parity(index & row).astype(np.int8)) * same_block
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which values each report supports.
-
-        Parameters
-        ----------
-        reports : ndarray of integers, shape (n,)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype bool
-            True where the index supports the value.
-        """
         return self._signs(reports) > 0
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Sum the signs of the reports for each value.
-
-        Parameters
-        ----------
-        reports : ndarray of integers, shape (n,)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (k,), dtype int64
-            For each value, the reports that support it minus the others of its block.
-        """
         self._check_reports(reports)
         counts = np.zeros(self.n_indices, np.int64)
         step = max(BLOCK, self.n_indices)
@@ -241,55 +180,15 @@ class HadamardResponse(FrequencyOracle):
         return blocks.reshape(*counts.shape[:-1], -1)[..., : self.k]
 
     def unbiased(self, reports: NDArray[Any]) -> NDArray[np.float64]:
-        """Convert each report to an unbiased estimate of the one-hot vector of its true value.
-
-        Parameters
-        ----------
-        reports : ndarray of integers, shape (n,)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k)
-            The signs, divided by 1 - l; nan if l = 1.
-        """
         signs = self._signs(reports)
         return np.full(signs.shape, np.nan) if self.lie == 1 else signs / float(1 - self.lie)
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Compute unbiased estimates of the counts of the true values.
-
-        Parameters
-        ----------
-        support : array-like of shape (k,)
-            The tally, as returned by `tally`.
-        n : int
-            The number of reports.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            The signed sums, divided by 1 - l; nan if l = 1.
-        """
         if self.lie == 1:
             return np.full(self.k, np.nan)
         return np.asarray(support, float) / float(1 - self.lie)
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
-        """Return the variance of the estimated counts for given true counts.
-
-        Parameters
-        ----------
-        counts : array-like of shape (k,)
-            True counts, or estimates of them; they are clipped to ``[0, n]``.
-        n : int
-            The number of reports.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            The variances, from the mean squares in the notes of the class; infinite if l = 1.
-        """
         if self.lie == 1:
             return np.full(self.k, np.inf)
         inside = np.clip(np.asarray(counts, float), 0, n)
@@ -300,25 +199,11 @@ class HadamardResponse(FrequencyOracle):
         return same * together + other * (n - together) - inside
 
     def second_moments(self) -> NDArray[np.float64]:
-        """Return the mean square of each entry of `unbiased`, given the true value.
-
-        Returns
-        -------
-        ndarray of shape (k, k)
-            Row v, column x: the mean of the square of entry v if the true value is x.
-        """
         block = np.arange(self.k) // (self.block_size - 1)
         same, other = self.square_means
         return np.where(block[:, np.newaxis] == block, same, other)
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of each index given each value.
-
-        Returns
-        -------
-        list of list of Fraction
-            One row per true value, one column per index.
-        """
         return self._channel(np.arange(self.k))
 
     def _channel(self, codes: NDArray[np.integer]) -> list[list[Fraction]]:

@@ -14,6 +14,12 @@ _SMALL_PRIME = 65_521  # the largest below 2**16
 _LARGE_PRIME = (1 << 31) - 1
 
 
+def collision_probability(prime: int, g: int) -> Fraction:
+    """Return the probability that two independent uniform residues fall into the same of g buckets."""
+    smaller, larger = divmod(prime, g)
+    return Fraction(larger * (smaller + 1) ** 2 + (g - larger) * smaller**2, prime**2)
+
+
 class AffineHash:
     """Affine maps modulo a prime P, folded into g buckets: ``h(x) = ((a x + b) mod P) mod g``.
 
@@ -44,12 +50,11 @@ class AffineHash:
         self.prime = _SMALL_PRIME if max(k, g) <= _SMALL_PRIME else _LARGE_PRIME
         if max(k, g) > self.prime:
             raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
-        # Sums of two residues of 16 bits may wrap, which `support_counts` detects.
+        # Sums of two residues of 16 bits may wrap, which `count_matches` detects.
         self._word: Any = np.uint16 if self.prime == _SMALL_PRIME else np.uint32
         self._shift = 16 if self.prime == _SMALL_PRIME else 31
         self.seed_bits = 2 * self._shift
-        smaller, larger = divmod(self.prime, g)
-        self.collision = Fraction(larger * (smaller + 1) ** 2 + (g - larger) * smaller**2, self.prime**2)
+        self.collision = collision_probability(self.prime, g)
 
     def draw(self, source: ByteSource, n: int) -> NDArray[np.uint64]:
         """Draw seeds.
@@ -72,7 +77,6 @@ class AffineHash:
         return seeds
 
     def __call__(self, seeds: NDArray[np.uint64], codes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
-        """Hash codes."""
         factor, summand = self._parts(seeds)
         residues = (factor * codes.astype(np.uint64) + summand) % np.uint64(self.prime)
         return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
@@ -153,8 +157,7 @@ class QuadraticHash:
         if max(k, g) > _LARGE_PRIME:
             raise ValueError(f"at most {_LARGE_PRIME} values and buckets can be hashed")
         self.k, self.g, self.coefficients = k, g, coefficients
-        smaller, larger = divmod(_LARGE_PRIME, g)
-        self.collision = Fraction(larger * (smaller + 1) ** 2 + (g - larger) * smaller**2, _LARGE_PRIME**2)
+        self.collision = collision_probability(_LARGE_PRIME, g)
 
     @staticmethod
     def draw(source: ByteSource, n: int) -> NDArray[np.uint64]:
@@ -175,7 +178,6 @@ class QuadraticHash:
         return uniform_integers(source, _LARGE_PRIME, 3 * n).astype(np.uint64).reshape(n, 3)
 
     def __call__(self, functions: NDArray[Any], codes: NDArray[Any]) -> NDArray[np.unsignedinteger]:
-        """Hash codes."""
         values = codes.astype(np.uint64)
         square, linear, constant = (self.coefficients[functions, place] for place in range(3))
         residues = _residues(_residues(square * values + linear) * values + constant)

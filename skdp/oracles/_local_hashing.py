@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hashing import AffineHash
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.oracles._support import capped_epsilon, check_size, pure_error
+from skdp.oracles._support import capped_epsilon, check_size, hashed_support, pure_error
 from skdp.randomness import ByteSource, DigestSource, SeededSource
 
-_MOST_BUCKETS = 65_521
+MOST_BUCKETS = 65_521
 
 
 class LocalHashing(FrequencyOracle):
@@ -76,70 +76,41 @@ class LocalHashing(FrequencyOracle):
         wanted = capped_epsilon(epsilon)
         if n_buckets is None:
             # In floats, for equal buckets; exact errors decide between the best number and its neighbours.
-            sizes = np.arange(2.0, min(max(2, self.k), _MOST_BUCKETS) + 1)
+            sizes = np.arange(2.0, min(max(2, self.k), MOST_BUCKETS) + 1)
             excess = math.expm1(min(max(float(wanted), 1e-9), 50))
             gain = excess * (sizes - 1) / (sizes * (excess + sizes))
             p, q = 1 / sizes + gain, 1 / sizes
             best = int(np.argmin(((self.k - 1) * q * (1 - q) + p * (1 - p)) / gain**2)) + 2
-            choices = {min(max(2, best + step), max(2, self.k), _MOST_BUCKETS) for step in (-1, 0, 1)}
+            choices = {min(max(2, best + step), max(2, self.k), MOST_BUCKETS) for step in (-1, 0, 1)}
         else:
-            choices = {check_size(n_buckets, most=_MOST_BUCKETS, name="n_buckets")}
+            choices = {check_size(n_buckets, most=MOST_BUCKETS, name="n_buckets")}
         candidates = [(RandomizedResponse(g, wanted), AffineHash(self.k, g)) for g in sorted(choices)]
-        self._inner, self.hash_family = min(candidates, key=lambda pair: pure_error(self.k, *_support(*pair)))
+        self._inner, self.hash_family = min(candidates, key=lambda pair: pure_error(self.k, *hashed_support(*pair)))
         self.n_buckets = self._inner.k
-        self.p, self.q = _support(self._inner, self.hash_family)
+        self.p, self.q = hashed_support(self._inner, self.hash_family)
 
     @property
-    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The exact ratio of randomised response over the buckets."""
+    def worst_ratio(self) -> Fraction:
         return self._inner.worst_ratio
 
     @property
-    def n_reports(self) -> int:  # numpydoc ignore=RT01
-        """The number of buckets."""
+    def n_reports(self) -> int:
         return self.n_buckets
 
     @property
-    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """The probabilities if three values are hashed independently, up to the rounding of the buckets."""
+    def pair_supports(self) -> tuple[float, float]:
+        # As if three values were hashed independently: up to the rounding of the buckets.
         p, meet = float(self.p), float(self.hash_family.collision)
         return p * meet, p * meet**2 + (1 - p) / (self.n_buckets - 1) * (meet - meet**2)
 
     @property
-    def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of the seed and the bucket."""
+    def report_bytes(self) -> int:
         return -(-self.hash_family.seed_bits // 8) + self._inner.report_bytes
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters on which client and server must agree.
-
-        Returns
-        -------
-        dict
-            Plain text and numbers.
-        """
         return super().parameters() | {"n_buckets": self.n_buckets, "prime": self.hash_family.prime}
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint64]:
-        """Randomise codes.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values, ``0 .. k - 1``.
-        source : ByteSource
-            Source of the random bytes.
-
-        Returns
-        -------
-        ndarray of shape (n, 2), dtype uint64
-            Seeds and randomised buckets.
-
-        Raises
-        ------
-        ValueError
-            If a code is not below k, or the reports would take more than 2 GiB.
-        """
         self._check_codes(codes)
         self._check_size(codes.size, np.dtype(np.uint64).itemsize)
         reports = np.empty((codes.size, 2), np.uint64)
@@ -148,56 +119,17 @@ class LocalHashing(FrequencyOracle):
         return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which values each report supports: those in the reported bucket.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, 2), dtype uint64
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype bool
-            True where the value's bucket is the reported one.
-        """
         self._check_reports(reports)
         return self.hash_family(reports[:, :1], np.arange(self.k)) == reports[:, 1:]
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Count how many reports support each value.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, 2), dtype uint64
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (k,), dtype int64
-            The counts, at the cost of n k hashes.
-        """
         self._check_reports(reports)
         return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
 
     def report_keyed(
         self, codes: NDArray[np.unsignedinteger], values: Sequence[bytes], digests: Callable[..., list[bytes]]
     ) -> NDArray[np.uint64]:
-        """Compute permanent reports, one for each record and bucket.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values.
-        values : sequence of bytes
-            Ignored: the seed depends on the record, the report on the record and the bucket of its value.
-        digests : callable
-            ``digests(purpose, *fields)`` returns a keyed digest for each record.
-
-        Returns
-        -------
-        ndarray of shape (n, 2), dtype uint64
-            Seeds and randomised buckets.
-        """
+        # The seed depends on the record, the report on the record and the bucket of its value.
         reports = np.empty((codes.size, 2), np.uint64)
         for row, digest in enumerate(digests("seed")):
             reports[row, 0] = self.hash_family.draw(DigestSource(digest), 1)[0]
@@ -206,18 +138,6 @@ class LocalHashing(FrequencyOracle):
         return reports
 
     def n_states(self, n_values: int) -> int:
-        """Return the number of distinct permanent reports that a record can have.
-
-        Parameters
-        ----------
-        n_values : int
-            Ignored: the values of a bucket share a report.
-
-        Returns
-        -------
-        int
-            The number of buckets.
-        """
         return self.n_buckets
 
     def _read(self, columns: NDArray[Any]) -> NDArray[np.uint64]:
@@ -249,17 +169,5 @@ class LocalHashing(FrequencyOracle):
         return [inner[bucket] for bucket in buckets]
 
     def channels(self) -> Iterator[list[list[Fraction]]]:
-        """Yield the exact channel for 16 public seeds.
-
-        Yields
-        ------
-        list of list of Fraction
-            The channel, as returned by `channel`.
-        """
         for seed in self.hash_family.draw(SeededSource(0), 16):  # public, so they need not be secret
             yield self.channel(int(seed))
-
-
-def _support(inner: RandomizedResponse, family: AffineHash) -> tuple[Fraction, Fraction]:
-    meet = family.collision
-    return inner.p, meet * inner.p + (1 - meet) * inner.q

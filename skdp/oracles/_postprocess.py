@@ -58,9 +58,7 @@ class Postprocessor(Protocol):
 
     def __call__(
         self, oracle: FrequencyOracle, support: NDArray[np.int64], n: int, reports: NDArray[Any] | None = None
-    ) -> NDArray[np.float64]:
-        """Estimate counts."""
-        ...
+    ) -> NDArray[np.float64]: ...
 
 
 def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
@@ -172,20 +170,12 @@ def _shrink(estimates: NDArray[np.float64], oracle: FrequencyOracle, n: int) -> 
 
 
 def _repair(change: Callable[[NDArray[np.float64], FrequencyOracle, int], NDArray[np.float64]]) -> Postprocessor:
-    """Build a postprocessor from a function of the unbiased estimates."""
-
     def postprocess(
         oracle: FrequencyOracle, support: NDArray[np.int64], n: int, reports: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
         return change(oracle.estimate(support, n), oracle, n)
 
     return postprocess
-
-
-def _likeliest(
-    oracle: FrequencyOracle, support: NDArray[np.int64], n: int, reports: NDArray[Any] | None = None
-) -> NDArray[np.float64]:
-    return oracle.maximum_likelihood(support, n, reports)
 
 
 Postprocess = Literal["none", "clip", "simplex", "norm_mul", "norm_cut", "base_cut", "power", "mle"]
@@ -199,6 +189,6 @@ POSTPROCESSORS: dict[str, Postprocessor] = {
     "norm_cut": _repair(lambda estimates, oracle, n: cut_to_total(estimates, n)),
     "base_cut": _repair(_keep_significant),
     "power": _repair(_shrink),
-    "mle": _likeliest,
+    "mle": lambda oracle, support, n, reports=None: oracle.maximum_likelihood(support, n, reports),
 }
 """The values of ``postprocess=``, each with its function."""

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import log_upper
+from skdp.oracles._hashing import collision_probability
+from skdp.oracles._local_hashing import MOST_BUCKETS
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.oracles._support import MAX_REPORT_BYTES, capped_epsilon, pure_error
+from skdp.oracles._support import capped_epsilon, check_bytes, hashed_support, pure_error, support_variance
 from skdp.randomness import ByteSource, uniform_integers
 
 LIMB_BITS = 30
 """Bit strings are cut into numbers of this length, which are residues modulo the prime."""
 
 _PRIME = (1 << 31) - 1
-_MOST_BUCKETS = 65_521
 _CELLS = 1 << 18
 
 
@@ -26,24 +27,19 @@ class VectorHash:
 
     # For a uniform vector a and a uniform b, let the vectors x ≠ y of residues differ in place j. For any other
     # coefficients, the equations ``a_j x_j + b = u``, ``a_j y_j + b = w`` have exactly one solution (a_j, b) for each
-    # of the P² pairs (u, w), because the determinant x_j - y_j is not 0 modulo the prime. The residues of x and y are
-    # therefore independent and uniform. With P = m g + s, s buckets have m + 1 residues and the others m, and the
-    # vectors collide with probability exactly ``c = (s (m + 1)² + (g - s) m²) / P²``, the same for every pair and every
-    # length.
+    # of the P² pairs (u, w), as for `AffineHash`: the residues of x and y are independent and uniform, and the vectors
+    # collide with the same probability for every pair and every length.
 
     def __init__(self, width: int, g: int, *, prime: int = _PRIME) -> None:
         self.width, self.g, self.prime = width, g, prime
         self.seed_bits = (width + 1) * prime.bit_length()
-        smaller, larger = divmod(prime, g)
-        self.collision = Fraction(larger * (smaller + 1) ** 2 + (g - larger) * smaller**2, prime**2)
+        self.collision = collision_probability(prime, g)
 
     def draw(self, source: ByteSource, n: int) -> NDArray[np.uint32]:
-        """Draw seeds."""
         residues = uniform_integers(source, self.prime, n * (self.width + 1))
         return residues.astype(np.uint32).reshape(n, self.width + 1)
 
     def __call__(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.unsignedinteger]:
-        """Hash vectors."""
         residues = seeds[:, -1].astype(np.uint64)
         for place in range(self.width):
             residues += seeds[:, place].astype(np.uint64) * vectors[:, place].astype(np.uint64)  # below 2**63
@@ -99,11 +95,11 @@ class PrefixHashing:
         self.width = -(-n_bits // LIMB_BITS)
         wanted = capped_epsilon(epsilon)
         centre = int(np.exp(min(float(wanted), 20))) + 1
-        sizes = sorted({min(max(2, centre + step), _MOST_BUCKETS) for step in (-1, 0, 1)})
+        sizes = sorted({min(max(2, centre + step), MOST_BUCKETS) for step in (-1, 0, 1)})
         pairs = [(RandomizedResponse(g, wanted), VectorHash(self.width, g)) for g in sizes]
         # Nearly all of the many strings do not occur: their error is what counts.
-        self.inner, self.hash_family = min(pairs, key=lambda pair: pure_error(1 << 20, *_support(*pair)))
-        self.p, self.q = _support(self.inner, self.hash_family)
+        self.inner, self.hash_family = min(pairs, key=lambda pair: pure_error(1 << 20, *hashed_support(*pair)))
+        self.p, self.q = hashed_support(self.inner, self.hash_family)
         self._masks = np.array([vectors_of([(1 << length) - 1], length, self.width)[0] for length in self.lengths])
 
     @property
@@ -118,8 +114,7 @@ class PrefixHashing:
 
     def check_size(self, n: int) -> None:
         """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
-        if 4 * n * len(self.columns) > MAX_REPORT_BYTES:
-            raise ValueError(f"{n:,} reports would need more than {MAX_REPORT_BYTES:,} bytes; report in batches")
+        check_bytes(n, len(self.columns), 4)
 
     def report(self, vectors: NDArray[Any], source: ByteSource) -> NDArray[np.uint32]:
         """Randomise strings."""
@@ -144,12 +139,7 @@ class PrefixHashing:
 
     def variance(self, counts: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
         """Return the variance of `estimate` for given true counts."""
-        n, gain = np.asarray(n, float), self.p - self.q
-        inside = np.clip(np.asarray(counts, float), 0, n)
-        if gain == 0:
-            return np.full(inside.shape, np.inf)
-        own, other = (float(share * (1 - share) / gain**2) for share in (self.p, self.q))
-        return inside * own + (n - inside) * other
+        return support_variance(self.p, self.q, counts, n)
 
 
 def vectors_of(strings: list[int], length: int, width: int) -> NDArray[np.uint32]:
@@ -159,8 +149,3 @@ def vectors_of(strings: list[int], length: int, width: int) -> NDArray[np.uint32
     shifts = [LIMB_BITS * place for place in reversed(range(width))]
     rows = [[((string << left) >> shift) & mask for shift in shifts] for string in strings]
     return np.array(rows, np.uint32).reshape(len(strings), width)
-
-
-def _support(inner: RandomizedResponse, family: VectorHash) -> tuple[Fraction, Fraction]:
-    meet = family.collision
-    return inner.p, meet * inner.p + (1 - meet) * inner.q

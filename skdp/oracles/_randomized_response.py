@@ -26,8 +26,7 @@ class RandomizedResponse(FrequencyOracle):
 
     A single random word x of w bits decides a report (w = 16 up to k = 256, else 32). Its remainder modulo k is uniform
     over the codes, and independent of its quotient: a quotient below a bound m reports the remainder, one above m
-    reports the true value. The few words of quotient m are settled by a coin of 64 bits and a separate uniform draw, so
-    that the probability of a lie is exact to less than 2**-64.
+    reports the true value. The few words of quotient m are settled by a coin of 64 bits and a separate uniform draw.
 
     Parameters
     ----------
@@ -52,7 +51,8 @@ class RandomizedResponse(FrequencyOracle):
     -----
     **Privacy.** Local model, replacement of the value. `epsilon` is computed from the integers that are drawn and
     rounded up; it never exceeds the request. As a lie always remains possible, it is finite for any request: at most
-    80 ln 2 = 55.5, or 96 ln 2 = 66.6 for more than 256 values.
+    80 ln 2 = 55.5, or 96 ln 2 = 66.6 for more than 256 values. The number of bytes that are read does not depend on the
+    codes.
 
     References
     ----------
@@ -72,6 +72,8 @@ class RandomizedResponse(FrequencyOracle):
 
     is_encodable = True
     has_second_round = True
+    most_supported = 1
+    pair_supports = 0.0, 0.0
 
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
         self.k = check_size(k)
@@ -111,45 +113,10 @@ class RandomizedResponse(FrequencyOracle):
         self.q = self.lie / self.k
 
     @property
-    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The exact ratio of the probabilities of the truth and of another value."""
+    def worst_ratio(self) -> Fraction:
         return self.p / self.q
 
-    @property
-    def most_supported(self) -> int:  # numpydoc ignore=RT01
-        """The number 1: the reported value."""
-        return 1
-
-    @property
-    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """Both 0: a report supports one value only."""
-        return 0.0, 0.0
-
-    @property
-    def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of a code."""
-        return -(-(self.k - 1).bit_length() // 8)
-
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
-        """Randomise codes.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values, ``0 .. k - 1``.
-        source : ByteSource
-            Source of the random bytes. The number of bytes read does not depend on the codes.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Reports of the same dtype.
-
-        Raises
-        ------
-        ValueError
-            If a code is not below k.
-        """
         self._check_codes(codes)
         reports = np.empty_like(codes)
         step = BLOCK // self.word.itemsize
@@ -197,41 +164,17 @@ class RandomizedResponse(FrequencyOracle):
         return np.bitwise_xor(codes, change), np.flatnonzero(quotient == self._bound)
 
     def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
-        """Report many records at a time, with the same reports as one by one."""
+        # Many records at a time, with the same reports as one by one.
         drawn = b"".join([hashlib.shake_256(digest).digest(self.word.itemsize) for digest in digests])
         reports, undecided = self.respond(codes, np.frombuffer(drawn, self.word))
         reports[undecided] = super()._draw_keyed(codes[undecided], [digests[row] for row in undecided])
         return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which values each report supports: the reported one.
-
-        Parameters
-        ----------
-        reports : ndarray of unsigned integers, shape (n,)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype bool
-            One True in each row.
-        """
         self._check_codes(reports)
         return reports[:, np.newaxis] == np.arange(self.k, dtype=reports.dtype)
 
     def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-        """Count the reports of each value.
-
-        Parameters
-        ----------
-        reports : ndarray of unsigned integers, shape (n,)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (k,), dtype int64
-            The counts.
-        """
         self._check_codes(reports)
         support = np.zeros(self.k, np.int64)
         step = max(BLOCK, self.k)
@@ -240,13 +183,6 @@ class RandomizedResponse(FrequencyOracle):
         return support
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of each report given each value.
-
-        Returns
-        -------
-        list of list of Fraction
-            One row per true value, one column per report.
-        """
         return [[self.p if value == report else self.q for report in range(self.k)] for value in range(self.k)]
 
     def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float:
@@ -261,26 +197,10 @@ class RandomizedResponse(FrequencyOracle):
     def maximum_likelihood(
         self, support: ArrayLike, n: int, reports: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
-        """Estimate the counts by maximum likelihood, in closed form.
-
-        The likelihood is largest, over the frequencies f of the simplex, where the s most reported values share what
-        the others leave: with phi the share of a value among the reports of these s, and j = k - s values at 0, ``f =
-        ((1 - j q) phi - q) / (p - q)``. Values are dropped, the least reported first, until no f is negative.
-
-        Parameters
-        ----------
-        support : array-like of shape (k,)
-            The tally, as returned by `tally`.
-        n : int
-            The number of reports.
-        reports : ignored
-            The tally determines the likelihood.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            Counts that are not negative and add up to n.
-        """
+        # The tally determines the likelihood. This is largest, over the frequencies f of the simplex, where the s most
+        # reported values share what the others leave: with phi the share of a value among the reports of these s, and
+        # j = k - s values at 0, ``f = ((1 - j q) phi - q) / (p - q)``. Values are dropped, the least reported first,
+        # until no f is negative.
         counts = np.asarray(support, float)
         if n == 0 or self.p == self.q:
             return np.full(self.k, np.nan)

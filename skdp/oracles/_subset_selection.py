@@ -99,64 +99,29 @@ class SubsetSelection(FrequencyOracle):
         return p, (size - p) / (self.k - 1)
 
     @property
-    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The exact ratio of the probabilities of a set that contains the true value and of one that does not."""
+    def worst_ratio(self) -> Fraction:
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
 
     @property
-    def n_reports(self) -> int:  # numpydoc ignore=RT01
-        """The number of sets."""
+    def n_reports(self) -> int:
         return math.comb(self.k, self.subset_size)
 
     @property
-    def most_supported(self) -> int:  # numpydoc ignore=RT01
-        """The size of the set."""
+    def most_supported(self) -> int:
         return self.subset_size
 
     @property
-    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """The probabilities if the rest of the set is uniform."""
+    def pair_supports(self) -> tuple[float, float]:
         p, k, w = float(self.p), self.k, self.subset_size
         if k == 2:
             return 0.0, 0.0
         both = (p * (w - 1) * (w - 2) + (1 - p) * w * (w - 1)) / ((k - 1) * (k - 2))
         return p * (w - 1) / (k - 1), both
 
-    @property
-    def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of one bit per value."""
-        return -(-self.k // 8)
-
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters on which client and server must agree.
-
-        Returns
-        -------
-        dict
-            Plain text and numbers.
-        """
         return super().parameters() | {"subset_size": self.subset_size}
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
-        """Randomise codes.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values, ``0 .. k - 1``.
-        source : ByteSource
-            Source of the random bytes.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype uint8
-            Bits, of which `subset_size` are 1 in each row.
-
-        Raises
-        ------
-        ValueError
-            If a code is not below k, or the bits would take more than 2 GiB.
-        """
         self._check_codes(codes)
         self._check_size(codes.size)
         n_sets = self.n_reports
@@ -223,33 +188,9 @@ class SubsetSelection(FrequencyOracle):
         return sets
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which values each report supports: those in the set.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, k), dtype uint8
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype bool
-            The bits.
-        """
         return check_bits(reports, self.k)
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of each set given each value.
-
-        Returns
-        -------
-        list of list of Fraction
-            One row per true value, one column per set, in the order of `itertools.combinations`.
-
-        Raises
-        ------
-        ValueError
-            If there are more than 2**16 sets.
-        """
         if self.n_reports > 1 << 16:
             raise ValueError("the channel has more than 2**16 reports")
         holding = self.p / math.comb(self.k - 1, self.subset_size - 1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,7 @@ class SupportAlgebra(ABC):
         """
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Count how many reports support each value.
+        """Count how many reports support each value; less those that do not, if `is_signed`.
 
         Parameters
         ----------
@@ -137,12 +139,7 @@ class SupportAlgebra(ABC):
         ndarray of shape (k,)
             ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``; infinite if p = q.
         """
-        gain = self.p - self.q
-        if gain == 0:
-            return np.full(self.k, np.inf)
-        inside = np.clip(np.asarray(counts, float), 0, n)
-        own, other = (float(share * (1 - share) / gain**2) for share in (self.p, self.q))
-        return inside * own + (n - inside) * other
+        return support_variance(self.p, self.q, counts, n)
 
     def second_moments(self) -> NDArray[np.float64]:
         """Return the mean square of each entry of `unbiased`, given the true value.
@@ -176,7 +173,7 @@ class SupportAlgebra(ABC):
         n : int
             The number of reports.
         reports : ndarray of shape (n, …), optional
-            The reports themselves, as their sums do not determine the likelihood.
+            The reports themselves, as their sums determine the likelihood for `RandomizedResponse` only.
 
         Returns
         -------
@@ -220,8 +217,7 @@ class SupportAlgebra(ABC):
         return np.unpackbits(rows, axis=1, count=self.k).astype(float), repeats
 
 
-MOST_EPSILON = Fraction(1000)
-"""Larger requests are treated as this one: probabilities over 2**64 achieve at most 100."""
+MOST_EPSILON = Fraction(1000)  # larger requests are treated as this one: 2**-64 achieves at most 100
 
 
 def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str = "k") -> int:
@@ -253,6 +249,15 @@ def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str =
     return int(k)
 
 
+def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None:
+    """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
+    if (size := n * width * itemsize) > MAX_REPORT_BYTES:
+        raise ValueError(
+            f"{n:,} reports of {width:,} cells would need {size:,} bytes (the limit is {MAX_REPORT_BYTES:,}); report "
+            f"in batches{advice}"
+        )
+
+
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     """Return the least probability of a lie that achieves epsilon, times 2**64, rounded up."""
     # With probability l ("a lie") a protocol reports uniformly from all reports, otherwise uniformly from those that
@@ -268,11 +273,48 @@ def capped_epsilon(epsilon: Any) -> Fraction:
     return min(check_epsilon(epsilon), MOST_EPSILON)
 
 
+def check_share(value: Any, name: str) -> Fraction:
+    """Check a probability."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, float | int | Fraction | np.number):
+        raise TypeError(f"{name} must be a number between 0 and 1, got {type(value).__name__}")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value}")
+    return value if isinstance(value, Fraction) else Fraction(float(value))
+
+
+def support_variance(p: Fraction, q: Fraction, counts: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
+    """Return the variance of the estimates of true counts."""
+    n, gain = np.asarray(n, float), p - q
+    inside = np.clip(np.asarray(counts, float), 0, n)
+    if gain == 0:
+        return np.full(inside.shape, np.inf)
+    own, other = (float(share * (1 - share) / gain**2) for share in (p, q))
+    return inside * own + (n - inside) * other
+
+
+def hashed_support(inner: SupportAlgebra, family: Any) -> tuple[Fraction, Fraction]:
+    """Return p and q of an oracle on buckets for the values that a family of functions hashes into these."""
+    return inner.p, family.collision * inner.p + (1 - family.collision) * inner.q
+
+
 def pure_error(k: int, p: Fraction, q: Fraction) -> float:
     """Return the mean over the values of n times the variance of a frequency."""
     if p <= q:
         return math.inf
     return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
+
+
+def channel_of_bits(rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction, Fraction]) -> list[list[Fraction]]:
+    """Return the probability of each vector of k bits, given bits and the probabilities of a 1 for a 0 and for a 1."""
+    if k > 16:
+        raise ValueError(f"the channel has 2**{k} reports; it is available up to 16 bits")
+    vectors = list(product((0, 1), repeat=k))
+    coins = [(1 - share, share) for share in heads]
+
+    def probability(bits: Iterable[int], vector: tuple[int, ...]) -> Fraction:
+        return math.prod((coins[bit][seen] for bit, seen in zip(bits, vector, strict=True)), start=Fraction(1))
+
+    return [[probability(bits, vector) for vector in vectors] for bits in rows]
 
 
 def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """Two rounds of noise: a permanent report that is drawn once, and fresh noise on it each time that it is sent.
 
-The permanent round bounds the loss of all reports together, both rounds that of a single one. There is no better bound
-for a few reports: they share a permanent one, are not independent, and may cost more than their number times a single
-one. (Of 1,000 values, with 4 for the permanent round and 0.5 for both, two equal reports of the true value cost 2.2.)
+**Privacy.** `worst_ratio` and `epsilon` are those of a single report, given its public seed. Any number of reports that
+share their first round and seed have at most the epsilon of `permanent`; there is no better bound for a few: two may
+cost more than twice a single one (of 1,000 values, with 4 for the permanent round and 0.5 for both: 2.2).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._local_hashing import LocalHashing, _support
+from skdp.oracles._local_hashing import LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
-from skdp.oracles._support import capped_epsilon, check_bits
+from skdp.oracles._support import capped_epsilon, check_bits, hashed_support
 from skdp.oracles._unary_encoding import UnaryEncoding
 from skdp.randomness import ONE, ByteSource, bernoulli
 
@@ -27,8 +27,6 @@ class TwoRoundResponse(RandomizedResponse):
 
     # Two replacements by uniform draws, with probabilities l1 and l2, are one with probability
     # ``l = 1 - (1 - l1) (1 - l2)``: both rounds together are randomised response again.
-    # **Privacy.** `worst_ratio` and `epsilon` are those of a single report. Any number of reports that share their
-    # first round have at most the epsilon of `permanent`.
 
     def __init__(self, permanent: RandomizedResponse, epsilon: float | Fraction) -> None:
         self.k = k = permanent.k
@@ -42,7 +40,6 @@ class TwoRoundResponse(RandomizedResponse):
         self.q = self.lie / k
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
-        """Randomise codes in both rounds."""
         return self.report_again(self.permanent.report(codes, source), source)
 
     def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[Any]:
@@ -57,8 +54,6 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
     # with probability ``s (1 - f) + (1 - s) f`` after both. The ratio ``p (1 - q) / ((1 - p) q)`` of these falls as f
     # grows to 1/2: with x either of p and q, the derivative of ln(x / (1 - x)) in f is (1/x - 1/(1 - x)) / (1 - 2 f),
     # which is smaller for the larger x. Bisection finds the least f that achieves epsilon, among integers over 2**64.
-    # **Privacy.** `worst_ratio` and `epsilon` are those of a single report. Any number of reports that share their
-    # first round have at most the epsilon of `permanent`.
 
     def __init__(self, permanent: UnaryEncoding, epsilon: float | Fraction) -> None:
         self.k = permanent.k
@@ -76,7 +71,6 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         self.p, self.q = (share + self.flip * (1 - 2 * share) for share in (self.permanent.p, self.permanent.q))
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
-        """Randomise codes in both rounds."""
         return self.report_again(self.permanent.report(codes, source), source)
 
     def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[np.uint8]:
@@ -88,8 +82,6 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
 class TwoRoundHashing(LocalHashing):
     """Local hashing whose bucket is randomised twice ("LOLOHA", [1]_)."""
 
-    # **Privacy.** `worst_ratio` and `epsilon` are those of a single report, given its public seed. Any number of
-    # reports that share seed and first round have at most the epsilon of `permanent`.
     # .. [1] H. Arcolezi, C. Pinzón, C. Palamidessi, S. Gambs (2023). Frequency estimation of evolving data under local
     #    differential privacy. EDBT.
 
@@ -98,7 +90,7 @@ class TwoRoundHashing(LocalHashing):
         self.permanent = permanent
         self._rounds = TwoRoundResponse(permanent._inner, epsilon)
         self._inner = self._rounds
-        self.p, self.q = _support(self._inner, self.hash_family)
+        self.p, self.q = hashed_support(self._inner, self.hash_family)
 
     def report_again(self, reports: NDArray[Any], source: ByteSource) -> NDArray[np.uint64]:
         """Add the noise of the second round."""

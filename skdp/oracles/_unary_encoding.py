@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
-from skdp.oracles._support import capped_epsilon, check_bits, check_size
+from skdp.oracles._support import capped_epsilon, channel_of_bits, check_bits, check_share, check_size
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 
 _WORDS, _MANY = (2, 4, 8), 1 << 12
@@ -33,7 +33,7 @@ class UnaryEncoding(FrequencyOracle):
     epsilon : float or Fraction, optional
         The requested privacy loss, finite and > 0; None if p and q are given.
     variant : {"optimized", "symmetric", "threshold"}, default="optimized"
-        How epsilon determines p and q. ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
+        ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
         basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1). ``"threshold"`` (THE): each bit plus Laplace noise of
         scale 2 / eps exceeds the best threshold t between 1/2 and 1; drawn as the equivalent coin:
         p = 1 - e^(eps (t - 1) / 2) / 2 and q = e^(-eps t / 2) / 2.
@@ -80,12 +80,12 @@ class UnaryEncoding(FrequencyOracle):
         q: float | Fraction | None = None,
     ) -> None:
         self.k = check_size(k)
-        if variant not in ("optimized", "symmetric", "threshold"):
-            raise ValueError(f"variant must be 'optimized', 'symmetric' or 'threshold', got {variant!r}")
+        if variant not in tuple(_HEADS):
+            raise ValueError(f"variant must be one of {', '.join(map(repr, _HEADS))}, got {variant!r}")
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError("give either epsilon, or p and q (and epsilon=None)")
         if epsilon is None:
-            self._heads = [math.floor(_share(p, "p") * ONE), math.ceil(_share(q, "q") * ONE)]
+            self._heads = [math.floor(check_share(p, "p") * ONE), math.ceil(check_share(q, "q") * ONE)]
             if not 0 < self._heads[1] < self._heads[0] < ONE:
                 raise ValueError(f"p and q must satisfy 0 < q < p < 1 (by at least 2**-64), got p={p}, q={q}")
         else:
@@ -111,45 +111,18 @@ class UnaryEncoding(FrequencyOracle):
         return cls(k, p=Fraction(p, ONE), q=Fraction(q, ONE))
 
     @property
-    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The exact ratio of the probabilities of a report under two values that differ in its two bits."""
+    def worst_ratio(self) -> Fraction:
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
 
     @property
-    def most_supported(self) -> int:  # numpydoc ignore=RT01
-        """The number of all values: a report may be all ones."""
+    def most_supported(self) -> int:
         return self.k
 
     @property
-    def pair_supports(self) -> tuple[float, float]:  # numpydoc ignore=RT01
-        """The probabilities of independent bits."""
+    def pair_supports(self) -> tuple[float, float]:
         return float(self.p) * float(self.q), float(self.q) ** 2
 
-    @property
-    def report_bytes(self) -> int:  # numpydoc ignore=RT01
-        """The size of one bit per value."""
-        return -(-self.k // 8)
-
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.uint8]:
-        """Randomise codes.
-
-        Parameters
-        ----------
-        codes : ndarray of unsigned integers, shape (n,)
-            True values, ``0 .. k - 1``.
-        source : ByteSource
-            Source of the random bytes.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype uint8
-            The bits.
-
-        Raises
-        ------
-        ValueError
-            If a code is not below k, or the bits would take more than 2 GiB.
-        """
         self._check_codes(codes)
         self._check_size(codes.size)
         if self.k in _WORDS and codes.size >= _MANY:
@@ -179,42 +152,11 @@ class UnaryEncoding(FrequencyOracle):
         return _turned(self.k).take(turns, axis=0, mode="wrap").reshape(-1, self.k)[: codes.size]
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which values each report supports: those whose bit is 1.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, k), dtype uint8
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, k), dtype bool
-            The bits.
-        """
         return check_bits(reports, self.k)
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of each vector of bits given each value.
-
-        Returns
-        -------
-        list of list of Fraction
-            One row per true value, one column per vector, in the order of binary numbers, the first value first.
-
-        Raises
-        ------
-        ValueError
-            If there are more than 2**16 vectors.
-        """
-        if self.k > 16:
-            raise ValueError(f"the channel has 2**{self.k} reports; it is available up to k = 16")
-        vectors = list(product((0, 1), repeat=self.k))
-        coins = [[1 - share, share] for share in (self.p, self.q)]
-
-        def probability(bits: tuple[int, ...], value: int) -> Fraction:
-            return math.prod((coins[place != value][bit] for place, bit in enumerate(bits)), start=Fraction(1))
-
-        return [[probability(bits, value) for bits in vectors] for value in range(self.k)]
+        one_hot = ([int(place == value) for place in range(self.k)] for value in range(self.k))
+        return channel_of_bits(one_hot, self.k, (self.q, self.p))
 
     def _guess_accuracy(self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None) -> float | None:
         """Guess the most frequent value whose bit is 1, or the most frequent one."""
@@ -235,14 +177,6 @@ def _turned(k: int) -> NDArray[np.uint8]:
     codes = list(product(range(k), repeat=8 // k))
     turned = [[np.roll(records[:, place], turn[-1 - place], axis=1) for place in range(8 // k)] for turn in codes]
     return np.concatenate([np.concatenate(turn, axis=1) for turn in turned])
-
-
-def _share(value: Any, name: str) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, float | int | Fraction | np.floating):
-        raise TypeError(f"{name} must be a number between 0 and 1, got {type(value).__name__}")
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {value}")
-    return Fraction(float(value)) if isinstance(value, np.floating) else Fraction(value)
 
 
 def _optimized(epsilon: Fraction) -> list[int]:

@@ -54,9 +54,8 @@ def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction |
     epsilon, delta and rho of each, must have been fixed beforehand**. Otherwise only the sum holds (`PrivacyLedger`).
 
     The bound from the privacy loss is optimal for pure releases of which only epsilon is known ([1]_), rounded up.
-    Releases with a rho are first converted together ([2]_), with a part of the delta that the others leave, and then
-    count as one release; they may have been interleaved with the others ([3]_). Discrete Gaussian noise is not exactly
-    Gaussian-DP, so no bound for Gaussian DP is used.
+    Releases with a rho, which may have been interleaved with others ([3]_), are first converted together ([2]_). No
+    bound for Gaussian DP is used, as discrete Gaussian noise is not exactly Gaussian-DP.
 
     References
     ----------

@@ -26,9 +26,9 @@ _TOLERANCE = 2.0**-50
 def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     """Return the smallest delta of a mu-Gaussian-DP release for an epsilon.
 
-    It is ``Phi(-epsilon / mu + mu / 2) - e**epsilon * Phi(-epsilon / mu - mu / 2)``, where Phi is the standard normal
-    distribution function ([1]_, theorem 8; [2]_, corollary 2.13). A result with real Gaussian noise of standard
-    deviation ``sensitivity / mu`` is mu-Gaussian-DP, and so is its post-processing, such as rounding.
+    A result with real Gaussian noise of standard deviation ``sensitivity / mu`` is mu-Gaussian-DP, and so is its
+    post-processing, such as rounding. Delta is ``Phi(-epsilon / mu + mu / 2) - e**epsilon * Phi(-epsilon / mu -
+    mu / 2)``, where Phi is the standard normal distribution function ([1]_, theorem 8; [2]_, corollary 2.13).
 
     Parameters
     ----------
@@ -59,12 +59,7 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     **Privacy.** These deltas for all epsilons are equivalent to mu-Gaussian-DP. Releases of mu_1, ..., mu_k on the same
     data, each chosen with knowledge of the previous results, are together ``sqrt(mu_1**2 + ... + mu_k**2)``-
     Gaussian-DP if these numbers were fixed beforehand ([2]_, corollary 3.3). A mu-Gaussian-DP release is also
-    ``mu**2 / 2``-zero-concentrated DP: its Rényi divergences are at most ``alpha * mu**2 / 2``, those of two normal
-    distributions whose means differ by mu. The converse is false.
-
-    The formula is evaluated in integers. With a = epsilon / mu - mu / 2 and b = a + mu, it is ``phi(a) * (R(a) -
-    R(b))``, where phi is the density and R(x) = Phi(-x) / phi(x): nothing underflows, and the number of bits that
-    cancel is known beforehand.
+    ``mu**2 / 2``-zero-concentrated DP, but not conversely. The formula is evaluated in integers: nothing underflows.
 
     References
     ----------
@@ -188,7 +183,9 @@ def _check_failure(delta: Fraction) -> None:
 
 def _curve(mu: Fraction, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
     """Return an upper bound of delta, its factor R(a) - R(b), and R(b)."""
-    # Delta over the factor is its derivative by mu, and delta times R(b) over the factor is minus that by epsilon.
+    # With a = epsilon / mu - mu / 2, b = a + mu, the density phi and R(x) = Phi(-x) / phi(x), delta is
+    # phi(a) * (R(a) - R(b)): the number of bits that cancel is known beforehand. Delta over the factor is its
+    # derivative by mu, and delta times R(b) over the factor is minus that by epsilon.
     if mu == 0:
         return Fraction(0), Fraction(0), Fraction(1)
     near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2

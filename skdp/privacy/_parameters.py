@@ -48,9 +48,7 @@ def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> F
     ValueError: epsilon must be a finite number > 0, got 0
     """
     sign = ">= 0" if zero else "> 0"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a finite number {sign}, got {type(value).__name__}")
-    exact = _exact(value)
+    exact = _exact(value, name, f"a finite number {sign}")
     if exact is None or exact < 0 or (exact == 0 and not zero):
         raise ValueError(f"{name} must be a finite number {sign}, got {value}")
     return exact
@@ -83,16 +81,16 @@ def check_delta(value: Any, *, name: str = "delta") -> Fraction:
     >>> check_delta(0.25)
     Fraction(1, 4)
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number in [0, 1), got {type(value).__name__}")
-    exact = _exact(value)
+    exact = _exact(value, name, "a number in [0, 1)")
     if exact is None or not 0 <= exact < 1:
         raise ValueError(f"{name} must be a number in [0, 1), got {value}")
     return exact
 
 
-def _exact(number: Any) -> Fraction | None:
+def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
     """Return the exact value of a real number, None if it is not finite as a float."""
+    if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
+        raise TypeError(f"{name} must be {wanted}, got {type(number).__name__}")
     try:
         if isinstance(number, Rational) and not isinstance(number, np.generic) and math.isfinite(float(number)):
             return Fraction(number)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness._integers import check_integers, check_rational
-from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
-from skdp.randomness._uniform import Bounds, Uniform
+from skdp.randomness._sources import ONE, ByteSource
+from skdp.randomness._uniform import Bounds, Uniform, coins_of_digits
 from skdp.randomness._word_table import WordTable
 
 _MANY = 1 << 14  # from this number of coins on, eight are drawn at once
@@ -22,9 +22,9 @@ _MANY = 1 << 14  # from this number of coins on, eight are drawn at once
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly ``threshold / 2**64``.
 
-    The bytes of a coin are compared with those of the threshold, the first bytes first, until they differ. A coin costs
-    1.004 bytes on average, and the run time depends on the random bytes only. From 2**14 coins on, 16 random bits draw
-    eight coins from a table, with the same exact probabilities: see `WordTable`.
+    The bytes of a coin are compared with those of the threshold until they differ: 1.004 bytes on average. From 2**14
+    coins on, 16 random bits draw eight coins from a `WordTable`, with the same exact probabilities. The run time
+    depends on the random bytes only.
 
     Parameters
     ----------
@@ -62,19 +62,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
         packed = source.bytes(n_bytes) if fair else eight_coins((threshold,) * 8).draw(source, n_bytes)
         return np.unpackbits(packed, count=size).view(bool)
     digits = threshold.to_bytes(8, "big")
-    out = np.empty(size, bool)
-    for start in range(0, size, BLOCK):
-        block = out[start : start + BLOCK]
-        drawn = source.bytes(block.size)
-        np.less(drawn, digits[0], out=block)
-        tied = np.flatnonzero(drawn == digits[0])
-        for digit in digits[1:]:
-            if tied.size == 0:
-                break
-            drawn = rows_of(source, start + tied).bytes(tied.size)
-            block[tied] = drawn < digit
-            tied = tied[drawn == digit]
-    return out
+    return coins_of_digits(source, lambda place: digits[place] if place < 8 else None, size)
 
 
 def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: int) -> NDArray[np.bool_]:
@@ -113,26 +101,19 @@ def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: 
         raise ValueError("a probability needs 0 <= numerator <= denominator and denominator > 0")
     if numerator == denominator:
         return np.ones(size, bool)
-    first, remainder = divmod(256 * numerator, denominator)
-    digits = [first]
-    out = np.empty(size, bool)
-    for start in range(0, size, BLOCK):
-        block = out[start : start + BLOCK]
-        drawn = source.bytes(block.size)
-        np.less(drawn, first, out=block)
-        tied = np.flatnonzero(drawn == first)
-        place = 0
-        while tied.size:
-            place += 1
-            if place == len(digits):
-                if remainder == 0:
-                    break  # all further digits are 0: no byte is below them
-                digit, remainder = divmod(256 * remainder, denominator)
-                digits.append(digit)
-            drawn = rows_of(source, start + tied).bytes(tied.size)
-            block[tied] = drawn < digits[place]
-            tied = tied[drawn == digits[place]]
-    return out
+    digits: list[int] = []
+    remainder = numerator
+
+    def digit(place: int) -> int | None:
+        nonlocal remainder
+        if place == len(digits):
+            if place and remainder == 0:
+                return None  # all further digits are 0
+            found, remainder = divmod(256 * remainder, denominator)
+            digits.append(found)
+        return digits[place]
+
+    return coins_of_digits(source, digit, size)
 
 
 @lru_cache(maxsize=32)
@@ -169,10 +150,8 @@ def bernoulli_exp(source: ByteSource, exponents: ArrayLike, rate: Fraction | int
 
     Raises
     ------
-    TypeError
-        If the exponents are not integers, or the rate is not rational.
-    ValueError
-        If a number is negative.
+    TypeError, ValueError
+        If the exponents are not integers, the rate is not rational, or a number is negative.
 
     Examples
     --------

@@ -20,14 +20,12 @@ def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: 
     """Draw integer vectors z with probability exactly proportional to ``e**(-max(abs(z)) / scale)``.
 
     This is the K-norm mechanism ([1]_) of the maximum norm ([2]_): where a row changes each of several integers by at
-    most s, adding such a vector to them is s / scale-differentially private. In one dimension it is discrete Laplace
-    noise.
+    most s, adding such a vector to them is s / scale-differentially private.
 
     With a = e^(-1/scale), the vector is uniform in a cube {-M, …, M}^D whose radius has the weights
-    ``(2 * M + 1)**D * a**M``: a cube gives each of its points the weight a^M, and the cubes that contain z, those with
-    M >= max |z|, together give it ``a**max(abs(z)) / (1 - a)``. The radius is k plus D + 1 geometric numbers, where
-    k = 0, …, D has the weights ``B(D, k) * a**k`` with the Eulerian numbers of type B: the generating function of
-    (2 M + 1)^D is ``sum_k B(D, k) * x**k / (1 - x)**(D + 1)`` ([3]_).
+    ``(2 * M + 1)**D * a**M``: together, the cubes that contain z give it ``a**max(abs(z)) / (1 - a)``. The radius is k
+    plus D + 1 geometric numbers, where k = 0, …, D has the weights ``B(D, k) * a**k`` with the Eulerian numbers of type
+    B: the generating function of (2 M + 1)^D is ``sum_k B(D, k) * x**k / (1 - x)**(D + 1)`` ([3]_).
 
     Parameters
     ----------
@@ -47,10 +45,8 @@ def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: 
 
     Raises
     ------
-    TypeError
-        If the scale is not rational, or the dimension is not an integer.
-    ValueError
-        If one of them is not positive.
+    TypeError, ValueError
+        If the scale is not rational, the dimension is not an integer, or one of them is not positive.
 
     References
     ----------

@@ -21,10 +21,9 @@ _LARGEST = 1 << 52  # largest scale of numbers in int64; above it, they are Pyth
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent geometric numbers: g with probability exactly ``(1 - a) * a**g``, where ``a = e**(-1 / scale)``.
 
-    The binary digits of a geometric number are independent: digit i is 1 with the odds a^(2^i) to 1 ([1]_). These
-    probabilities are irrational; as many of their own digits are computed as a coin needs (`RealCoin`). Above the m
-    digits that are drawn, the number continues with probability a^(2^m) and another number of this law: the tail is not
-    cut off.
+    The binary digits of a geometric number are independent: digit i is 1 with the odds a^(2^i) to 1 ([1]_). Above the m
+    digits that are drawn, the number continues with probability a^(2^m) and another number of this law: neither the
+    probabilities, which are irrational, nor the tail are rounded.
 
     Parameters
     ----------
@@ -42,10 +41,8 @@ def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
 
     Raises
     ------
-    TypeError
-        If the scale is not rational.
-    ValueError
-        If it is not positive.
+    TypeError, ValueError
+        If the scale is not rational, or not positive.
 
     References
     ----------
@@ -66,7 +63,7 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
 
     With a = e^(-1/scale), the number is a `geometric` number g with probability 1 / (1 + a), otherwise -1 - g. Added to
     an integer of sensitivity s, it gives s / scale-differential privacy, and no other noise is better for counts
-    ([1]_). Neither the probabilities nor the tail are rounded.
+    ([1]_).
 
     Parameters
     ----------
@@ -84,10 +81,8 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
 
     Raises
     ------
-    TypeError
-        If the scale is not rational.
-    ValueError
-        If it is not positive.
+    TypeError, ValueError
+        If the scale is not rational, or not positive.
 
     References
     ----------
@@ -186,10 +181,8 @@ def discrete_gaussian(source: ByteSource, variance: Fraction | int, size: int) -
 
     Raises
     ------
-    TypeError
-        If the variance is not rational.
-    ValueError
-        If it is not positive.
+    TypeError, ValueError
+        If the variance is not rational, or not positive.
 
     References
     ----------

@@ -23,9 +23,6 @@ def rounded_laplace(source: ByteSource, center: Fraction | int, scale: Fraction 
     The integer has exactly the probability of this real event: it is post-processing of the ideal mechanism. Proofs for
     continuous noise apply, also where the scale depends on the data, as with smooth sensitivity ([1]_).
 
-    The distance from the center is exponential, which is memoryless. It stays within the center's own cell, on the side
-    that a fair coin chooses, or reaches the next integer; the number of further integers that it passes is geometric.
-
     Parameters
     ----------
     source : ByteSource
@@ -42,10 +39,8 @@ def rounded_laplace(source: ByteSource, center: Fraction | int, scale: Fraction 
 
     Raises
     ------
-    TypeError
-        If a parameter is not rational.
-    ValueError
-        If the scale is not positive.
+    TypeError, ValueError
+        If a parameter is not rational, or the scale is not positive.
 
     References
     ----------
@@ -57,6 +52,8 @@ def rounded_laplace(source: ByteSource, center: Fraction | int, scale: Fraction 
     >>> rounded_laplace(SeededSource(0), Fraction(1, 3), 100)
     -63
     """
+    # The distance from the center is exponential, which is memoryless. It stays within the center's own cell, on the
+    # side that a fair coin chooses, or reaches the next integer; the number of further integers is geometric.
     center, scale = check_rational("center", center, signed=True), check_rational("scale", scale)
     upwards = source.bytes(1)[0] < 128
     first = math.floor(center)
@@ -77,9 +74,8 @@ def rounded_student_t(
 
     X is a ratio of uniforms ([1]_): for the density ``f(x) = (1 + x**2 / d)**(-(d + 1) / 2)``, a point (u, v) that is
     uniform where ``0 < u <= sqrt(f(v / u))`` has a ratio v / u of this law. The right half of this region is in the
-    unit square, as f(x) and ``x**2 * f(x)`` are at most 1; the other half is its mirror image. Without the root and the
-    quotients, the condition is ``(d * u**2 + v**2)**(d + 1) <= d**(d + 1) * u**(2 * d - 2)``. Bits of u and v are drawn
-    until both the condition and the integer are certain; only integers are compared.
+    unit square; the other half is its mirror image. Bits of u and v are drawn until both the condition and the integer
+    are certain; only integers are compared.
 
     Parameters
     ----------
@@ -99,10 +95,8 @@ def rounded_student_t(
 
     Raises
     ------
-    TypeError
-        If a parameter is not rational, or the degrees of freedom are not an integer.
-    ValueError
-        If the scale or the degrees of freedom are not positive.
+    TypeError, ValueError
+        If a parameter is not rational, the degrees of freedom are not an integer, or they or the scale not positive.
 
     References
     ----------
@@ -136,6 +130,7 @@ def rounded_student_t(
 
 def _is_inside(u: Uniform, v: Uniform, d: int) -> bool | None:
     """Whether a point is in the region of the ratio of uniforms; None if more bits are needed."""
+    # The condition is ``(d * u**2 + v**2)**(d + 1) <= d**(d + 1) * u**(2 * d - 2)``.
     factor = d ** (d + 1) << 4 * u.bits
     if (d * (u.value + 1) ** 2 + (v.value + 1) ** 2) ** (d + 1) <= factor * u.value ** (2 * d - 2):
         return True
@@ -161,9 +156,8 @@ _PLACE_BITS = 63
 def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) -> NDArray:
     """Draw independent integers ``round(X)``, where X is a real number of the normal law of mean 0.
 
-    The integer z has exactly the probability of the real event ``-1/2 <= X - z < 1/2``. Rounding the sum of an integer
-    and X is the same as adding ``round(X)`` to the integer: the result is post-processing of the ideal Gaussian
-    mechanism, and proofs for that mechanism apply.
+    The integer z has exactly the probability of the real event ``-1/2 <= X - z < 1/2``. An integer plus ``round(X)`` is
+    the rounded sum with X: post-processing of the ideal Gaussian mechanism, whose proofs apply.
 
     The line is cut into cells of a length ``1 / m``, where m is an even power of two, so that a cell rounds to one
     integer. In units of cells, the distance from 0 is half of a normal law of variance ``s = m**2 * variance``, and is
@@ -173,11 +167,10 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
         f = (k - s / t)**2 / (2 s)  +  U * (2 k + U) / (2 s)  =  (k + U)**2 / (2 s) - k / t + s / (2 t**2).
 
     As the proposal's density is proportional to e^(-k/t), the accepted one is to e^(-(k + U)^2 / 2s). The two terms on
-    the left are at least 0, so e^-f is a probability; with t near the root of s, about 3 of 4 are accepted. The first
-    term alone would give the discrete Gaussian; the second one turns its steps into the real curve.
+    the left are at least 0, so e^-f is a probability; with t near the root of s, about 3 of 4 are accepted.
 
-    The exponent f is a real number, as U is. Coins are tossed with floats of a proven error; the one in 2**30 that is
-    undecided is settled by further bits of U, and of the coin: f increases with U.
+    Coins are tossed with floats of a proven error; the one in 2**30 that is undecided is settled by further bits of U,
+    and of the coin: f increases with U.
 
     Parameters
     ----------
@@ -195,10 +188,8 @@ def rounded_gaussian(source: ByteSource, variance: Fraction | int, size: int) ->
 
     Raises
     ------
-    TypeError
-        If the variance is not rational.
-    ValueError
-        If it is not positive.
+    TypeError, ValueError
+        If the variance is not rational, or not positive.
 
     See Also
     --------

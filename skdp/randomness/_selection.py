@@ -19,9 +19,8 @@ def permute_and_flip(source: ByteSource, scores: ArrayLike, rate: Fraction | int
     """Choose a candidate of a high score by permute-and-flip.
 
     The mechanism goes through the candidates in random order, and stops at the first one whose coin, of probability
-    ``e**(-rate * (best - score))``, shows heads ([1]_, algorithm 1). The coins do not depend on the order: given which
-    of them show heads, each of these is equally likely to come first. All coins are therefore tossed, and one of the
-    heads is chosen uniformly. The coin of the best candidate always shows heads.
+    ``e**(-rate * (best - score))``, shows heads ([1]_, algorithm 1). The coins do not depend on the order: all are
+    tossed, and one of the heads is chosen uniformly.
 
     With ``rate = epsilon / (2 * sensitivity)``, the choice is epsilon-differentially private (without the 2 if one row
     can only raise the scores, or only lower them); in expectation it is never worse than the exponential mechanism's.
@@ -42,10 +41,8 @@ def permute_and_flip(source: ByteSource, scores: ArrayLike, rate: Fraction | int
 
     Raises
     ------
-    TypeError
-        If the scores are not integers, or the rate is not rational.
-    ValueError
-        If there is no candidate, or the rate is negative.
+    TypeError, ValueError
+        If the scores are not integers, there are none, or the rate is not rational, or negative.
 
     References
     ----------
@@ -72,12 +69,8 @@ def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction 
 
     Parameters
     ----------
-    source : ByteSource
-        Source of the random bytes.
-    scores : array-like of int, shape (n_candidates,)
-        The higher the better; at least one.
-    rate : Fraction or int
-        Not negative; 0 chooses uniformly.
+    source, scores, rate : ByteSource, array-like of int, and Fraction or int
+        As for `permute_and_flip`.
 
     Returns
     -------
@@ -86,10 +79,8 @@ def exponential_mechanism(source: ByteSource, scores: ArrayLike, rate: Fraction 
 
     Raises
     ------
-    TypeError
-        If the scores are not integers, or the rate is not rational.
-    ValueError
-        If there is no candidate, or the rate is negative.
+    TypeError, ValueError
+        As for `permute_and_flip`.
 
     References
     ----------

@@ -65,12 +65,12 @@ class SecureSource:
             return np.frombuffer(ssl.RAND_bytes(size), np.uint8)
         out = np.empty(size, np.uint8)
         for start in range(0, size, BLOCK):
-            stop = min(start + BLOCK, size)
-            out[start:stop] = np.frombuffer(ssl.RAND_bytes(stop - start), np.uint8)
+            block = out[start : start + BLOCK]
+            block[:] = np.frombuffer(ssl.RAND_bytes(block.size), np.uint8)
         return out
 
 
-class SeededSource:
+class SeededSource(ByteSource):
     """A reproducible stream of bytes for each key, for tests and experiments. Not secure.
 
     With the key, every draw can be undone: never use it for a real release.
@@ -79,7 +79,8 @@ class SeededSource:
     ----------
     *key : int or str
         Purpose of the stream, such as a seed, a class, a column and a call number. Streams of different keys are
-        independent: the key is hashed (SHA-256) into the 128-bit key of the counter-based generator Philox.
+        independent, and the same on every platform: the key is hashed (SHA-256) into the 128-bit key of the
+        counter-based generator Philox.
 
     Examples
     --------
@@ -94,18 +95,6 @@ class SeededSource:
         self._philox = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
-        """Return the next bytes of the stream.
-
-        Parameters
-        ----------
-        size : int
-            Number of bytes.
-
-        Returns
-        -------
-        ndarray of shape (size,), dtype uint8
-            The bytes, the same on every platform.
-        """
         words = self._philox.random_raw((size + 7) // 8)
         return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:size]
 
@@ -116,14 +105,13 @@ MOST_ROWS = 1 << 12
 _RATE = 136
 
 
-class DigestSource:
+class DigestSource(ByteSource):
     """The SHAKE-256 stream of a keyed digest: reproducible, and as unpredictable as the digest."""
 
     def __init__(self, digest: bytes) -> None:
         self._shake, self._stream, self._used = hashlib.shake_256(digest), b"", 0
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
-        """Return the next bytes of the stream."""
         start, self._used = self._used, self._used + size
         if self._used > len(self._stream) or not self._stream:
             # A longer digest begins with the shorter one; twice as much as needed keeps the work linear.
@@ -131,11 +119,12 @@ class DigestSource:
         return np.frombuffer(self._stream, np.uint8, size, start)
 
 
-class RowStreams:
+class RowStreams(ByteSource):
     """The SHAKE-256 streams of one seed per row: a draw for n rows reads the next bytes of each of them.
 
     A draw for all rows gives each row what a draw for this row alone would give from its stream, if it first reads the
-    same number of bytes for each row, and calls `rows_of` on the source where some rows need more.
+    same number of bytes for each row, and calls `rows_of` on the source where some rows need more. `bytes` returns the
+    bytes row by row, and takes a multiple of the number of rows.
 
     Parameters
     ----------
@@ -145,7 +134,7 @@ class RowStreams:
     Raises
     ------
     ValueError
-        If there are too many rows.
+        If there are too many rows, or they cannot have the same number of bytes.
 
     Examples
     --------
@@ -162,23 +151,6 @@ class RowStreams:
         self._rows = np.arange(len(seeds))
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
-        """Return the next bytes of each row, row by row.
-
-        Parameters
-        ----------
-        size : int
-            How many, a multiple of the number of rows.
-
-        Returns
-        -------
-        ndarray of shape (size,), dtype uint8
-            The bytes.
-
-        Raises
-        ------
-        ValueError
-            If the rows cannot have the same number of bytes.
-        """
         if not self._rows.size and not size:
             return np.empty(0, np.uint8)
         width, rest = divmod(size, self._rows.size) if self._rows.size else (0, size)

@@ -46,12 +46,6 @@ def subsets(source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_
     ValueError
         If there can be no sets of these sizes.
 
-    Notes
-    -----
-    For many sets of not too many cells, 16 cells are drawn at a time: first the number of their members, given the
-    number that is still missing (from a `WordTable`), then a uniform pattern with this number. Otherwise the cells
-    begin as independent coins, and uniform cells are added one by one until none is missing: see `_from_coins`.
-
     Examples
     --------
     >>> from skdp.randomness import SeededSource
@@ -79,7 +73,7 @@ def _all(n_cells: int, n_bytes: int) -> NDArray[np.uint8]:
 def _by_patterns(
     source: ByteSource, n_cells: int, least: int, more: NDArray[np.bool_], words: NDArray[np.uint64]
 ) -> None:
-    """Draw sets 16 cells at a time, from tables."""
+    """Draw sets 16 cells at a time: the number of their members, then a uniform pattern with this number."""
     patterns = words.view("<u2")
     patterns[:, n_cells // 16 :] = 0
     missing = np.full(more.size, least, np.uint8)
@@ -101,12 +95,11 @@ def _counts(n_cells: int, least: int) -> list[WordTable]:
         ways = [math.comb(16, count) * math.comb(cells - 16, missing - count) for count in range(most + 1)]
         return ways + [0] * (16 - most)
 
-    return [
-        WordTable(
-            [weights(cells, missing) for missing in range(min(least + 1, cells) + 1)], np.arange(17, dtype=np.uint8)
-        )
-        for cells in range(n_cells, 15, -16)
-    ]
+    def table(cells: int) -> WordTable:
+        rows = [weights(cells, missing) for missing in range(min(least + 1, cells) + 1)]
+        return WordTable(rows, np.arange(17, dtype=np.uint8))
+
+    return [table(cells) for cells in range(n_cells, 15, -16)]
 
 
 def _draw_patterns(source: ByteSource, n_cells: int, members: NDArray[np.uint8]) -> NDArray[np.uint16]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.randomness._sources import ByteSource
+from skdp.randomness._sources import BLOCK, ByteSource, rows_of
 
 Bounds = Callable[[int], tuple[int, int]]
 """Function that returns, for a number of bits, two integers that enclose ``2**bits`` times a real number."""
@@ -68,11 +69,29 @@ _PLACES = 8  # number of digits kept; after a tie of all of them, once in 2**64 
 _BITS = 62  # length of the words that are looked up among the bounds of categories
 
 
+def coins_of_digits(source: ByteSource, digit: Callable[[int], int | None], size: int) -> NDArray[np.bool_]:
+    """Draw coins by comparing bytes with the digits of their probability to the base 256; None follows its last one."""
+    out = np.empty(size, bool)
+    first: Any = digit(0)
+    for start in range(0, size, BLOCK):
+        block = out[start : start + BLOCK]
+        drawn = source.bytes(block.size)
+        np.less(drawn, first, out=block)
+        tied = np.flatnonzero(drawn == first)
+        place = 1
+        while tied.size and (bound := digit(place)) is not None:
+            drawn = rows_of(source, start + tied).bytes(tied.size)
+            block[tied] = drawn < bound
+            tied = tied[drawn == bound]
+            place += 1
+    return out
+
+
 class RealCoin:
     """Independent coins of an irrational probability, such as 1 / (1 + e)."""
 
-    # The bytes of a coin are compared with the probability's digits to the base 256. A digit is computed from bounds of
-    # the probability, which are tightened until both have the same digit: the probability is never rounded.
+    # A digit is computed from bounds of the probability, which are tightened until both have the same digit: the
+    # probability is never rounded.
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -81,18 +100,7 @@ class RealCoin:
 
     def draw(self, source: ByteSource, size: int) -> NDArray[np.bool_]:
         """Toss the coin."""
-        first = self._digits[0]
-        drawn = source.bytes(size)
-        out: NDArray[np.bool_] = drawn < first
-        tied = np.flatnonzero(drawn == first)
-        place = 0
-        while tied.size:
-            place += 1
-            digit = self._digit(place)
-            drawn = source.bytes(tied.size)
-            out[tied] = drawn < digit
-            tied = tied[drawn == digit]
-        return out
+        return coins_of_digits(source, self._digit, size)
 
     def _digit(self, place: int) -> int:
         return self._digits[place] if place < _PLACES else self._floor(place + 1) & 255

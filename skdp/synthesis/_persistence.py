@@ -21,7 +21,7 @@ from skdp.base import CallCounter
 from skdp.domain import Domain, Interval
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._packing import pack, pack_template, unpack, unpack_template
-from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, Groups, JunctionTree, Link, Marginal
+from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, Groups, JunctionTree, Link, Marginal, project
 from skdp.synthesis.tables import count_others
 
 _FORMAT, _VERSION = "skdp.DPMarginalSynthesizer", 1
@@ -39,7 +39,7 @@ _DAMAGE = (
     *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, RuntimeError, TypeError, ValueError),
     *(BadZipFile, zlib.error, struct.error, SyntaxError, TokenError),
 )
-"""What a damaged file may raise: whatever it is, the answer is one ValueError that names the part."""
+"""What a damaged file may raise, turned into one ValueError that names the part."""
 
 
 class _GivenTree(JunctionTree):
@@ -157,7 +157,7 @@ def _read(kind: Any, file: ZipFile) -> Any:
 
 @contextmanager
 def _reading(part: str) -> Iterator[None]:
-    """Turn whatever a damaged part raises into an error that names it."""
+    """Turn what a damaged part raises into an error that names it."""
     try:
         yield
     except ImportError:
@@ -206,14 +206,10 @@ def _read_model(file: ZipFile, header: Mapping[str, Any], sizes: tuple[int, ...]
         if belief.min() < 0 or abs(belief.sum() - 1) > _TOLERANCE:
             raise ValueError("a clique has no probabilities")
     for link in links:
-        one, other = (_shared(beliefs[at], cliques[at], link.separator) for at in (link.child, link.parent))
+        one, other = (project(beliefs[at], cliques[at], link.separator) for at in (link.child, link.parent))
         if np.abs(one - other).max() > _TOLERANCE:
             raise ValueError("two cliques disagree about the columns that they share")
     return GraphicalModel(_GivenTree(sizes, cliques, links), beliefs)
-
-
-def _shared(belief: NDArray[np.float64], clique: Clique, separator: Clique) -> NDArray[np.float64]:
-    return belief.sum(axis=tuple(axis for axis, column in enumerate(clique) if column not in separator))
 
 
 def _read_marginal(file: ZipFile, place: int, about: Mapping[str, Any], sizes: tuple[int, ...]) -> Marginal:

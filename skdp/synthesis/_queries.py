@@ -19,6 +19,7 @@ from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table
 from skdp.synthesis.model import MOST_CELLS, GraphicalModel, Marginal, merge, noise_of_marginal
 from skdp.synthesis.tables import read_codes, with_target
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 _AGES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))
 """Before and after all dates of Python."""
@@ -125,7 +126,7 @@ class ModelAnswers(CentralEstimator):
             scales[names] = min(marginal.std_error, scales.get(names, math.inf))
         return scales
 
-    def marginal(self, columns: Any) -> pd.DataFrame:
+    def marginal(self, columns: str | Sequence[ColumnName]) -> pd.DataFrame:
         """Estimate the counts of all combinations of the values of some columns.
 
         Parameters
@@ -137,9 +138,8 @@ class ModelAnswers(CentralEstimator):
         -------
         pandas.DataFrame
             The columns (bins as text), the ``count`` by the model, and ``std_error``: the standard deviation of the
-            noise of this count, where the columns were measured together, as those or with others; nan otherwise, and
-            for values that are so rare that they were counted together with others. The model's counts have less
-            noise, but what it cannot represent is in no standard error.
+            measured count's noise; nan where the columns were not measured together, and for rare values that were
+            counted together. The model's counts have less noise; what it cannot represent is in no standard error.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class ModelAnswers(CentralEstimator):
             count=counts, std_error=noise_of_marginal(self.marginals_, places, self.domain_.sizes).ravel()
         )
 
-    def range_count(self, column: Any, low: Any = None, high: Any = None) -> float:
+    def range_count(self, column: ColumnName, low: Any = None, high: Any = None) -> float:
         """Estimate the number of records whose value is in a range.
 
         Parameters
@@ -192,7 +192,7 @@ class ModelAnswers(CentralEstimator):
         weights = range_weights(column, self.domain_[column], low, high)
         return float(self.n_rows_ * (weights @ self.model_.marginal([place])))
 
-    def count(self, conditions: Any) -> float:
+    def count(self, conditions: Mapping[ColumnName, Any]) -> float:
         """Estimate the number of records that fulfil conditions on several columns.
 
         Parameters
@@ -215,15 +215,15 @@ class ModelAnswers(CentralEstimator):
         check_is_fitted(self)
         return float(self.n_rows_ * self.model_.expectation(read_conditions(self.domain_, conditions)))
 
-    def score_samples(self, X: Any, y: Any = None) -> NDArray[np.float64]:
+    def score_samples(self, X: TableLike, y: ColumnLike | None = None) -> NDArray[np.float64]:
         """Return the logarithm of the probability of each row by the model.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The columns of `fit`. The result says something of these rows: it is as private as they are.
+            The columns of `fit`. The result is as private as these rows.
         y : 1-D array-like of shape (n_samples,), optional
-            The target, if `fit` had one. Without it, what is returned is of X alone.
+            The target, if `fit` had one; without it, the probability is that of X alone.
 
         Returns
         -------
@@ -253,7 +253,7 @@ class ModelAnswers(CentralEstimator):
         whole = (np.vstack([rows, np.full((1, rows.shape[1]), value)]) for value in values)
         return np.logaddexp.reduce([self.model_.log_probability(one) for one in whole])
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: TableLike, y: ColumnLike | None = None) -> float:
         """Return the mean logarithm of the probability of rows by the model.
 
         Parameters
@@ -261,7 +261,7 @@ class ModelAnswers(CentralEstimator):
         X : dataframe or array-like of shape (n_samples, n_features)
             As for `score_samples`.
         y : 1-D array-like of shape (n_samples,), optional
-            The target, if `fit` had one. Without it, what is returned is of X alone.
+            As for `score_samples`.
 
         Returns
         -------

@@ -16,20 +16,20 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.tables import assemble, decode, public_template, target_column
+from skdp.typing import ColumnLike, TableLike
 
 
 class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
-    """Replace the rows that a model is trained on by synthetic ones, and leave those that it predicts as they are.
+    """Replace the rows that a model is trained on by synthetic ones, and leave those that it predicts unchanged.
 
-    Features and target are synthesised together. Put it into a pipeline of imbalanced-learn
-    (``imblearn.pipeline.make_pipeline``), which uses such steps at fit alone: what comes after learns from synthetic
-    rows, and predicts for real ones.
+    Features and target are synthesised together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)
+    uses such steps at fit alone: later steps learn from synthetic rows, and predict for real ones.
 
     Parameters
     ----------
     synthesizer : DPMarginalSynthesizer
-        What learns the table. It is cloned; the original is never fitted. The target is one more column: its values are
-        declared under its name, or as ``"target"``.
+        Cloned; the original is never fitted. The target is one more column: its values are declared under its name, or
+        as ``"target"``.
     n_samples : int, optional
         How many synthetic rows, at least 0; by default the estimated number of records.
 
@@ -38,7 +38,7 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
     synthesizer_ : DPMarginalSynthesizer
         The fitted clone: its `sample`, `marginal` and other methods cost nothing more.
     guarantee_ : PrivacyGuarantee
-        What is promised to the persons of the table that `fit_resample` got.
+        The guarantee of the last `fit_resample`.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of str
@@ -89,7 +89,9 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
         self.n_samples = n_samples
 
     @all_or_nothing
-    def fit_resample(self, X: Any, y: Any = None, *, groups: Any = None) -> tuple[Any, Any]:
+    def fit_resample(
+        self, X: TableLike, y: ColumnLike | None = None, *, groups: ColumnLike | None = None
+    ) -> tuple[Any, Any]:
         """Fit a clone of the synthesizer to a table, and draw synthetic rows.
 
         Parameters
@@ -99,8 +101,8 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
         y : 1-D array-like of shape (n_samples,), optional
             The target.
         groups : 1-D array-like of shape (n_samples,), optional
-            Who each row is about, for the synthesizer's `max_rows_per_person`. A pipeline hands them on only if
-            metadata routing is enabled (``sklearn.set_config(enable_metadata_routing=True)``).
+            The person of each row, for the synthesizer's `max_rows_per_person`. A pipeline passes them on only with
+            metadata routing (``sklearn.set_config(enable_metadata_routing=True)``).
 
         Returns
         -------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +18,7 @@ from skdp.synthesis._persistence import read_synthesizer, write_synthesizer
 from skdp.synthesis._queries import ModelAnswers, of_columns
 from skdp.synthesis.model import GraphicalModel, redraw, sample
 from skdp.synthesis.tables import assemble, decode, public_template, read_codes
+from skdp.typing import ColumnName, PathType, TableLike
 
 _MOST_SAMPLES = 10**9
 
@@ -25,12 +26,12 @@ _MOST_SAMPLES = 10**9
 class ModelRows(TransformerMixin, ModelAnswers):
     """The part of a synthesizer that draws from the fitted model."""
 
-    redraw: Sequence[Any] | None
+    redraw: Sequence[ColumnName] | None
     _template: Table
     _calls: CallCounter
 
     def _generator(self, *key: Any) -> np.random.Generator:
-        """Return coins for what is post-processing: not those of the noise."""
+        """Return the generator of post-processing, which shares no random bits with the noise."""
         if self.random_state is None:
             return np.random.default_rng()
         words = [ord(letter) for letter in repr(key)]
@@ -66,7 +67,7 @@ class ModelRows(TransformerMixin, ModelAnswers):
         return assemble(self._template, columns, self.domain_.columns)
 
     def sample_batches(self, n_samples: int | None = None, *, batch_size: int = 1 << 18) -> Iterator[Any]:
-        """Draw synthetic rows, a batch at a time: as many as one likes, in the memory of one batch.
+        """Draw synthetic rows, a batch at a time, in the memory of one batch.
 
         Parameters
         ----------
@@ -96,11 +97,10 @@ class ModelRows(TransformerMixin, ModelAnswers):
         -----
         **Privacy.** Post-processing of the model: free.
 
-        Each row has the law of the model, wherever it stands. Within a batch, counts are as even as `sample` makes
-        them; batches are independent of each other, so that the variances of their counts add up. Many small batches
-        are the more like independent rows, which batches of one row are: the count of a value with probability p has
-        variance ``n_samples * p * (1 - p)`` then. With larger batches, the count of a value of the column that is
-        drawn first has a variance of at most 1/2 a batch.
+        Each row has the law of the model. Within a batch, counts are as even as `sample` makes them; batches are
+        independent, so the variances of their counts add up. In batches of one row, which are independent rows, the
+        count of a value of probability p has variance ``n_samples * p * (1 - p)``; in larger ones, the count of a value
+        of the column that is drawn first has a variance of at most 1/2 a batch.
 
         Examples
         --------
@@ -120,18 +120,18 @@ class ModelRows(TransformerMixin, ModelAnswers):
         return _batches(self.model_, self._template, self.domain_, n, size, rng)
 
     def _sample_codes(self, n_samples: int | None) -> tuple[list[NDArray[np.int32]], np.random.Generator]:
-        """Draw synthetic rows as codes; also return the coins for numbers within their bins."""
+        """Draw synthetic rows as codes; also return the generator that draws numbers within their bins."""
         n, rng = self._start_sample(n_samples)
         return list(sample(self.model_, n, rng)), rng
 
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
-        """Return how many rows are to be drawn, and coins that no other call has."""
+        """Return the number of rows to draw, and a generator that no other call has."""
         check_n_samples(n_samples)
         rng = self._generator("sample", self._calls.advance())
         return round(self.n_rows_) if n_samples is None else int(n_samples), rng
 
-    def transform(self, X: Any) -> Any:
-        """Replace rows by synthetic ones, or draw some of their columns anew.
+    def transform(self, X: TableLike) -> Any:
+        """Replace rows by synthetic ones, or draw some of their columns again.
 
         Parameters
         ----------
@@ -141,9 +141,9 @@ class ModelRows(TransformerMixin, ModelAnswers):
         Returns
         -------
         same kind as X
-            Without `redraw`, as many synthetic rows as X has, as scikit-learn asks for: they have nothing to do with
-            the rows of X, nor with a target beside them, and a new index. With it, the rows of X, in which those
-            columns are drawn from the model given the others of the row; these others are released as they are.
+            Without `redraw`, as many synthetic rows as X has, unrelated to its rows and to a target beside them, with a
+            new index. With it, the rows of X with those columns drawn from the model given the others, which are
+            released unprotected.
 
         Raises
         ------
@@ -154,9 +154,8 @@ class ModelRows(TransformerMixin, ModelAnswers):
 
         Notes
         -----
-        **Privacy.** How many rows are returned shows how many X has: adding or removing a person is not hidden if X is
-        the table of `fit`. What is promised for these rows is for replacing a person: ``guarantee_.to("replace")``,
-        with twice the epsilon. `sample` without a number returns the noisy number of rows and keeps `guarantee_`.
+        **Privacy.** The number of rows shows that of X. If X is the table of `fit`, the guarantee of these rows is
+        ``guarantee_.to("replace")``, with twice the epsilon; `sample` without a number keeps `guarantee_`.
         """
         check_is_fitted(self)
         table = read_input(self, X, reset=False, least=0)
@@ -191,7 +190,7 @@ class ModelRows(TransformerMixin, ModelAnswers):
     def _redraw(
         self, table: Table, domain: Domain, drawn: Sequence[int], rng: np.random.Generator
     ) -> NDArray[np.int32]:
-        """Draw columns of rows anew; the target is not known, and is drawn and dropped with them."""
+        """Draw columns of rows again; the target is not known, and is drawn and dropped with them."""
         n = len(table.columns[0])
         rows = np.zeros((len(self.domain_.columns), n), np.int64)
         kept = [place for place in range(len(domain.columns)) if place not in drawn]
@@ -209,7 +208,7 @@ class ModelRows(TransformerMixin, ModelAnswers):
         hidden = range(len(domain.columns), len(self.domain_.columns))
         return redraw(self.model_, rows, [*drawn, *hidden], rng)[: len(drawn)]
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the names of the columns that `transform` returns: those of X.
 
         Parameters
@@ -240,12 +239,12 @@ class ModelRows(TransformerMixin, ModelAnswers):
             raise ValueError(f"input_features should have length equal to number of features ({len(names)})")
         return given
 
-    def save(self, path: Any) -> None:
+    def save(self, path: PathType | BinaryIO) -> None:
         """Write the fitted synthesizer to a file that may be shared as its samples may.
 
-        The file is a ZIP archive of JSON, the domain (as a domain file, where it can be one) and arrays. It holds the
-        model, the noisy counts, the guarantee and the parameters, but no ledger and no `random_state`: whoever knows a
-        seed can undo the noise.
+        The file is a ZIP archive of JSON, the domain (as a domain file, where possible) and arrays. It holds the model,
+        the noisy counts, the guarantee and the parameters, but no ledger and no `random_state`, as a seed undoes the
+        noise.
 
         Parameters
         ----------
@@ -263,7 +262,7 @@ class ModelRows(TransformerMixin, ModelAnswers):
         write_synthesizer(self, path)
 
     @classmethod
-    def load(cls, path: Any) -> Self:
+    def load(cls, path: PathType | BinaryIO) -> Self:
         """Read what `save` wrote; nothing in the file is executed.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, Self
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import CallCounter, all_or_nothing, declares_missing
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval
 from skdp.frames import Table, open_large
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_delta
@@ -34,6 +34,7 @@ from skdp.synthesis.selection import (
 from skdp.synthesis.tables import (
     CodedRecords,
     LargeRecords,
+    Policy,
     Records,
     check_decodable,
     check_not_named,
@@ -51,6 +52,7 @@ from skdp.synthesis.tables import (
     warn_undiscovered,
     with_target,
 )
+from skdp.typing import ColumnLike, ColumnName
 
 _MOST_COLUMNS = 500
 
@@ -58,67 +60,64 @@ _MOST_COLUMNS = 500
 class DPMarginalSynthesizer(ModelRows):
     """Learn a table from private counts, and draw synthetic rows that may be shared.
 
-    `fit` measures marginals (tables of counts of a few columns), with noise on every cell, and fits a graphical model
-    to them; `sample` draws rows from it. The rows are new: none is a copy of a record, and everything that is made of
-    the model is post-processing.
+    `fit` measures marginals (tables of counts of a few columns) with noise on every cell, and fits a graphical model to
+    them; `sample` draws new rows from it.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy loss of all that is released, finite and > 0.
     delta : float, default=0.0
-        Failure probability, in [0, 1). With 0 the noise is discrete Laplace. A small one, below one in the number of
-        records, allows Gaussian noise, with which many marginals are more accurate.
+        Failure probability, in [0, 1); should be below one in the number of records. With 0 the noise is discrete
+        Laplace, otherwise Gaussian, with which many marginals are more accurate.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
-        The values that each column may take, from what is publicly known: lists of values (None declares missing), or
-        an `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas
-        that are ordered, or are not just the values that occur. ``skdp draft-domain`` writes a file to start from.
+        The values that each column may take, from public knowledge: lists of values (None declares missing), or an
+        `Interval`, which cuts numbers into bins. A polars Enum needs no declaration, nor do categories of pandas that
+        are ordered or are not just the values that occur. ``skdp draft-domain`` writes a file to start from.
     marginals : {"auto", "independent", "tree", "adaptive", "full"} or list of tuples, default="auto"
-        What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with much budget
-        also what the first model misses, triples included. ``"independent"``: the columns. ``"tree"``: the columns, and
-        pairs that link all of them once. ``"adaptive"``: one marginal after the other, always one that the model gets
-        wrong; slow. ``"full"``: all combinations of values. Or a list of tuples of column names, all with the same
-        noise.
+        What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
+        budget also what the first model misses, triples included. ``"independent"``: the columns. ``"tree"``: the
+        columns, and pairs that link all of them once ([1]_). ``"adaptive"``: one marginal after the other, each time
+        one that the model gets wrong ([2]_); slow. ``"full"``: all combinations of values. Or a list of tuples of
+        column names, all with the same noise.
     workload : list of tuple of column names, optional
-        The marginals that matter; by default all pairs. ``"auto"`` and ``"adaptive"`` choose among them and what is
-        within them, ``"tree"`` among their pairs. A warning names those that are not measured, and why.
+        The marginals that matter; by default all pairs. ``"auto"`` and ``"adaptive"`` choose among them and their
+        subsets, ``"tree"`` among their pairs. A warning names those that are not measured, and why.
     structural_zeros : list of mapping of column name to values, optional
-        What cannot occur, as is publicly known: each mapping a combination, such as
-        ``{"sex": "Male", "relationship": "Wife"}``.
+        Combinations that cannot occur, from public knowledge, such as ``{"sex": "Male", "relationship": "Wife"}``.
     max_cells : int, default=100_000
-        How many cells a clique of the model may have: memory and time are in proportion to it.
+        The most cells of a clique of the model; memory and time are in proportion to it.
     max_iter : int, default=300
-        The largest number of steps in which the model is fitted.
+        The most steps in which the model is fitted.
     max_rows_per_person : int, default=1
-        How many rows one person may have. All noise is in proportion to it, and what is protected is a person with all
-        her rows. If `fit` is told who is who (``groups``), further rows are left out; otherwise it is taken on trust.
+        The most rows of one person; all noise is in proportion to it. Further rows are left out if `fit` is given
+        ``groups``; without, the number is taken on trust.
     discover : float, optional
-        The share of epsilon and delta with which values of columns that are not declared are found: those that enough
-        persons have, by noisy counts above a threshold. In columns of text the others become one more value,
-        ``"<not discovered>"``, which is never taken for a value of the data; elsewhere they become missing, as which
-        missing values count too. `undiscovered_` says how many records that is, and a warning names the columns of
-        which it is much. By default an undeclared column is an error. For text and other columns of few values; numbers
-        are better declared as an `Interval`. It needs delta > 0.
+        The share of epsilon and delta that is spent on finding the values of undeclared columns: those whose noisy
+        count is above a threshold. Other values become ``"<not discovered>"`` in columns of text, and missing
+        elsewhere; `undiscovered_` estimates their number, and a warning names the columns with many. By default an
+        undeclared column is an error. For columns of few values; numbers are better declared as an `Interval`. Needs
+        delta > 0.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
-        What is done with a value that is not declared. ``"clip"`` puts a number beyond the ends of an `Interval` into
-        its first or last bin. ``"ignore"`` leaves the record out. A mapping names for a column the declared value that
-        stands for all others. What remains is an error, which shows that there is such a value.
+        Treatment of undeclared values. ``"clip"`` puts a number beyond the ends of an `Interval` into its first or last
+        bin. ``"ignore"`` leaves the record out. A mapping names for a column the declared value that stands for all
+        others. Any other undeclared value is an error, which shows that there is one.
     redraw : list of column names, optional
-        What `transform` draws anew, given the other columns of each row; by default whole rows.
+        The columns that `transform` draws again, given the others of each row; by default whole rows.
     ledger : PrivacyLedger, optional
-        What each `fit` is charged to, before anything is drawn.
+        Charged by each `fit`, before anything is drawn.
     random_state : None or int, default=None
-        None for secure coins; an int for reproducible experiments, and no promise to who knows it.
+        None for secure randomness; an int for reproducible experiments, not private to anyone who knows it.
     verbose : bool, default=False
-        Whether to say on the standard error stream what is done. That is for the curator: how many seconds a step takes
-        depends on the table.
+        Whether to print progress to the standard error stream. For the curator only: the seconds that a step takes
+        depend on the table.
 
     Attributes
     ----------
     domain_ : Domain
         The values of each column, the target's last.
     guarantee_ : PrivacyGuarantee
-        What was promised for this `fit`.
+        The guarantee of this `fit`.
     selected_cliques_ : list of tuple
         The columns of each marginal that was measured.
     noise_scale_ : dict of tuple to float
@@ -132,10 +131,10 @@ class DPMarginalSynthesizer(ModelRows):
     n_rows_std_error_ : float
         Its standard deviation.
     undiscovered_ : dict of column name to float
-        For each column whose values were found by `discover`, the estimated number of records whose value is not among
-        them; elsewhere than in columns of text, missing values are among these. From the noisy counts.
+        For each column whose values `discover` found, the estimated number of records with another value (or, except in
+        text, a missing one), from the noisy counts.
     n_iter_ : int
-        How many models the last fit went through, by scaling and by descent, the first one included.
+        The number of models that the last fit went through, the first one included.
     n_features_in_ : int
         The number of columns of X.
     feature_names_in_ : ndarray of str
@@ -150,11 +149,11 @@ class DPMarginalSynthesizer(ModelRows):
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a person, who has at most
     `max_rows_per_person` rows, changes the law of all that is released by at most ``(epsilon, delta)``; for replacing
-    one, ``guarantee_.to("replace")`` says what follows. `fit` reads the values of all columns. How many records there
-    are is protected too, and every cell of the declared domain gets noise, whether or not it occurs. A person with k
-    rows changes the counts of a marginal by at most k, and a score (how far a model is from a marginal, in whole
-    records) by at most k. With delta = 0, a marginal that gets the share s of epsilon has discrete Laplace noise of
-    scale ``k / (s * epsilon)``. Otherwise it has Gaussian noise of variance ``k**2 / (s * mu**2)``, drawn exactly and
+    one, see ``guarantee_.to("replace")``. `fit` reads the values of all columns. The number of records is protected
+    too, and every cell of the declared domain gets noise, whether or not it occurs. A person with k rows changes the
+    counts of a marginal by at most k, and a score (the distance of a model from a marginal, in whole records) by at
+    most k. With delta = 0, a marginal that gets the share s of epsilon has discrete Laplace noise of scale
+    ``k / (s * epsilon)``. Otherwise it has Gaussian noise of variance ``k**2 / (s * mu**2)``, drawn exactly and
     rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([3]_; for
     ``"adaptive"``, mu**2 / 2 is the zero-concentrated loss). Shares add up to exactly 1. The model, samples, and all
     other methods are post-processing: free, and repeatable.
@@ -162,15 +161,14 @@ class DPMarginalSynthesizer(ModelRows):
     With `discover`, a value that only one person has is published with a probability of at most its share of delta; the
     marginals get the other shares.
 
-    `transform` returns as many rows as X has, as scikit-learn asks for. That is how many records there are, if X is the
-    table of `fit`: so the promise for its rows is for replacing a person, ``guarantee_.to("replace")``, which is what
-    `skdp.privacy.privacy_statement` states. ``sample()`` returns the noisy number of rows, under `guarantee_`.
+    `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, that is the number
+    of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.
+    ``sample()`` returns the noisy number of rows, under `guarantee_`.
 
-    Not covered: that an error shows an undeclared value; that synthetic rows are in the library of X, and in its family
-    of dtypes (NumPy's, nullable, categorical). Otherwise the dtypes follow from what is declared, as a missing value
-    may change those of X: numbers are whole (int64) if all declared values, or all edges of an `Interval`, are whole,
-    and float64 if not. In `transform`,
-    the columns that are not redrawn are released as they are, and `score` depends on the rows that it is given.
+    Not covered: that an error shows an undeclared value; the library of X and its family of dtypes (NumPy's, nullable,
+    categorical), which synthetic rows share. Otherwise dtypes follow from the declaration: int64 if all declared
+    values, or all edges of an `Interval`, are whole, and float64 if not. In `transform`, columns that are not redrawn
+    are unprotected; `score` depends on the rows that it is given.
 
     Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
     sampling, of noise, and of what the model leaves out; only the first two have standard errors.
@@ -215,16 +213,16 @@ class DPMarginalSynthesizer(ModelRows):
         epsilon: float = 1.0,
         *,
         delta: float = 0.0,
-        domain: Any = None,
-        marginals: Any = "auto",
-        workload: Sequence[Sequence[Any]] | None = None,
-        structural_zeros: Sequence[Any] | None = None,
+        domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
+        marginals: str | Sequence[Sequence[ColumnName]] = "auto",
+        workload: Sequence[Sequence[ColumnName]] | None = None,
+        structural_zeros: Sequence[Mapping[ColumnName, Any]] | None = None,
         max_cells: int = 100_000,
         max_iter: int = 300,
         max_rows_per_person: int = 1,
         discover: float | None = None,
-        handle_unknown: Any = "error",
-        redraw: Sequence[Any] | None = None,
+        handle_unknown: Policy | Mapping[ColumnName, Any] = "error",
+        redraw: Sequence[ColumnName] | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
         verbose: bool = False,
@@ -261,7 +259,7 @@ class DPMarginalSynthesizer(ModelRows):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: ColumnLike | None = None, *, groups: ColumnLike | ColumnName | None = None) -> Self:
         """Measure a table, and fit a model to it.
 
         Parameters
@@ -272,8 +270,8 @@ class DPMarginalSynthesizer(ModelRows):
         y : 1-D array-like of shape (n_samples,), optional
             One more column, declared under its name, or as ``"target"``. Of a large table, the target is a column.
         groups : 1-D array-like of shape (n_samples,), optional
-            Who each row is about: of each person at most `max_rows_per_person` rows are kept, chosen at random. Of a
-            large table, the name of a column, which is not modelled; those rows are kept whose hashes are least.
+            The person of each row: of each at most `max_rows_per_person` rows are kept, chosen at random. For a large
+            table, the name of a column, which is not modelled; the rows with the least hashes are kept.
 
         Returns
         -------

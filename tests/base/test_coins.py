@@ -16,6 +16,8 @@ from sklearn.base import clone
 from skdp import RandomizedResponseEncoder
 from skdp.base import CallCounter, coins
 
+pytestmark = pytest.mark.secure
+
 # Two releases of 500 values at epsilon 0.01 are equal by chance with probability below 10**-300.
 ROWS = pd.DataFrame({"a": ["x"] * 500, "b": ["x"] * 500})
 CATEGORIES = {"a": ["x", "y", "z", "w"], "b": ["x", "y", "z", "w"]}

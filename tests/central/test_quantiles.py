@@ -17,7 +17,7 @@ from skdp.central.statistics import _quantiles
 from skdp.central.statistics._quantiles import (
     count_below,
     equal_steps,
-    quantiles,
+    ranked_quantiles,
     read_candidates,
     read_probability,
     scores,
@@ -29,6 +29,11 @@ FALSE_ALARM = 1e-6
 NAN = math.nan
 GRID = np.arange(5.0)
 PROBABILITIES = [Fraction(1, 2), Fraction(9, 10), Fraction(1, 4), Fraction(1, 3), Fraction(999, 1000)]
+
+
+def quantiles(columns, probabilities, candidates, epsilon, source):
+    ranks = [count_below(column, values) for column, values in zip(columns, candidates, strict=True)]
+    return ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
 
 
 @lru_cache

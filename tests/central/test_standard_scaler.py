@@ -347,7 +347,7 @@ class TestMistakes:
             ({"with_mean": "no"}, TypeError, "with_mean must be True or False, got str"),
             ({"with_std": None}, TypeError, "with_std must be True or False"),
             ({"with_mean": False, "with_std": False}, ValueError, "both False"),
-            ({"missing": "drop"}, ValueError, "missing must be 'error' or 'ignore'"),
+            ({"missing": "drop"}, ValueError, "missing must be one of"),
             ({"missing": None}, ValueError, "missing must be"),
             ({"bounds": None}, ValueError, "bounds must be declared"),
             ({"bounds": (6, 5)}, ValueError, "bounds of column 'a'"),

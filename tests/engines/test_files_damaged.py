@@ -47,7 +47,10 @@ def read(path, task):
         encoder.set_params(memoize=True, secret_key=SecretKey(bytes(32)))
         privatize_file(path, out, encoder, record_id="id")
     elif task == "reader":
-        file = pa.ipc.open_file(path)
+        try:
+            file = pa.ipc.open_file(path)
+        except OSError:
+            return  # there is nothing to hand over
         batches = (file.get_batch(place) for place in range(file.num_record_batches))
         privatize(pa.RecordBatchReader.from_batches(file.schema, batches), encoder)
     elif task == "persons":

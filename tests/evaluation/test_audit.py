@@ -71,6 +71,13 @@ def test_the_bound_exceeds_epsilon_as_rarely_as_stated(one_share, other_share, d
     assert wrong <= level
 
 
+def test_a_callable_is_called_10_000_times_by_default():
+    coins = iter(np.random.default_rng(0).random(30_000))
+    result = audit_epsilon(lambda rows: rows[0] if next(coins) < 0.9 else 1 - rows[0], [[0], [1]], epsilon=1.0)
+    assert 9_000 < result.n_draws <= 10_000
+    assert result.rejected
+
+
 def test_the_power_at_a_million_draws_is_what_the_docstring_says():
     """Exact: binary randomised response with epsilon 1.03 against a claim of 1, half of the level for each test."""
     n, level = int(0.9 * 1_000_000) // 2, 1e-6 / 2
@@ -253,7 +260,7 @@ def test_wrappers_and_several_reports():
     encoder = RandomizedResponseEncoder(1.0, categories={"value": ["a", "b"]})
     result = audit_epsilon(OnFitOnly(encoder), n_draws=2_000)
     assert result.passed
-    assert result.findings == ("only fit_transform was audited: transform releases rows as they are",)
+    assert result.findings == ("only fit_transform was audited: transform releases unprotected rows",)
     bits = UnaryEncodingTransformer(1.0, categories={"value": ["a", "b"]})
     assert audit_epsilon(PosteriorFeatures(bits), n_draws=2_000, random_state=0).passed
     assert not audit_epsilon(OnFitOnly(encoder.set_params(random_state=0)), n_draws=500).secure

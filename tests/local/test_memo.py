@@ -555,7 +555,7 @@ class TestErrors:
             ({"secret_key": "hush, this is a secret"}, TypeError, "secret_key must be None or bytes, got str"),
             ({"secret_key": b"hush"}, ValueError, "secret_key must have at least 16 bytes, got 4"),
             ({"memoize": 1}, TypeError, "memoize must be True or False, got int"),
-            ({"memoize": False}, ValueError, "a secret_key is of use with memoize=True only"),
+            ({"memoize": False}, ValueError, "secret_key requires memoize=True"),
             ({"memoize": False, "secret_key": None, "instantaneous_epsilon": 1.0}, ValueError, "set memoize=True"),
             (
                 {"instantaneous_epsilon": 2.0},

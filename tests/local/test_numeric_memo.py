@@ -319,7 +319,7 @@ class TestErrors:
             ({"secret_key": "hush, this is a secret"}, TypeError, "secret_key must be None or bytes, got str"),
             ({"secret_key": b"hush"}, ValueError, "secret_key must have at least 16 bytes, got 4"),
             ({"memoize": "yes"}, TypeError, "memoize must be True or False, got str"),
-            ({"memoize": False}, ValueError, "a secret_key is of use with memoize=True only"),
+            ({"memoize": False}, ValueError, "secret_key requires memoize=True"),
         ],
     )
     def test_parameters(self, parameters, error, match):

@@ -300,7 +300,7 @@ class TestEncode:
     def test_what_draws_coins_by_nature_has_none(self):
         table = pd.DataFrame(data(5))
         for name in ("buckets", "indices", "sketch"):
-            with pytest.raises(ValueError, match="draws coins by nature"):
+            with pytest.raises(ValueError, match="draws random bits by nature"):
                 make(name).fit(table).encode(table)
         with pytest.raises(ValueError, match="strategy='sample'"):
             make("labels", strategy="sample").fit(table).encode(table)

@@ -340,7 +340,7 @@ class TestDecoding:
         true = np.array([50_000, 25_000, 12_500, 12_500])
         assert (abs(table["count"].iloc[:4] - true) < 5 * table["std_error"].iloc[:4]).all()
         assert (table["count"].iloc[4:] > 2_000).sum() == 0
-        with pytest.raises(ValueError, match="do not tell these candidates apart"):
+        with pytest.raises(ValueError, match="do not distinguish these candidates"):
             encoder.decode(tally, words, method="least_squares")
         assert encoder.decode(tally, words, method="nnls")["std_error"].isna().all()
 

@@ -305,8 +305,8 @@ before = (list(logging.root.handlers), list(logging.root.filters))
 import pandas
 from skdp.metrics import to_aif360
 to_aif360(pandas.DataFrame({"g": list("ab")}), [0, 1], "g", privileged="a", positive_label=1)
-from skdp.metrics.fairness._libraries import import_aif360
-import_aif360("metrics")
+from skdp.metrics.fairness._libraries import import_optional
+import_optional("aif360.metrics")
 assert (logging.root.handlers, logging.root.filters) == before
 logging.warning("mine")
 """

@@ -288,7 +288,7 @@ def test_at_the_ends_a_rate_is_as_far_from_0_as_the_level_says(rows):
     sums = sums_of_reports(oracle, codes, cells, np.array([False, True]), SeededSource(0))
     found = bound(sums, rows, 0.9)
     coins = np.bincount(cells, minlength=4) * math.exp(1) / (math.exp(1) - 1) ** 2  # e / (e − 1)² for each report
-    np.testing.assert_allclose(sums.coin_variances, coins)
+    np.testing.assert_allclose(sums.noise_variances, coins)
     for rate, (over, under) in enumerate([([1, 3], [0, 1, 2, 3]), ([3], [2, 3]), ([1], [0, 1])]):
         for group in (0, 1):
             of_group = sums.counts[group].ravel()

@@ -18,7 +18,6 @@ class FlippedBits(FrequencyOracle):
 
     has_bits = is_encodable = True
     worst_ratio = property(lambda self: (self.p / self.q) ** 2)
-    report_bytes = property(lambda self: -(-self.k // 8))
 
     def __init__(self, k, epsilon):
         self.k = k
@@ -43,7 +42,6 @@ class TurnedResponse(FrequencyOracle):
     """The value plus 1, or a uniform value with probability l = k / (e^eps + k - 1)."""
 
     worst_ratio = property(lambda self: self.p / self.q)
-    report_bytes = property(lambda self: -(-(self.k - 1).bit_length() // 8))
 
     def __init__(self, k, epsilon):
         self.k = k

@@ -134,4 +134,4 @@ def test_numbers_of_buckets_out_of_range_are_refused(g, error):
 def test_the_size_of_a_report():
     assert LocalHashing(100, math.log(3)).report_bytes == 5
     assert LocalHashing(70_000, math.log(3)).report_bytes == 9
-    assert module._MOST_BUCKETS == 65_521
+    assert module.MOST_BUCKETS == 65_521

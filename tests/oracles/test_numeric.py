@@ -9,19 +9,22 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp.exact import exp_bounds
-from skdp.oracles.numeric._hybrid import Duchi, Hybrid
-from skdp.oracles.numeric._laplace import ClampedLaplace, bernoulli_ratio
-from skdp.oracles.numeric._mechanism import (
-    MAX_STEPS,
+from skdp.oracles.numeric import (
     SUBSTEPS,
+    ClampedLaplace,
+    Duchi,
+    Hybrid,
+    Piecewise,
+    SquareWave,
     bin_positions,
     estimate_frequencies,
     round_at_random,
 )
-from skdp.oracles.numeric._window import Piecewise, SquareWave, WindowMechanism
-from skdp.randomness import SecureSource, SeededSource
+from skdp.oracles.numeric._window import WindowMechanism
+from skdp.randomness import SecureSource, SeededSource, bernoulli_ratio
 
 FALSE_ALARM = 1e-6
+MAX_STEPS = 1 << 16
 MECHANISMS = [Hybrid, Duchi, Piecewise, SquareWave, ClampedLaplace]
 EPSILONS = [1e-9, 1e-3, 0.1, 0.61, math.log(3), 1, 4, 20, 40, 700, 1e300]
 STEPS = [1, 2, 5, 16]

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp.exact import exp_bounds
-from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, UnaryEncoding
-from skdp.oracles._two_rounds import TwoRoundHashing, TwoRoundResponse, TwoRoundUnaryEncoding, two_rounds
+from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, UnaryEncoding, two_rounds
+from skdp.oracles._two_rounds import TwoRoundHashing, TwoRoundResponse, TwoRoundUnaryEncoding
 from skdp.randomness import SecureSource, SeededSource
 
 FALSE_ALARM = 1e-6

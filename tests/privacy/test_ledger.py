@@ -295,7 +295,7 @@ def test_cross_validation_over_processes_charges_every_fit(tmp_path):
     assert ledger.spent == (7, 0)
 
 
-ADVICE = r"a PrivacyLedger in memory belongs to one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
+ADVICE = r"in memory belongs to one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
 
 
 @pytest.mark.slow

@@ -5,8 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from skdp.randomness import ONE, RowStreams, bernoulli, bernoulli_ratio, uniform_integers
-from skdp.randomness._sources import MOST_ROWS
+from skdp.randomness import MOST_ROWS, ONE, RowStreams, bernoulli, bernoulli_ratio, uniform_integers
 
 SEEDS = [b"%d" % number for number in range(1_000)]
 

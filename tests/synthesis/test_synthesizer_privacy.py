@@ -453,6 +453,7 @@ def test_a_domain_that_is_read_from_the_data_fails_the_same_check(ages):
     assert not is_within_epsilon(*seen)
 
 
+@pytest.mark.secure
 def test_the_noise_is_of_secure_coins_only():
     with recorded_bytes() as found, counted_draws() as drawn:
         fitted(random_state=None)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.synthesis.selection._plan import Plan
-from skdp.synthesis.selection._tree import measure_tree, spanning_tree
+from skdp.synthesis.selection._simple import measure_tree, spanning_tree
 from tests.synthesis.budgets import assert_sound, dependent_rows, make_budget, private_table
 
 

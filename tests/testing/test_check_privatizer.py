@@ -642,11 +642,17 @@ MUTANTS = [
     (WorksUnfitted, {}, "check_use_before_fit"),
     (AddsUpOverFits, {}, "check_fit_starts_anew"),
 ]
+# Of each check the first fault in `make test`; all in `make test-long`.
+FIRST = {name: kind for kind, _, name in reversed(MUTANTS)}
+FAULTS = [
+    pytest.param(
+        kind, parameters, name, id=f"{kind.__name__}-{name}", marks=[] if FIRST[name] is kind else pytest.mark.long
+    )
+    for kind, parameters, name in MUTANTS
+]
 
 
-@pytest.mark.parametrize(
-    ("mutant", "parameters", "name"), MUTANTS, ids=[f"{kind.__name__}-{name}" for kind, _, name in MUTANTS]
-)
+@pytest.mark.parametrize(("mutant", "parameters", "name"), FAULTS)
 def test_each_fault_is_caught_by_the_check_for_it(mutant, parameters, name):
     checks = dict(privatizer_checks(mutant(**parameters)))
     with pytest.raises(AssertionError) as caught:

@@ -1,4 +1,4 @@
-"""Random chunks of the rows of a table, which know nothing of the rows elsewhere."""
+"""Random chunks of the rows of a table, independent of the rows elsewhere."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import copy
 import io
 import random
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -28,8 +28,8 @@ Take = Callable[[NDArray[np.intp]], Any]
 def open_rows(X: Any, y: Any = None) -> tuple[Take, int]:
     """Prepare to take chunks out of a table."""
     # A chunk is made of the values of its own rows: numbers are float64, booleans without a missing one are bool, dates
-    # are in microseconds, and all else is as a library reads a list of plain values. So it does not show by its dtypes,
-    # categories, row labels, metadata or widths what other rows hold, and it shares no object with them.
+    # are in microseconds, and all else is as a library reads a list of plain values. So its dtypes,
+    # categories, row labels, metadata and widths reveal nothing of other rows, and it shares no object with them.
     tables = [X if is_frame(X) else _read_array(X, "X")]
     if getattr(tables[0], "ndim", 2) == 0:  # to ask NumPy would make an array of a frame
         raise ValueError("X must be a dataframe or an array of rows")
@@ -114,7 +114,7 @@ def _values(column: Any) -> NDArray[Any]:
 
 
 def _real(value: Any) -> Any:
-    """Write a complex number that is real as such: that others are not must not show."""
+    """Convert a complex number that is real, so that the dtype does not reveal that others are not."""
     return value.real if isinstance(value, complex) and value.imag == 0 else value
 
 
@@ -137,49 +137,43 @@ def _own_dtype(values: NDArray[Any]) -> NDArray[Any]:
 Answer = TypeVar("Answer")
 
 
-class Isolation:
-    """A block in which functions are called without output, errors, warnings, or a state that they share."""
+@contextmanager
+def kept_generators() -> Iterator[None]:
+    """Restore the states of the global generators afterwards."""
+    state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - the statistic may use it
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
 
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
-        self._stack = ExitStack()
 
-    def __enter__(self) -> Self:
-        self._stack.callback(random.setstate, random.getstate())
-        self._stack.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002 - the statistic may use it
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
-    def call(self, function: Callable[[], Answer]) -> Answer | None:
-        """Call a function."""
-        seed = self._source.bytes(32).tobytes()
-        random.seed(seed)
-        np.random.seed(np.frombuffer(seed, np.uint32))  # noqa: NPY002
-        try:
-            with (
-                redirect_stdout(_Nowhere()),
-                redirect_stderr(_Nowhere()),
-                warnings.catch_warnings(record=True),
-                np.errstate(all="ignore"),
-            ):
-                warnings.simplefilter("ignore")
-                return function()
-        except KeyboardInterrupt:
-            pass  # raised again below, where it has no context
-        except BaseException:
-            return None
-        raise KeyboardInterrupt
+def isolated(function: Callable[[], Answer], source: ByteSource) -> Answer | None:
+    """Call a function without output, errors, warnings, or a state of generators that it shares."""
+    seed = source.bytes(32).tobytes()
+    random.seed(seed)
+    np.random.seed(np.frombuffer(seed, np.uint32))  # noqa: NPY002
+    try:
+        with (
+            redirect_stdout(_Nowhere()),
+            redirect_stderr(_Nowhere()),
+            warnings.catch_warnings(record=True),
+            np.errstate(all="ignore"),
+        ):
+            warnings.simplefilter("ignore")
+            return function()
+    except KeyboardInterrupt:
+        pass  # raised again below, where it has no context
+    except BaseException:
+        return None
+    raise KeyboardInterrupt
 
 
 class _Nowhere(io.TextIOBase):
     """A stream that keeps nothing."""
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def write(self, text: Any, /) -> int:
-        """Return as if all had been written."""
         return len(text)

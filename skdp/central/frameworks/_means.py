@@ -1,4 +1,4 @@
-"""The mean in the three frameworks of local sensitivity, with what is known of its sensitivity."""
+"""The mean in the three frameworks of local sensitivity."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def proposed_mean(
     level: float,
     source: ByteSource,
 ) -> Estimate:
-    """Release a mean with noise for `min_n` values, if there are privately found to be as many."""
+    """Release a mean with noise for `min_n` values, if a private test finds as many."""
     # From n values it takes n - min_n + 1 removals to reach a table at which the proposal is wrong. With one value or
     # none proposed, there is no such table.
     distance = max(0, column.sums.n - min_n + 1)
@@ -44,9 +44,9 @@ def adaptive_mean(
     column: BoundedColumn, test: Fraction, release: Fraction, delta: Fraction, level: float, source: ByteSource
 ) -> Estimate:
     """Release a mean with noise for a private lower bound of the number of values."""
-    # The bound is the number of values plus discrete Laplace noise less a margin, and at least 1. It exceeds the larger
-    # number of values of two neighbours with probability at most delta; where it does not, their means differ by at
-    # most the width over it.
+    # The bound is the number of values plus discrete Laplace noise minus a margin, and at least 1. With probability at
+    # most delta it exceeds the larger number of values of two neighbours; otherwise their means differ by at most the
+    # width over it.
     noise = int(discrete_laplace(source, 1 / test, 1)[0])
     at_least = max(1, column.sums.n + noise - (pass_threshold(test, delta) - 1))
     return laplace_mean(column, WIDTH / (at_least * release), level, source)
@@ -59,7 +59,7 @@ def laplace_mean(column: BoundedColumn, scale: Fraction, level: float, source: B
 
 
 def smooth_beta(epsilon: Fraction, delta: Fraction, min_n: int | None) -> Fraction:
-    """Choose how smooth the sensitivity of the mean is."""
+    """Choose the smoothness of the sensitivity of the mean."""
     most = epsilon / DEGREES_OF_FREEDOM
     if delta:
         most = epsilon / Fraction(2 * (math.log(2) - math.log(delta)))

@@ -6,11 +6,11 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from skdp.base import check_ledger, check_random_state, coins
+from skdp.central._base import charge
 from skdp.central.frameworks._release import Release, read_number, read_output_bounds
 from skdp.exact import exp_bounds, round_up
 from skdp.oracles import check_size
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon
+from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 from skdp.randomness import ByteSource, discrete_laplace, rounded_laplace
 
 TEST_SHARE = Fraction(1, 10)
@@ -31,18 +31,17 @@ def propose_test_release(
 ) -> Release:
     """Release a statistic with noise for a proposed sensitivity, if the data pass a private test.
 
-    Proposed is a bound b of how far one record can move the statistic. Tested is whether the data are far from any
-    table at which that is wrong: `distance` plus discrete Laplace noise of scale 1 / epsilon_1 must reach a threshold.
-    If it does, the statistic is released with Laplace noise of scale b / epsilon_2; otherwise nothing is ([1]_).
+    The proposal is a bound b on how far one record can move the statistic. The test is whether the data are far from
+    any table where it is wrong: `distance` plus discrete Laplace noise of scale 1 / epsilon_1 must reach a threshold.
+    If so, the statistic is released with Laplace noise of scale b / epsilon_2; otherwise nothing is ([1]_).
 
     Parameters
     ----------
     value : float, int or Fraction
         The statistic of the private table.
     distance : int
-        How many records must be added or removed, at least, to reach a table at which adding or removing one more can
-        move the statistic by more than `sensitivity`: 0 if the private table is one. A lower bound will do, as long as
-        it changes by at most 1 from a table to its neighbours.
+        The least number of records to add or remove to reach a table at which adding or removing one more can move the
+        statistic by more than `sensitivity`; or a lower bound of it that changes by at most 1 between neighbours.
     sensitivity : float
         The proposed bound b, positive, chosen without looking at the data.
     bounds : pair of float
@@ -56,12 +55,12 @@ def propose_test_release(
     ledger : PrivacyLedger, optional
         What is charged, before anything is drawn.
     random_state : None or int, default=None
-        None for secure coins; an int for experiments, which draws the same noise in every call.
+        None for secure random bits; an int for experiments, which draws the same noise in every call.
 
     Returns
     -------
     Release
-        The statistic, or a refusal: nan, with ``released=False``. A refusal costs as much.
+        The statistic, or a refusal, which costs as much: nan, with ``released=False``.
 
     Raises
     ------
@@ -72,11 +71,11 @@ def propose_test_release(
 
     Notes
     -----
-    **Privacy.** Central model, adding or removing a record, ``(epsilon, delta)``: if the test is passed at a distance
-    of 0, which happens with probability at most delta, anything may be revealed; otherwise neighbours' statistics
-    differ by at most b, and test and release compose to epsilon_1 + epsilon_2. The threshold is the smallest T with
-    ``e**(-epsilon_1 T) / (1 + e**-epsilon_1) <= delta``. The guarantee holds if `distance` is what it is said to be:
-    the function cannot check it.
+    **Privacy.** Central model, adding or removing a record, ``(epsilon, delta)``: at a distance of 0 the test passes
+    with probability at most delta, and anything may be revealed; otherwise neighbours' statistics differ by at most b,
+    and test and release compose to epsilon_1 + epsilon_2. The threshold is the smallest T with
+    ``e**(-epsilon_1 T) / (1 + e**-epsilon_1) <= delta``. The guarantee requires that `distance` is correct: the
+    function cannot check it.
 
     References
     ----------
@@ -106,19 +105,8 @@ def propose_test_release(
     exact, exact_delta = check_epsilon(epsilon), read_positive_delta(delta)
     test, release = split_epsilon(exact, test_share)
     threshold = pass_threshold(test, exact_delta)
-    check_ledger(ledger)
-    check_random_state(random_state)
-    guarantee = PrivacyGuarantee(
-        round_up(exact),
-        round_up(exact_delta),
-        relation="add_remove",
-        trust="central",
-        mechanism="propose-test-release",
-        secure=random_state is None,
-    )
-    if ledger is not None:
-        ledger.charge(guarantee, "propose_test_release")
-    source = coins(random_state, "propose_test_release")
+    what, mechanism = "propose_test_release", "propose-test-release"
+    guarantee, source = charge(what, exact, ledger, random_state, mechanism=mechanism, delta=exact_delta)
     if not passes(far, test, threshold, source):
         return Release(math.nan, math.nan, guarantee, released=False)
     scale = bound / release

@@ -1,4 +1,4 @@
-"""One released number, and how to release one with noise on a grid."""
+"""A released statistic, and the grid of its noise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = 1 << 40
 
 @dataclass(frozen=True)
 class Release:  # numpydoc ignore=PR02
-    """A statistic that was released under a stated guarantee.
+    """A statistic released under a stated guarantee.
 
     Parameters
     ----------
@@ -27,11 +27,11 @@ class Release:  # numpydoc ignore=PR02
     std_error : float or ndarray of float64
         The standard deviation of the noise, before clipping; nan where it would reveal something private.
     guarantee : PrivacyGuarantee
-        What was promised, and spent, also by a refusal.
+        What was spent, also by a refusal.
     released : bool
         False if the mechanism refused.
     n_failed : int, optional
-        Of `sample_and_aggregate`: in about how many chunks there was no value. A noisy number, perhaps negative.
+        For `sample_and_aggregate`: a noisy number of chunks without a value, perhaps negative.
     """
 
     value: float | NDArray[np.float64]
@@ -54,11 +54,11 @@ class OutputGrid:
         return (self.high - self.low) / STEPS
 
     def place(self, value: Fraction) -> Fraction:
-        """Say where a value is, clipped to the bounds; half a step is added, so that `floor` rounds to the nearest."""
+        """Place a value, clipped to the bounds; half a step is added, so that `floor` rounds to the nearest."""
         return (min(max(value, self.low), self.high) - self.low) / self.step + Fraction(1, 2)
 
     def value(self, place: int) -> float:
-        """Turn a released place into a value between the bounds."""
+        """Convert a released place to a value between the bounds."""
         return float(self.low + self.step * min(max(place, 0), STEPS))
 
 

@@ -13,24 +13,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import check_ledger, check_random_state, coins, read_bounds
-from skdp.central.frameworks._chunks import Isolation, Take, open_rows, random_chunks
+from skdp.base import read_bounds
+from skdp.central._base import charge
+from skdp.central.frameworks._chunks import Take, isolated, kept_generators, open_rows, random_chunks
 from skdp.central.frameworks._release import Release
 from skdp.central.statistics import GRID, ratio, to_places, to_value
-from skdp.exact import round_up
 from skdp.oracles import check_size
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyLedger, check_epsilon
 from skdp.randomness import ByteSource, discrete_laplace
+from skdp.typing import ColumnLike, TableLike
 
 MOST_CHUNKS = 1 << 31
 
 
 def sample_and_aggregate(
     statistic: Callable[..., ArrayLike],
-    X: Any,
-    y: Any = None,
+    X: TableLike,
+    y: ColumnLike | None = None,
     *,
-    bounds: Any,
+    bounds: ArrayLike,
     n_chunks: int,
     epsilon: float,
     default: ArrayLike | None = None,
@@ -39,26 +40,26 @@ def sample_and_aggregate(
 ) -> Release:
     """Release any statistic of a table as a noisy mean over random chunks of its rows.
 
-    Every row goes to one of `n_chunks` chunks, drawn uniformly and independently of everything. The statistic of each
-    chunk is clipped to its bounds, and their mean is released with discrete Laplace noise: one row can change the
-    statistic of one chunk only ([1]_). Where the statistic fails in most chunks, nothing is released.
+    Every row goes to one of `n_chunks` chunks, drawn uniformly and independently. The statistic of each chunk is
+    clipped to its bounds, and their mean is released with discrete Laplace noise: one row changes the statistic of one
+    chunk only ([1]_). Where the statistic fails in most chunks, nothing is released.
 
     Parameters
     ----------
     statistic : callable
-        Called as ``statistic(chunk)``, or ``statistic(chunk, y_chunk)`` with `y`, for each chunk that has rows; each
-        time a copy of it (`copy.deepcopy`). It returns a number or a 1-D array of numbers, such as the ``coef_`` of an
-        estimator fitted to the chunk.
+        Called as ``statistic(chunk)``, or ``statistic(chunk, y_chunk)`` with `y`, for each chunk that has rows, as a
+        new copy (`copy.deepcopy`). It returns a number or a 1-D array of numbers, such as the ``coef_`` of an estimator
+        fitted to the chunk.
     X : dataframe or ndarray of shape (n_samples, n_features)
-        The private table. Chunks are of the same kind, made of nothing but the values of their rows: numbers are
-        float64 (nan where missing), categories are their values, rows are in random order and have new labels.
+        The private table. Chunks are of the same kind, made of the values of their rows only: numbers are float64 (nan
+        where missing), categories are their values, rows are in random order with new labels.
     y : array-like of shape (n_samples,), optional
-        More of it: passed on in the same chunks.
+        Passed on in the same chunks.
     bounds : pair of float, or array-like of shape (n_outputs, 2)
         The lowest and the highest value of each output, from what is publicly known. A pair means one output.
     n_chunks : int
-        How many chunks, at least 1, chosen without looking at the data. The noise falls with it; but the fewer rows a
-        chunk has, the farther may its statistic be from that of the table.
+        The number of chunks, at least 1, chosen without looking at the data. More chunks mean less noise, but fewer
+        rows each, whose statistic may be farther from that of the table.
     epsilon : float
         Privacy loss, finite and > 0.
     default : float or array-like of shape (n_outputs,), optional
@@ -67,21 +68,20 @@ def sample_and_aggregate(
     ledger : PrivacyLedger, optional
         What is charged, before anything is drawn.
     random_state : None or int, default=None
-        None for secure coins; an int for experiments, which draws the same chunks and noise in every call.
+        None for secure random bits; an int for experiments, which draws the same chunks and noise in every call.
 
     Returns
     -------
     Release
-        The statistic (a float if there is one output, else an array). Its `std_error` is that of the noise; how far the
-        mean over chunks is from the statistic of the table is not known. Its `n_failed` is a noisy number of chunks
-        without a value. If that is more than half of them, the release is refused: nan, with ``released=False``. A
-        refusal costs as much.
+        The statistic (a float for one output, else an array). Its `std_error` is that of the noise only. Its `n_failed`
+        is a noisy number of chunks without a value; if that is more than half of them, the release is refused, at the
+        same cost: nan, with ``released=False``.
 
     Raises
     ------
     TypeError, ValueError
         If a parameter is out of range. Errors (`SystemExit` among them), warnings and output of the statistic itself
-        are not shown: they may hold values.
+        are suppressed: they may hold values.
     KeyboardInterrupt
         If the user interrupts it, without text.
     BudgetExceeded
@@ -100,14 +100,13 @@ def sample_and_aggregate(
     2 / epsilon on the number protects both for one epsilon. The statistics are rounded to an integer grid and added as
     integers.
 
-    No row shows in another chunk: neither by its position, its label or its dtype, nor by what a copy of the statistic
-    keeps, nor by the state of the generators of `random` and `numpy.random`, which are seeded with new bits for each
-    chunk and restored afterwards. The table may be in any order. **Not covered** is what the statistic does elsewhere:
-    how long it takes, what it writes to files or sends, and what it keeps in global variables, in closures or in
-    threads. So it must be a function of its chunk.
+    No row affects another chunk: neither by its position, its label or its dtype, nor by the state of a copy of the
+    statistic, nor by that of the generators of `random` and `numpy.random`, which are seeded with new bits for each
+    chunk and restored afterwards. **Not covered** are side effects of the statistic: its run time, what it writes to
+    files or sends, and what it keeps in global variables, closures or threads. It must be a function of its chunk.
 
-    With fewer than ``10 / epsilon`` chunks the noise alone may cause a refusal: ``n_chunks = 40 / epsilon`` are refused
-    wrongly with a probability of 2e-5.
+    With fewer than ``10 / epsilon`` chunks the noise alone may cause a refusal; with ``40 / epsilon``, its probability
+    is 2e-5.
 
     References
     ----------
@@ -132,22 +131,12 @@ def sample_and_aggregate(
     defaults: Sequence[int | None] = [None] * len(ends)
     if default is not None:
         defaults = _to_integers(_read_default(default, ends), ends)
-    check_ledger(ledger)
-    check_random_state(random_state)
-    guarantee = PrivacyGuarantee(
-        round_up(exact),
-        relation="add_remove",
-        trust="central",
-        mechanism="sample and aggregate",
-        secure=random_state is None,
-    )
-    if ledger is not None:
-        ledger.charge(guarantee, "sample_and_aggregate")
-    source = coins(random_state, "sample_and_aggregate")
+    what, mechanism = "sample_and_aggregate", "sample and aggregate"
+    guarantee, source = charge(what, exact, ledger, random_state, mechanism=mechanism)
     total, answered = [0] * len(ends), 0
-    with Isolation(source) as isolation:
+    with kept_generators():
         for members in random_chunks(source, chunks, rows):
-            places = isolation.call(partial(_places, statistic, take, members, ends))
+            places = isolated(partial(_places, statistic, take, members, ends), source)
             if places is not None:
                 total = [left + right for left, right in zip(total, places, strict=True)]
                 answered += 1
@@ -187,7 +176,7 @@ def _mean(
 
 
 def noisy_totals(source: ByteSource, totals: Sequence[int], answered: int, epsilon: Fraction) -> tuple[list[int], int]:
-    """Release sums over chunks of places from -`GRID` to `GRID`, and how many chunks gave one."""
+    """Release sums over chunks of places from -`GRID` to `GRID`, and the number of chunks that gave one."""
     # One row changes one chunk. If that has a place before and after, each of m sums moves by at most ``2 * GRID`` and
     # the number does not; if it has one only before or only after, each sum moves by at most `GRID`, and the number by
     # 1. So with Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on the number, the
@@ -198,7 +187,7 @@ def noisy_totals(source: ByteSource, totals: Sequence[int], answered: int, epsil
 
 
 def noise_std(epsilon: Fraction, n_outputs: int) -> Fraction:
-    """Return the standard deviation of the noise of a sum over chunks, and for one output, of their number in steps."""
+    """Return the standard deviation of the noise of a sum over chunks (of one output: also of their number)."""
     return Fraction(math.sqrt(2)) * 2 * GRID * n_outputs / epsilon
 
 

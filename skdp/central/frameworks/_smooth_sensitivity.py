@@ -9,10 +9,9 @@ from functools import lru_cache
 
 from scipy.stats import t
 
-from skdp.base import check_ledger, check_random_state, coins
+from skdp.central._base import charge
 from skdp.central.frameworks._release import Release, read_number, read_output_bounds
-from skdp.exact import round_up
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon
+from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 from skdp.randomness import ByteSource, rounded_laplace, rounded_student_t
 
 DEGREES_OF_FREEDOM = 5
@@ -32,7 +31,7 @@ def smooth_sensitivity_release(
 ) -> Release:
     """Release a statistic with noise in proportion to its smooth sensitivity.
 
-    With ``delta > 0`` the noise is Laplace, with the least scale that keeps the promise (see Notes); with ``delta=0``
+    With ``delta > 0`` the noise is Laplace, with the least scale for the guarantee (see Notes); with ``delta=0``
     it is Student's t of 5 degrees of freedom.
 
     Parameters
@@ -41,9 +40,9 @@ def smooth_sensitivity_release(
         The statistic of the private table.
     smooth_sensitivity : float, int or Fraction
         A beta-smooth bound S of its local sensitivity at the private table: at least how far adding or removing one
-        record moves the statistic, and at most ``e**beta`` times what it is at any neighbour of the table.
+        record moves the statistic, and at most ``e**beta`` times the bound at any neighbour of the table.
     beta : float
-        How smooth it is, > 0.
+        The smoothness, > 0.
     bounds : pair of float
         The lowest and the highest value of the statistic, from what is publicly known.
     epsilon : float
@@ -53,12 +52,12 @@ def smooth_sensitivity_release(
     ledger : PrivacyLedger, optional
         What is charged, before anything is drawn.
     random_state : None or int, default=None
-        None for secure coins; an int for experiments, which draws the same noise in every call.
+        None for secure random bits; an int for experiments, which draws the same noise in every call.
 
     Returns
     -------
     Release
-        The statistic. Its `std_error` is nan: how much noise there is, is private.
+        The statistic. Its `std_error` is nan, as the scale of the noise is private.
 
     Raises
     ------
@@ -72,11 +71,11 @@ def smooth_sensitivity_release(
     -----
     **Privacy.** Central model, adding or removing a record, ``(epsilon, delta)``. *Laplace*: [1]_ ask for a scale of
     ``2 S / epsilon`` and ``beta <= epsilon / (2 ln(2 / delta))``, which is about twice too much for a small epsilon and
-    too little for a large one (from about 12 on). Here the scale is the least multiple of S at which the divergence of
-    the worst two neighbours, known in closed form, is delta. *Student's t* with d degrees of freedom, scale s S: moving
-    the centre by S costs ``(d + 1) / (2 sqrt(d) s)``, changing the scale by ``e**beta`` costs ``d beta``, together
-    epsilon ([2]_). The noise is drawn exactly as a real number and then rounded, which is post-processing. The
-    guarantee holds if `smooth_sensitivity` is what it is said to be: the function cannot check it.
+    too little for a large one (from about 12). Here the scale is the least multiple of S at which the divergence of the
+    worst two neighbours, known in closed form, is delta. *Student's t* with d degrees of freedom, scale s S: moving the
+    centre by S costs ``(d + 1) / (2 sqrt(d) s)``, changing the scale by ``e**beta`` costs ``d beta``, together epsilon
+    ([2]_). The noise is drawn exactly as a real number and then rounded, which is post-processing. The guarantee
+    requires that `smooth_sensitivity` is correct: the function cannot check it.
 
     References
     ----------
@@ -103,19 +102,9 @@ def smooth_sensitivity_release(
         raise ValueError("smooth_sensitivity must be a finite number > 0")
     exact, exact_delta = check_epsilon(epsilon), check_delta(delta)
     noise = SmoothNoise.calibrated(exact, exact_delta, check_epsilon(beta, name="beta"))
-    check_ledger(ledger)
-    check_random_state(random_state)
-    guarantee = PrivacyGuarantee(
-        round_up(exact),
-        round_up(exact_delta),
-        relation="add_remove",
-        trust="central",
-        mechanism=f"smooth sensitivity, {noise.name} noise",
-        secure=random_state is None,
-    )
-    if ledger is not None:
-        ledger.charge(guarantee, "smooth_sensitivity_release")
-    place = noise.draw(coins(random_state, "smooth_sensitivity_release"), center, sensitivity / grid.step)
+    what, mechanism = "smooth_sensitivity_release", f"smooth sensitivity, {noise.name} noise"
+    guarantee, source = charge(what, exact, ledger, random_state, mechanism=mechanism, delta=exact_delta)
+    place = noise.draw(source, center, sensitivity / grid.step)
     return Release(grid.value(place), math.nan, guarantee)
 
 
@@ -129,7 +118,7 @@ class SmoothNoise:
 
     @classmethod
     def calibrated(cls, epsilon: Fraction, delta: Fraction, beta: Fraction) -> SmoothNoise:
-        """Find the least noise that keeps the promise."""
+        """Find the least noise for the guarantee."""
         if delta:
             return cls(laplace_factor(epsilon, delta, beta), pure=False)
         left = epsilon - DEGREES_OF_FREEDOM * beta
@@ -161,11 +150,11 @@ Number = float | Decimal
 
 _DIGITS = Context(prec=60)
 _MARGIN = Decimal("1e-30")
-"""Far above what 60 digits may be wrong by, far below what anybody notices."""
+"""Far above the error of 60 digits, far below any visible difference."""
 
 
 def laplace_divergence(epsilon: Number, scale: Number, shift: Number, other_scale: Number) -> Decimal:
-    """Return the smallest delta for which two Laplace laws are apart by (epsilon, delta).
+    """Return the smallest delta for which (epsilon, delta) bounds the divergence of two Laplace distributions.
 
     The integral of ``(p - e**epsilon q)+`` for p = Laplace(0, scale) and q = Laplace(shift, other_scale). The logarithm
     of p / q is linear on each side of 0 and of the shift, so on each of the three pieces the part where it exceeds
@@ -178,14 +167,14 @@ def laplace_divergence(epsilon: Number, scale: Number, shift: Number, other_scal
     scale : float or Decimal
         The scale of p, positive.
     shift : float or Decimal
-        How far the middle of q is from that of p, at least 0.
+        The distance between the centres, at least 0.
     other_scale : float or Decimal
         The scale of q, positive.
 
     Returns
     -------
     Decimal
-        The integral, to about 50 digits: the least delta for which, towards somebody who tells p from q, epsilon holds.
+        The integral, to about 50 digits.
 
     Raises
     ------
@@ -224,7 +213,7 @@ def laplace_divergence(epsilon: Number, scale: Number, shift: Number, other_scal
 
 
 def _mass(low: Decimal, high: Decimal, scale: Decimal) -> Decimal:
-    """Return what the Laplace law at 0 has between two numbers that are on one side of 0."""
+    """Return the mass of the Laplace distribution at 0 between two numbers on one side of 0."""
     near, far = sorted((abs(low), abs(high)))
     return ((-near / scale).exp() - (-far / scale).exp()) / 2
 
@@ -232,16 +221,15 @@ def _mass(low: Decimal, high: Decimal, scale: Decimal) -> Decimal:
 @lru_cache(maxsize=128)
 def laplace_factor(epsilon: Fraction, delta: Fraction, beta: Fraction) -> Fraction:
     """Return the least factor by which a smooth sensitivity must be multiplied to be the scale of Laplace noise."""
-    # Take neighbours whose statistics differ by at most the smaller of their smooth sensitivities S and S', with
-    # ``e**-beta <= S / S' <= e**beta``. The statistic plus Laplace noise of scale f S is (epsilon,
-    # delta)-differentially private for the f that is returned: the `laplace_divergence` of the worst such pair is at
-    # most delta, and f is found by bisection. The worst pair differs as much as it may, both in the statistic and in
-    # the scale.
+    # Neighbours' statistics differ by at most the smaller of their smooth sensitivities S and S', with
+    # ``e**-beta <= S / S' <= e**beta``. The statistic plus Laplace noise of scale f S is (epsilon, delta)-private for
+    # the returned f, found by bisection: the `laplace_divergence` of the worst such pair is at most delta. The worst
+    # pair differs as much as possible, both in the statistic and in the scale.
     with localcontext(_DIGITS):
         allowed = _decimal(delta) * (1 - _MARGIN)
-        # A promise of epsilon = 1000 is one of any larger epsilon too, and its numbers stay in range.
+        # A guarantee for epsilon = 1000 implies that for any larger epsilon, and its numbers stay in range.
         target, smooth = _decimal(min(epsilon, Fraction(1000))), _decimal(beta) * (1 + _MARGIN)
-        # However much noise there is, the two scales differ: their tails alone must not tell them apart.
+        # The two scales differ however much noise there is: their tails alone must not distinguish them.
         if _worst(target, smooth, None) > allowed:
             raise ValueError(f"beta={float(beta):g} is too large for this epsilon and delta")
         enough = 1 / target

@@ -1,18 +1,10 @@
 """Integer sums, quantiles and counts, with exact noise."""
 
-from skdp.central.statistics._cells import (
-    CellTally,
-    check_policy,
-    count_large,
-    declared_domain,
-    find_codes,
-    read_codes,
-    undeclared_error,
-)
+from skdp.central.statistics._cells import CellTally, count_cells, count_large, declared_domain, find_codes
 from skdp.central.statistics._filling import fill_missing, find_missing
-from skdp.central.statistics._large_sums import rank_columns, sum_columns
+from skdp.central.statistics._large_sums import plan_quantiles, sum_columns
 from skdp.central.statistics._moments import REFUSED, Estimate, cube_moments, noisy_sum_count, ratio, two_sums
-from skdp.central.statistics._quantiles import equal_steps, ranked_quantiles, read_candidates, read_probability
+from skdp.central.statistics._quantiles import Candidates, equal_steps, read_candidates, read_probability
 from skdp.central.statistics._ranges import (
     LARGEST,
     CountEstimate,
@@ -23,19 +15,20 @@ from skdp.central.statistics._ranges import (
     is_ordered,
     plan_hierarchy,
 )
-from skdp.central.statistics._sums import GRID, BoundedColumn, SummedColumn, to_places, to_value
+from skdp.central.statistics._sums import GRID, BoundedColumn, ColumnSums, to_places, to_value
 
 __all__ = [
     "GRID",
     "LARGEST",
     "REFUSED",
     "BoundedColumn",
+    "Candidates",
     "CellTally",
+    "ColumnSums",
     "CountEstimate",
     "Estimate",
     "Hierarchy",
-    "SummedColumn",
-    "check_policy",
+    "count_cells",
     "count_large",
     "count_std",
     "cube_moments",
@@ -49,15 +42,12 @@ __all__ = [
     "is_ordered",
     "noisy_sum_count",
     "plan_hierarchy",
-    "rank_columns",
-    "ranked_quantiles",
+    "plan_quantiles",
     "ratio",
     "read_candidates",
-    "read_codes",
     "read_probability",
     "sum_columns",
     "to_places",
     "to_value",
     "two_sums",
-    "undeclared_error",
 ]

@@ -1,10 +1,11 @@
-"""Counting cells batch by batch, wherever the rows are."""
+"""Counts of cells, in memory or batch by batch where the rows are."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -18,7 +19,7 @@ from skdp.domain import Codes, Domain, Grid, Interval
 from skdp.frames import LargeTable, Table, read_table
 
 Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
-"""Returns codes, and the names of the columns that hold values that are not declared, but have to be."""
+"""Returns codes, and the names of the columns with values that are undeclared, but must not be."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +41,20 @@ class CellTally:
         codes, undeclared = self.code(read_table(batch), self.domain)
         outside, *tables = sums
         outside += np.array([name in undeclared for name in self.domain.columns])
-        declared = np.logical_and.reduce([code < size for code, size in zip(codes, self.domain.sizes, strict=True)])
-        if not declared.all():
-            codes = [code[declared] for code in codes]
-            counts = None if counts is None else counts[declared]
+        codes, counts = _declared(self.domain, codes, counts)
         for clique, table in zip(self.cliques, tables, strict=True):
             cells = self.domain.select(self._names(clique)).join([codes[column] for column in clique])
             np.add.at(table, cells, 1 if counts is None else counts)
 
     def n_distinct(self, sample: Any) -> float:
-        """Return how many different rows are declared."""
+        """Return the number of different declared rows."""
         if not self.refused:
             return math.inf
         columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
         return math.prod(most_declared(dtype, self.domain[name]) for dtype, name in columns)
 
     def grids(self, sample: Any) -> list[Grid | None]:
-        """Return the columns of which only the bin matters."""
+        """Return the grids of the columns of which only the bin matters."""
         columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
         return [grid_of(dtype, self.domain[name]) for dtype, name in columns]
 
@@ -66,7 +64,7 @@ class CellTally:
 
 def count_large(table: LargeTable, tally: CellTally, refuse: Callable[[Any], ValueError]) -> list[NDArray[np.int64]]:
     """Count some marginals of a large table, in one pass."""
-    # What cannot be coded at all shows without a row, for the price of none.
+    # A column that cannot be coded at all is an error before any row is read.
     sample = nw.from_native(table.sample, eager_only=True).select(*tally.domain.columns)
     tally.add(tally.zeros(), sample.to_native())
     outside, *tables = table.add_up(tally.domain.columns, tally)
@@ -86,17 +84,47 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
     return read_domain(table, declared, name=name)
 
 
-def check_policy(handle_unknown: Any) -> None:
-    """Check what is to be done with values that are not declared."""
-    if not isinstance(handle_unknown, str) or handle_unknown not in ("error", "ignore"):
-        raise ValueError(f"handle_unknown must be 'error' or 'ignore', got {handle_unknown!r}")
+def count_cells(
+    table: Table,
+    large: LargeTable | None,
+    domain: Domain,
+    cliques: Sequence[Sequence[int]],
+    handle_unknown: str,
+    name: str,
+    *,
+    missing: bool = False,
+) -> list[NDArray[np.int64]]:
+    """Count the records of each cell of some marginals; in each, those with an undeclared value are in no cell."""
+    codes = read_codes(table, domain, handle_unknown, name, missing=missing)
+    code = partial(find_codes, handle_unknown=handle_unknown, missing=missing)
+    counts = []
+    for clique in cliques:
+        part = domain.select([domain.columns[place] for place in clique])
+        if large is None:
+            counts.append(_count(part, [codes[place] for place in clique]))
+        else:
+            tally = CellTally(part, code, [tuple(range(len(clique)))], handle_unknown == "error")
+            counts += count_large(large, tally, partial(undeclared_error, name=name, missing=missing))
+    return counts
 
 
-def read_codes(
-    table: Table, domain: Domain, handle_unknown: Any, name: str, *, missing: bool = False
-) -> list[NDArray[np.unsignedinteger]]:
+def _count(domain: Domain, codes: list[Codes]) -> NDArray[np.int64]:
+    codes, _ = _declared(domain, codes)
+    return np.bincount(domain.join(codes), minlength=domain.size)
+
+
+def _declared(
+    domain: Domain, codes: list[Codes], counts: NDArray[np.int64] | None = None
+) -> tuple[list[Codes], NDArray[np.int64] | None]:
+    """Drop the rows with an undeclared value."""
+    declared = np.logical_and.reduce([column < size for column, size in zip(codes, domain.sizes, strict=True)])
+    if declared.all():
+        return codes, counts
+    return [column[declared] for column in codes], None if counts is None else counts[declared]
+
+
+def read_codes(table: Table, domain: Domain, handle_unknown: str, name: str, *, missing: bool = False) -> list[Codes]:
     """Code the columns of a table."""
-    check_policy(handle_unknown)
     codes, undeclared = find_codes(table, domain, handle_unknown, missing=missing)
     if undeclared:
         raise undeclared_error(undeclared[0], name, missing=missing)
@@ -105,8 +133,8 @@ def read_codes(
 
 def find_codes(
     table: Table, domain: Domain, handle_unknown: str, *, missing: bool = False
-) -> tuple[list[NDArray[np.unsignedinteger]], list[Any]]:
-    """Code the columns of a table, and say which hold values that are not declared, but have to be."""
+) -> tuple[list[Codes], list[Any]]:
+    """Code the columns of a table; also return the columns with values that are undeclared, but must not be."""
     codes = domain.encode(table.columns)
     if handle_unknown == "ignore":
         return codes, []

@@ -13,7 +13,7 @@ from skdp.coding import is_missing, kind_of
 
 
 def find_missing(column: Any) -> NDArray[np.bool_]:
-    """Say which values of a column are missing."""
+    """Mark the missing values of a column."""
     if isinstance(column, pd.Series) and column.dtype == object:
         column = column.to_numpy()
     if isinstance(column, np.ndarray):

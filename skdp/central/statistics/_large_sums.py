@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import read_bounds, read_numbers
-from skdp.central.statistics._quantiles import Ranks, count_below
-from skdp.central.statistics._sums import BoundedColumn, SummedColumn, Sums, weighted_sums
+from skdp.central.statistics._quantiles import Ranks, count_below, ranked_quantiles
+from skdp.central.statistics._sums import BoundedColumn, ColumnSums, SummedColumn, Sums, weighted_sums
 from skdp.domain import Categories, Grid, Interval
 from skdp.frames import LargeTable, Table, read_table
+from skdp.randomness import ByteSource
 
 _LIMB = 32
-"""Bits. A sum is kept as two integers, of which the lower one is less than 2**32 a batch: no table is too long."""
+"""Bits. A sum is kept as two integers, the lower one less than 2**32 per batch: no table is too long."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class SumTally:
             total += np.array([n_odd, found.n, *_limbs(found.places), *_limbs(found.squares)], np.int64)
 
     def n_distinct(self, sample: Any) -> float:
-        """Return how many different rows there are between the bounds."""
+        """Return the number of different rows between the bounds."""
         columns = zip(dtypes_of(sample), self.bounds, strict=True)
         return math.prod(most_values(dtype, *ends) for dtype, ends in columns)
 
@@ -61,7 +63,7 @@ def _limbs(total: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class RankTally:
-    """How many values are below each candidate, as `count_below` says: what a `LargeTable` adds up."""
+    """The numbers of values below each candidate, as of `count_below`: what a `LargeTable` adds up."""
 
     candidates: Sequence[NDArray[np.float64]]
 
@@ -78,14 +80,12 @@ class RankTally:
             total += part
 
     def n_distinct(self, sample: Any) -> float:
-        """Return how many different rows there are between the candidates."""
+        """Return the number of different rows between the candidates."""
         columns = zip(dtypes_of(sample), self.candidates, strict=True)
         return math.prod(most_values(dtype, float(grid[0]), float(grid[-1])) for dtype, grid in columns)
 
 
-def sum_columns(
-    table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True
-) -> Sequence[BoundedColumn | SummedColumn]:
+def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True) -> Sequence[ColumnSums]:
     """Read the numbers of a table between declared bounds; of a large table, their sums."""
     ends = [(low, high) for low, high in read_bounds(bounds, table.names).tolist()]
     numbers = read_numbers(table, missing=missing)
@@ -111,15 +111,27 @@ def rank_columns(table: Table, large: LargeTable | None, candidates: Sequence[ND
     return [(below, up_to, int(n[0])) for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True)]
 
 
+def plan_quantiles(
+    table: Table,
+    large: LargeTable | None,
+    candidates: Sequence[NDArray[np.float64]],
+    probabilities: Sequence[Fraction],
+    epsilon: Fraction,
+) -> Callable[[ByteSource], NDArray[np.float64]]:
+    """Read the columns of a table, and return a function that draws their quantiles."""
+    ranks = rank_columns(table, large, candidates)
+    return lambda source: ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
+
+
 def most_values(dtype: Any, low: Any, high: Any) -> float:
-    """Return how many values a column has between two ends, missing among them."""
+    """Return the number of values of a column between two ends, missing among them."""
     if isinstance(low, float):
         return high - low + 2 if dtype.is_integer() else math.inf
     return float((high - low).days + 2) if dtype == nw.Date else math.inf
 
 
 def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
-    """Return how many values of a column are declared."""
+    """Return the number of declared values of a column."""
     if isinstance(attribute, Interval):
         if grid_of(dtype, attribute) is not None:
             return len(attribute.edges) + 3  # below, above, the last bin twice, missing and nan

@@ -14,11 +14,11 @@ from skdp.central.statistics._sums import GRID, ColumnSums
 from skdp.randomness import ByteSource, cube_noise, discrete_laplace
 
 UNIFORM_VARIANCE = 1 / 3
-"""Of a uniform law between the bounds, in squared half widths."""
+"""Of a uniform distribution between the bounds, in squared half widths."""
 
 
 class Moments(NamedTuple):
-    """A noisy mean and variance, in half widths of the bounds from their middle; nothing of it is private."""
+    """A released mean and variance, in half widths of the bounds from their middle."""
 
     # The errors are standard deviations of the noise, at most the half width and its square. `variance` is never below
     # its error.
@@ -30,7 +30,7 @@ class Moments(NamedTuple):
 
     @property
     def drowned(self) -> bool:
-        """Whether the noise is as large as the variance of a uniform law, which then stands for the variance."""
+        """Whether the noise is as large as the variance of a uniform distribution, which then replaces it."""
         return self.variance_error >= UNIFORM_VARIANCE
 
 
@@ -85,7 +85,7 @@ def _moments(count: int, sums: Sequence[int], error: Fraction) -> Moments:
 
 
 class Estimate(NamedTuple):
-    """A noisy mean, its standard error and its interval, in steps of the grid; nothing of it is private."""
+    """A released mean, its standard error and its interval, in steps of the grid."""
 
     mean: float | Fraction
     std_error: float | Fraction
@@ -107,15 +107,12 @@ REFUSED = Estimate(math.nan, math.nan, math.nan, math.nan)
 
 def two_sums(columns: Sequence[ColumnSums], epsilon: Fraction, level: float, source: ByteSource) -> list[Estimate]:
     """Estimate means from the sums A of ``x - low`` and B of ``high - x``, as ``low + (high - low) A / (A + B)``."""
-    # One record adds two numbers to (A, B) that are at least 0 and together the width of the column, or nothing. So
-    # neighbours lie within the hull of these segments and their negatives, a square on its corner, and the noise has
-    # the density e^(-epsilon |z|) for the norm with this unit ball ([1]_): for one column Laplace noise on A and B.
-    # Turned by 45 degrees the square lies flat: A - B and A + B move by at most the width each. So for d columns the
-    # ball is a cube of 2 d dimensions ([2]_), and the noise, which is that of a single epsilon for all of them, is
-    # smaller than d separate ones.
-    # .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
-    # .. [2] T. Steinke, J. Ullman (2016). Between pure and approximate differential privacy. Journal of Privacy and
-    #    Confidentiality 7(2).
+    # One record adds two numbers of at least 0 to (A, B), together the width of the column, or nothing. So neighbours
+    # lie within the hull of these segments and their negatives, a square on its corner, and the noise has the density
+    # e^(-epsilon |z|) for the norm with this unit ball ([1]_): for one column Laplace noise on A and B. Turned by 45
+    # degrees the square lies flat: A - B and A + B move by at most the width each. So for d columns the ball is a cube
+    # of 2 d dimensions ([2]_), and one draw with the whole epsilon is smaller than d separate ones.
+    # .. [1], [2] As in `cube_moments`.
     scale, dimension = GRID / epsilon, 2 * len(columns)
     noise = cube_noise(source, scale, dimension)[0]
     error = scale * Fraction(cube_std(dimension))
@@ -132,7 +129,7 @@ def two_sums(columns: Sequence[ColumnSums], epsilon: Fraction, level: float, sou
 def noisy_sum_count(
     columns: Sequence[ColumnSums], epsilon: Fraction, level: float, source: ByteSource
 ) -> list[Estimate]:
-    """Estimate means from a noisy sum of the values and a noisy number of them, each with its half of epsilon."""
+    """Estimate means from a noisy sum of the values and a noisy count, each with half of epsilon."""
     half = epsilon / (2 * len(columns))
     deviation, quantile = Fraction(math.sqrt(2)), Fraction(-math.log(1 - level))
     estimates = []
@@ -167,8 +164,8 @@ def ratio(total: int, count: int, errors: Sequence[Fraction], reaches: Sequence[
     return Estimate(mean * GRID, error, *ends)
 
 
-# Cube noise of scale 1 in D dimensions has the density e^-max|z| up to a factor. That is a mixture of uniform laws on
-# cubes: half the side is R, which has a gamma law of shape D + 1.
+# Cube noise of scale 1 in D dimensions has the density e^-max|z| up to a factor: a mixture of uniform distributions on
+# cubes, whose half side R has a gamma distribution of shape D + 1.
 
 
 def cube_std(dimension: int) -> float:
@@ -177,13 +174,13 @@ def cube_std(dimension: int) -> float:
 
 
 def cube_quantile(level: float, dimension: int, slope: float) -> float:
-    """Return how far ``z_1 - slope z_2`` of cube noise of scale 1 reaches with a given probability."""
-    # For two uniform numbers on [-1, 1] the combination has the law of a trapezoid. Its tail is 1 - y up to 1 - slope,
-    # and then ``(1 + slope - y)**2 / (4 slope)``: polynomials in reach / R, whose means over R are known.
+    """Return a quantile of the absolute value of ``z_1 - slope z_2`` of cube noise of scale 1."""
+    # For two uniform numbers on [-1, 1] the combination has a trapezoidal distribution. Its tail is 1 - y up to
+    # 1 - slope, and then ``(1 + slope - y)**2 / (4 slope)``: polynomials in reach / R, whose means over R are known.
     shape, longest = dimension + 1, 1 + slope
 
     def share(power: int, low: float, high: float) -> float:
-        # The integral of R**-power over the gamma law from low to high.
+        # The integral of R**-power over the gamma distribution from low to high.
         factor = math.prod(range(shape - power, shape))
         return float(gammainc(shape - power, high) - gammainc(shape - power, low)) / factor
 

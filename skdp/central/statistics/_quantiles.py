@@ -6,25 +6,28 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds
 from skdp.oracles import check_size
 from skdp.randomness import ByteSource, permute_and_flip
+from skdp.typing import ColumnName
 
 FINEST = 1_000_000
 """The largest denominator of a probability: scores are then integers of 64 bits for up to 9 * 10**12 values."""
 
+_OneColumn: TypeAlias = Literal["integers"] | ArrayLike
+Candidates: TypeAlias = _OneColumn | Mapping[ColumnName, _OneColumn]
 
 Ranks = tuple[NDArray[np.int64], NDArray[np.int64], int]
-"""How many values are less than each candidate, how many are not greater, and how many there are."""
+"""The number of values less than each candidate, of those not greater, and of all values."""
 
 
-def quantiles(
-    columns: Sequence[NDArray[np.float64]],
+def ranked_quantiles(
+    ranks: Sequence[Ranks],
     probabilities: Sequence[Fraction],
     candidates: Sequence[NDArray[np.float64]],
     epsilon: Fraction,
@@ -35,21 +38,9 @@ def quantiles(
     # score is minus the number of values by which it fails to be one::
     #     score(c) = -max(0, #{x < c} - q n, q n - #{x <= c})
     # Adding or removing one value moves a score by at most max(q, 1 - q): each difference moves by q or by 1 - q. A
-    # score may rise while another one falls, by as much. So the rate of `permute_and_flip` is epsilon / (2 max(q, 1 -
-    # q)), and no larger one is private whatever the candidates are: the privacy loss tends to epsilon as they become
+    # score may rise while another falls by the same amount, so the rate of `permute_and_flip` is
+    # epsilon / (2 max(q, 1 - q)). No larger one is private: the privacy loss tends to epsilon as the candidates become
     # many.
-    ranks = [count_below(column, values) for column, values in zip(columns, candidates, strict=True)]
-    return ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
-
-
-def ranked_quantiles(
-    ranks: Sequence[Ranks],
-    probabilities: Sequence[Fraction],
-    candidates: Sequence[NDArray[np.float64]],
-    epsilon: Fraction,
-    source: ByteSource,
-) -> NDArray[np.float64]:
-    """Release quantiles of columns of which the numbers of values below each candidate are known."""
     share = epsilon / (len(ranks) * len(probabilities))
     released = np.empty((len(ranks), len(probabilities)))
     for row, counts, values in zip(released, ranks, candidates, strict=True):

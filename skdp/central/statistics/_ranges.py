@@ -22,7 +22,7 @@ _ORDERED = ("number", "datetime")
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:
-    """Say whether neighbouring cells of a column are neighbours by value."""
+    """Whether neighbouring cells of a column are neighbours by value."""
     if isinstance(attribute, Interval):
         return True
     known = [value for value in attribute.values if value is not None]
@@ -30,7 +30,7 @@ def is_ordered(attribute: Categories | Interval) -> bool:
 
 
 def find_range(name: Any, attribute: Categories | Interval, low: Any, high: Any) -> NDArray[np.bool_]:
-    """Say which cells of a column lie in a half-open range."""
+    """Mark the cells of a column in a half-open range."""
     known = [value for value in attribute.values if value is not None]
     ends = [_read_end(name, known, label, end) for label, end in (("low", low), ("high", high))]
     if isinstance(attribute, Interval):
@@ -61,7 +61,7 @@ def _read_end(name: Any, known: Sequence[Any], label: str, end: Any) -> Any:
 
 
 def _find_edge(name: Any, edges: Sequence[Any], end: Any) -> int | None:
-    """Return how many bins are below an end, which may also be outside of all."""
+    """Return the number of bins below an end, which may be outside of all."""
     if end is None:
         return None
     place = bisect_left(edges, end)
@@ -119,7 +119,7 @@ class Hierarchy:
         return np.add.reduceat(values, np.arange(0, values.size, self.branching))
 
     def _spread(self, values: NDArray, size: int) -> NDArray:
-        """Give each part what its group has."""
+        """Repeat the value of each group for its parts."""
         return np.repeat(values, self.branching)[:size]
 
     def totals(self, counts: NDArray) -> list[NDArray]:
@@ -211,7 +211,7 @@ def _smallest_branching(size: int, n_levels: int) -> int:
 
 
 LARGEST = 1 << 62
-"""No noisy count, nor a sum of them, is beyond this."""
+"""The limit of noisy counts and of their sums."""
 
 
 @dataclass(frozen=True)
@@ -235,9 +235,9 @@ class CountEstimate:  # numpydoc ignore=PR02
 
 
 def interval_reach(std_error: float | NDArray[np.float64], level: float) -> NDArray[np.int64]:
-    """Return how far the intervals of noisy counts reach."""
-    # The noise is a sum of discrete Laplace numbers: its quantiles are those of a normal law if they are many, and of a
-    # Laplace law if it is one. The larger of both is taken, and rounded up: the true and the noisy count are whole,
-    # even if the latter was rounded from an estimate less than 1 away.
+    """Return half the widths of the intervals of noisy counts."""
+    # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and Laplace for one. The larger
+    # quantile is taken, and rounded up: the true and the noisy count are whole, even if the latter was rounded from an
+    # estimate less than 1 away.
     quantile = max(NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2))
     return np.ceil(np.minimum(quantile * np.asarray(std_error), LARGEST)).astype(np.int64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from operator import mul
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,41 +32,35 @@ class Sums(NamedTuple):
     squares: int
 
 
-class ColumnSums(Protocol):
-    """A private column between public bounds, of which the sums are known."""
+class ColumnSums:
+    """A private column between public bounds, of which the sums are known; it lives inside `fit` only."""
+
+    low: float
+    high: float
+    sums: Sums
 
     @property
-    def low(self) -> float:
-        """The lower bound."""
-
-    @property
-    def high(self) -> float:
-        """The upper bound."""
-
-    @property
-    def sums(self) -> Sums:
-        """The exact sums."""
+    def mean(self) -> Fraction:
+        """The exact mean place, the middle if there is no value."""
+        return Fraction(self.sums.places, max(self.sums.n, 1))
 
     def value(self, place: float | Fraction) -> float:
-        """Turn a place on the grid into a value."""
+        """Convert a place on the grid to a value."""
+        return to_value(place, self.low, self.high)
 
 
 @dataclass(frozen=True)
-class SummedColumn:
-    """A private column of which only the sums are here."""
+class SummedColumn(ColumnSums):
+    """A column of which only the sums are here."""
 
     sums: Sums
     low: float
     high: float
 
-    def value(self, place: float | Fraction) -> float:
-        """Turn a place on the grid into a value."""
-        return to_value(place, self.low, self.high)
-
 
 @dataclass(frozen=True, eq=False)
-class BoundedColumn:
-    """A private column between public bounds; it lives inside `fit` only."""
+class BoundedColumn(ColumnSums):
+    """A column in memory."""
 
     # Every value is clipped to the bounds and placed on the integers from -`GRID` (the lower bound) to `GRID` (the
     # upper). So sums are sums of integers: neither their order nor the rounding of floats shows in them, and how far
@@ -82,7 +76,7 @@ class BoundedColumn:
             yield to_places(self.numbers[start : start + _BLOCK], self.low, self.high)
 
     @cached_property
-    def sums(self) -> Sums:
+    def sums(self) -> Sums:  # type: ignore[override]  # mypy takes it as read-only
         """The number of values, the sum of their places, and that of the squares of their places over `GRID`."""
         n = total = squares = 0
         for start in range(0, self.numbers.size, _BLOCK):
@@ -100,15 +94,6 @@ class BoundedColumn:
             places *= 1 / GRID  # exact, as it is a power of 2
             squares += int(np.rint(places, out=places).sum())
         return Sums(n, total, squares)
-
-    @property
-    def mean(self) -> Fraction:
-        """The exact mean place, the middle if there is no value."""
-        return Fraction(self.sums.places, max(self.sums.n, 1))
-
-    def value(self, place: float | Fraction) -> float:
-        """Turn a place on the grid into a value."""
-        return to_value(place, self.low, self.high)
 
 
 def weighted_sums(values: NDArray[np.float64], counts: NDArray[np.int64], low: float, high: float) -> Sums:
@@ -135,6 +120,6 @@ def to_places(values: NDArray[np.float64], low: Bound, high: Bound) -> NDArray[n
 
 
 def to_value(place: float | Fraction, low: float, high: float) -> float:
-    """Turn a place on the grid into a value between the bounds."""
+    """Convert a place on the grid to a value between the bounds."""
     inside = place if isinstance(place, float) else float(min(max(place, Fraction(-GRID)), Fraction(GRID)))
     return float(np.clip(low + (high - low) * ((inside / GRID + 1) / 2), low, high))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -67,26 +67,58 @@ def _record_batches(tables: Iterator[Any]) -> Iterator[Any]:
 
 def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     """Read some columns of a dataset or a reader, in order."""
-    is_dataset = isinstance(frame, dataset.Dataset)
-    unknown = is_ipc(frame) or not is_dataset  # where a reader has its batches from is not known
-    for batch in read_quietly(_scan(frame, columns) if is_dataset else frame):
-        if unknown:
-            validate(batch)
+    for batch in read_quietly(_scan(frame, columns) if isinstance(frame, dataset.Dataset) else _validated(frame)):
         yield quietly(partial(batch.select, columns))
 
 
 def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
-    yield from frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD).to_batches()
+    files = _ipc_files(frame, columns)
+    if files is None:
+        scanned = frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD).to_batches()
+        yield from _validated(scanned) if is_ipc(frame) else scanned
+        return
+    for file in files:
+        with file.open() as opened:
+            for batch in _ipc_batches(opened, columns):
+                yield from (batch.slice(start, _READ_ROWS) for start in range(0, len(batch), _READ_ROWS))
+
+
+def _ipc_files(frame: Any, columns: list[str]) -> list[Any] | None:
+    """Return the Arrow files of a dataset, whose scanner follows the offsets of a damaged file before we see them."""
+    if not isinstance(frame, dataset.FileSystemDataset) or not is_ipc(frame):
+        return None
+    try:
+        files = list(frame.get_fragments())
+    except ValueError:
+        return None  # some of the rows only
+    wanted = [frame.schema.field(name) for name in columns]
+    return files if all(_has_fields(file.physical_schema, wanted) for file in files) else None
+
+
+def _has_fields(schema: Any, fields: list[Any]) -> bool:
+    places = [schema.get_field_index(field.name) for field in fields]  # -1 if there is none, or more than one
+    return all(place >= 0 and schema.types[place] == field.type for place, field in zip(places, fields, strict=True))
+
+
+def _ipc_batches(opened: Any, columns: Sequence[str]) -> Iterator[Any]:
+    """Read some columns of an Arrow file, batch by batch as they were written."""
+    ipc = import_extra("pyarrow.ipc", "duckdb")
+    schema = ipc.open_file(opened).schema
+    options = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in columns])
+    reader = ipc.open_file(opened, options=options)
+    return _validated(map(reader.get_batch, range(reader.num_record_batches)))
+
+
+def _validated(batches: Iterable[Any]) -> Iterator[Any]:
+    """Refuse offsets and codes that lead out of the memory of a batch: they would be followed."""
+    for batch in batches:
+        batch.validate(full=True)
+        yield batch
 
 
 def is_ipc(frame: Any) -> bool:
     """Tell Arrow files, whose offsets and codes are believed where they are read, from other formats."""
     return isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
-
-
-def validate(batch: Any) -> None:
-    """Find offsets and codes that lead out of the memory of a batch: they would be followed."""
-    quietly(lambda: batch.validate(full=True))
 
 
 def column_names(frame: Any) -> list[Any]:
@@ -214,14 +246,8 @@ def _batches(frame: Any, names: list[str]) -> Iterator[Any]:
 
 def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
     """Read some columns of an Arrow file; what is mapped into memory needs none of its own, unless it is compressed."""
-    ipc = import_extra("pyarrow.ipc", "duckdb")
     with pyarrow.memory_map(file) as mapped:
-        schema = ipc.open_file(mapped).schema
-        options = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
-        reader = ipc.open_file(mapped, options=options)
-        for place in range(reader.num_record_batches):
-            batch = reader.get_batch(place)
-            validate(batch)
+        for batch in read_quietly(_ipc_batches(mapped, names)):
             rows = pyarrow.Table.from_batches([batch]).select(names)
             for start in range(0, len(rows), _ROWS):
                 yield rows.slice(start, _ROWS)

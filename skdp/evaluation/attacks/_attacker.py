@@ -1,4 +1,4 @@
-"""A classifier that learns to guess a protected value."""
+"""The classifier of an attack, and its result."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from skdp.evaluation.attacks._features import cells_of, code_column
 from skdp.evaluation.audits import clopper_pearson
 
 _FEW_ROWS = 10_000
-"""With fewer, threads wait for each other longer than they work."""
+"""With fewer, several threads are slower than one."""
 
 
 class Attacker:
-    """A classifier that learns the truth from some columns, and guesses that of rows it has not seen."""
+    """A classifier that learns the true values from some columns, and guesses those of other rows."""
 
     def __init__(self, frame: pd.DataFrame, truth: NDArray[np.intp], estimator: Any, cv: int, seed: int | None) -> None:
         self.truth = truth
@@ -39,14 +39,14 @@ class Attacker:
             )
         if cv > len(truth):
             raise ValueError(f"cv must be at most the number of rows, {len(truth)}, got {cv}")
-        # With fewer rows of a value than folds, there is nothing to stratify.
+        # Folds cannot be stratified if a value has fewer rows.
         splitter = StratifiedKFold if np.bincount(truth).min() >= cv else KFold
         self.folds = list(splitter(cv, shuffle=True, random_state=seed).split(truth, truth))
         self.rng = np.random.default_rng(seed)
         self.drops_: list[float] | None = None
 
     def run(self, names: list[Any]) -> NDArray[np.bool_]:
-        """Attack by some columns."""
+        """Return which rows are guessed right from some columns."""
         frame = self.frame.iloc[:, [self.places[name] for name in names]]
         guesses, lost = np.empty_like(self.truth), np.zeros(len(names))
         for train, test in self.folds:
@@ -62,7 +62,7 @@ class Attacker:
     def _loss_by_shuffling(
         self, model: Any, frame: pd.DataFrame, truth: NDArray[np.intp], guesses: NDArray[np.intp]
     ) -> NDArray[np.float64]:
-        """Count, for each column, how many fewer rows are guessed right when it is shuffled."""
+        """Count, for each column, the rows that are no longer guessed right when it is shuffled."""
         right = (guesses == truth).sum()
         lost = np.zeros(frame.shape[1])
         for place in range(frame.shape[1]):
@@ -73,14 +73,14 @@ class Attacker:
         return lost
 
     def _fit(self, frame: pd.DataFrame, truth: NDArray[np.intp]) -> Any:
-        """Return what guesses rows; where there is nothing to learn, the most frequent value."""
+        """Return a function that guesses rows: the most frequent value if there is nothing to learn."""
         if frame.shape[1] == 0 or len(np.unique(truth)) == 1:
             most = np.bincount(truth).argmax()
             return lambda rows: np.full(len(rows), most)
         return clone(self.estimator).fit(frame, truth).predict
 
     def alone(self, name: Any) -> float:
-        """Guess from one column: by the most frequent truth of each value."""
+        """Return the accuracy of guesses from one column: the most frequent true value in each cell."""
         cells = cells_of(self.coded.iloc[:, self.places[name]])
         shape = cells.max() + 1, self.truth.max() + 1
         right = 0
@@ -88,7 +88,7 @@ class Attacker:
             table = np.bincount(cells[train] * shape[1] + self.truth[train], minlength=shape[0] * shape[1]).reshape(
                 shape
             )
-            # Cells without rows guess what is most frequent of all.
+            # Cells without rows guess the most frequent value.
             table[table.sum(axis=1) == 0] = table.sum(axis=0)
             right += (table.argmax(axis=1)[cells[test]] == self.truth[test]).sum()
         return float(right / len(self.truth))
@@ -96,32 +96,32 @@ class Attacker:
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:  # numpydoc ignore=PR02
-    """How often an attacker guesses a protected value, and what that is to be compared with.
+    """The accuracy of an attack on a protected column, and values to compare it with.
 
     Parameters
     ----------
     accuracy : float
         The share of rows whose value is guessed from all that is released, each by a model that has not seen the row.
     baseline : float
-        The share of the most frequent value: what a guess gets right that looks at nothing.
+        The share of the most frequent value: the accuracy of the best constant guess.
     bayes_bound : float
-        What the best guess from the visible reports alone, of the protected column and all others, can get right on
-        average; nan if no epsilon was given.
+        The largest expected accuracy of a guess from the visible reports alone, of the protected column and all others;
+        nan if no epsilon was given.
     std_error : float
         The standard error of `accuracy`, over rows, the models given.
     n_rows : int
         The number of rows.
     bound : str
-        What `bayes_bound` is: the exact value of the protocol, where only the protected column's own report is seen; or
-        the largest value among all protocols of an epsilon, that of all reports of a record together where others are
-        seen too.
+        The kind of `bayes_bound`: the exact value of the protocol, if only the report of the protected column is
+        visible; or the largest value among all protocols of an epsilon, of all reports of a record together if others
+        are visible too.
     accuracy_without_report : float or None
-        The accuracy of the same attack on the other columns alone; None if it is not known which ones are the report.
+        The accuracy of the same attack on the other columns alone; None if the reports are not known.
     std_error_without_report : float or None
         Its standard error.
     carriers : pandas.DataFrame
-        A row a column, the most telling first: ``is_report``; ``alone``, the accuracy of the best guess from this
-        column alone; ``drop``, how much accuracy the attack loses if the column is shuffled.
+        A row for each column, the most informative first: ``is_report``; ``alone``, the accuracy of a guess from this
+        column alone; ``drop``, the loss of accuracy when the column is shuffled.
 
     See Also
     --------
@@ -150,9 +150,9 @@ class AttackResult:  # numpydoc ignore=PR02
 
     @property
     def exceeds_bound(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the lower end of `interval` is above the bound: columns that are no reports carry the value.
+        """Whether the lower end of `interval` is above the bound: other columns carry the value.
 
-        If the attacker saw reports only, the release is not what the encoder or the epsilon promise.
+        If the attacker saw reports only, the release violates the guarantee of the encoder or the epsilon.
         """
         return self.interval()[0] > self.bayes_bound
 

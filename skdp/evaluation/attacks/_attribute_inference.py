@@ -1,4 +1,4 @@
-"""How well a protected column can be guessed from what is released."""
+"""Inference of a protected column from a release."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ from skdp.evaluation.attacks._attacker import Attacker, AttackResult
 from skdp.evaluation.attacks._bayes_bound import bound_of_reports
 from skdp.evaluation.attacks._features import factorize, name_of_kind, read_columns
 from skdp.local import OracleProtocol, ReportTransformer
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 def attribute_inference(
-    X_released: Any,
-    y: Any,
-    sensitive: Any,
-    known: Sequence[Any] | None = None,
+    X_released: TableLike,
+    y: ColumnLike | None,
+    sensitive: ColumnLike | TableLike,
+    known: Sequence[ColumnName] | None = None,
     *,
-    report: Sequence[Any] | None = None,
+    report: Sequence[ColumnName] | None = None,
     encoder: Any = None,
     epsilon: float | None = None,
     estimator: Any = None,
     cv: int = 5,
     random_state: int | None = None,
 ) -> AttackResult:
-    """Attack a release: learn to guess the true values of a protected column from all columns that are released.
+    """Attack a release: learn to guess the true values of a protected column from all released columns.
 
-    The attacker has rows whose true values are known, learns from them, and guesses those of other rows
-    (cross-validation). What is right is compared with a guess that looks at nothing, with the same attack without the
-    report, and with the bound for guesses from the report alone: from all reports that the attacker sees, and nothing
-    else. Which columns give the value away is listed.
+    The attacker knows the true values of some rows, learns from them, and guesses those of other rows
+    (cross-validation). The accuracy is compared with the best constant guess, with the same attack without the report,
+    and with the bound for guesses from the visible reports alone. The columns that reveal the value are listed.
 
     Parameters
     ----------
     X_released : dataframe or array-like of shape (n_samples, n_features)
-        All that is released of the rows, reports included; numbers, text, categories, missing values. A pandas, polars
-        or pyarrow table, or an array.
+        The released rows, reports included; numbers, text, categories, missing values. A pandas, polars or pyarrow
+        table, or an array.
     y : 1-D array-like of shape (n_samples,) or None
         The label, if it is released too.
     sensitive : 1-D array-like of shape (n_samples,), or dataframe
         The true values of the protected column. Of several columns, the combinations are guessed.
     known : sequence of column names, optional
-        Which columns of `X_released`, besides the report, the attacker knows; by default all.
+        The columns of `X_released`, besides the report, that the attacker knows; by default all.
     report : sequence of column names, optional
         All columns of `X_released` that are reports, of the protected column or another. By default those of the
         encoder.
     encoder : fitted local transformer, optional
-        What made the report. It gives the names of the report and the Bayes bound.
+        The encoder that made the report. It gives the names of the report and the Bayes bound.
     epsilon : float, optional
         The privacy loss of all reports of a record together, if there is no encoder; for the Bayes bound.
     estimator : classifier, optional
-        What learns. It is cloned, and must take the columns as they are: for text, put an encoder before it that bears
-        values it has not seen. By default `HistGradientBoostingClassifier`, with text as categories.
+        The attacker's model, which is cloned. It must accept the columns unchanged: for text, put an encoder before it
+        that accepts unknown values. By default `HistGradientBoostingClassifier`, with text as categories.
     cv : int, default=5
         The number of folds, at least 2.
     random_state : int, optional
@@ -85,29 +85,28 @@ def attribute_inference(
 
     Notes
     -----
-    **Privacy.** The result depends on true values and is not protected: it is for experiments on data that may be
-    looked at. It holds numbers and column names, no values.
+    **Privacy.** The result depends on true values and is not protected: it is for experiments on data that is not
+    sensitive. It holds numbers and column names, no values.
 
-    **What the bound bounds.** ``bayes_bound`` is what the best guess *from the visible reports alone* gets right on
-    average, with the shares of the values in `sensitive` as the prior P(v); ``bound`` says which of two it is. Where
-    the report of the protected column is the only one that is seen, it is exact: ``sum_r max_v P(v) P(r | v)``, with
-    the channel P(r | v) of the encoder. Where other columns of the same record are reported too, they may go along with
-    the protected one, and their reports tell of it: then it is the largest value among all protocols of the *total*
-    epsilon (`guessing_bound` of ``encoder.guarantee_.epsilon``). So it is, of its own epsilon, where the channel has no
-    table (hashing), and, of the total, for combinations of columns that were reported apart, and for parts of a joint
-    report. Reports that were renamed cannot be told apart, and count as those of other columns.
+    **The bound.** ``bayes_bound`` is the largest expected accuracy of a guess *from the visible reports alone*, with
+    the shares of the values in `sensitive` as the prior P(v). If the report of the protected column is the only one
+    that is visible, it is exact: ``sum_r max_v P(v) P(r | v)``, with the channel P(r | v) of the encoder; or, if the
+    channel has no table (hashing), the largest value among all protocols of its epsilon. Otherwise, also for
+    combinations of columns with separate reports and for parts of a joint report, other reports may be correlated with
+    the protected column: it is the largest value among all protocols of the *total* epsilon (`guessing_bound` of
+    ``encoder.guarantee_.epsilon``). Renamed reports count as those of other columns.
 
-    **What it means to exceed it.** The bound holds whatever goes along with what. So an accuracy clearly above it
-    (``exceeds_bound``) is no fault of the protocol, as long as the attacker sees other columns than reports: these
-    carry the value, and no epsilon can hide what they show. Local privacy of columns is a promise about these columns.
-    With reports alone, it is a fault: the release is not what the encoder or the epsilon promise. The bound is one of
-    averages over rows: by chance, ``exceeds_bound`` is true of up to one in 40 attacks that reach it.
+    **Above the bound.** The bound holds for any correlation of the columns. So an accuracy clearly above it
+    (``exceeds_bound``) is no fault of the protocol as long as the attacker sees columns that are not reports: these
+    carry the value, which local privacy of other columns does not hide. With reports alone, the release violates the
+    guarantee of the encoder or the epsilon. The bound is one of averages over rows: by chance, ``exceeds_bound`` is
+    true of up to one in 40 attacks that reach it.
 
-    **Carriers.** ``alone``: each value of the column (64 bins of a number) guesses what is most frequent among its rows
-    in the other folds. ``drop``: the loss of accuracy when the column is shuffled in the rows that are guessed. Of
-    columns that say the same, each may have a small drop.
+    **Carriers.** ``alone``: the accuracy of guessing, for each value of the column (64 bins of a number), the most
+    frequent protected value in the other folds. ``drop``: the loss of accuracy when the column is shuffled in the test
+    rows; it may be small for each of several redundant columns.
 
-    The standard errors are those of the mean over the rows, the models given: folds share training rows.
+    The standard errors are over the rows, with the models fixed: folds share training rows.
 
     Examples
     --------
@@ -121,7 +120,7 @@ def attribute_inference(
     >>> round(result.accuracy, 2), round(result.bayes_bound, 2), round(result.accuracy_without_report, 2)
     (0.7, 0.73, 0.54)
 
-    Beside a column that goes along with the protected one, the report hides nothing:
+    Beside a column that is correlated with the protected one, the report hides nothing:
 
     >>> released = released.assign(title=people["sex"].map({"F": "Ms", "M": "Mr"}), shoe=rng.normal(40, 2, 1000))
     >>> result = attribute_inference(released, None, people["sex"], encoder=encoder, random_state=0)
@@ -186,7 +185,7 @@ def _is_instance(estimator: Any) -> bool:
 
 
 def _choose_columns(names: list[Any], known: Any, report: Any, encoder: Any) -> tuple[list[Any], list[Any]]:
-    """Return the columns that the attacker sees, and those of them that are the report."""
+    """Return the visible columns, and the reports among them."""
     if encoder is not None:
         if isinstance(encoder, ReportTransformer):
             check_is_fitted(encoder)
@@ -205,7 +204,7 @@ def _choose_columns(names: list[Any], known: Any, report: Any, encoder: Any) -> 
 
 
 def _add_label(frame: pd.DataFrame, y: Any) -> pd.DataFrame:
-    """Let the attacker see the label too."""
+    """Add the label to the visible columns."""
     if y is None:
         return frame
     label = read_columns(y, "y")
@@ -219,7 +218,7 @@ def _add_label(frame: pd.DataFrame, y: Any) -> pd.DataFrame:
 
 
 def _combine(protected: pd.DataFrame) -> NDArray[np.intp]:
-    """Give each combination of values a number."""
+    """Assign a number to each combination of values."""
     codes = np.column_stack(
         [factorize(protected.iloc[:, place], missing=True)[0] for place in range(protected.shape[1])]
     )

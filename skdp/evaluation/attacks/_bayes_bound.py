@@ -1,4 +1,4 @@
-"""How often the best guess from a locally private report is right."""
+"""Bounds on the accuracy of guesses from locally private reports."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from skdp.evaluation.attacks._features import check_declared
 from skdp.local import SAMPLED, OracleProtocol
 from skdp.oracles import FrequencyOracle
 
 
 def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
-    """Return the largest share of values that anybody can guess from reports of a given epsilon.
+    """Return the largest expected accuracy of guesses from reports of a given epsilon.
 
     Parameters
     ----------
@@ -49,8 +50,8 @@ def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
     than ``P(r | v) / E``, so ``sum_u y_u P(r | u) >= P(r | v) (T + (E - 1) y_v) / E >= P(v) P(r | v)``. Over all
     reports, the left side adds up to T. For k equally frequent values, it is ``E / (E + k - 1)``.
 
-    **Privacy.** The bound holds for guesses from the report alone. Whoever knows something else of the record that goes
-    along with the value may be right more often, and would be without the report too.
+    **Privacy.** The bound holds for guesses from the report alone. An attacker with other knowledge of the record that
+    is correlated with the value may be right more often, also without the report.
 
     Examples
     --------
@@ -78,15 +79,15 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike, *, groups: ArrayLi
     prior : array-like of shape (k,)
         The probability of each value; at least 0, with a sum of 1.
     groups : array-like of shape (k,), optional
-        What is guessed, if it is not the value: values with the same entry count as one, such as all ages of a sex if
-        age and sex are reported together.
+        Groups of values to guess instead of values: those with the same entry are one, such as all ages of a sex if age
+        and sex are reported together.
 
     Returns
     -------
     float or None
-        ``sum_r max_v P(v) P(r | v)`` over all reports of the channel, in closed form where there is one; None for
-        protocols that hash, and Hadamard response of many values; with `groups`, for all channels of many reports but
-        that of randomised response.
+        ``sum_r max_v P(v) P(r | v)`` over all reports of the channel, in closed form if there is one; None for
+        protocols that hash, and Hadamard response of many values; with `groups`, for all channels of many reports
+        except that of randomised response.
 
     Raises
     ------
@@ -123,7 +124,7 @@ EXACT = "the exact value of the protocol"
 def bound_of_reports(
     protected: pd.DataFrame, shares: NDArray[np.float64], encoder: Any, epsilon: Any, reports: list[Any]
 ) -> tuple[float, str]:
-    """Return what the best guess from the visible reports alone gets right, and what kind of bound that is."""
+    """Return the bound on guesses from the visible reports alone, and its kind."""
     if encoder is None:
         if epsilon is None:
             return math.nan, ""
@@ -132,7 +133,7 @@ def bound_of_reports(
     names = _names_of(protected, protocol)
     whole = [index for index, columns in enumerate(protocol.attributes) if set(columns) == set(names)]
     if not whole or not _is_alone(protocol, whole[0], reports):
-        # The columns of a record may go together, so every report of it may tell of the protected ones.
+        # Columns may be correlated, so every report of a record may reveal the protected ones.
         total = encoder.guarantee_.epsilon
         together = ", for all reports of a record together" if len(protocol.oracles) > 1 else ""
         return guessing_bound(shares, total), f"the best protocol of epsilon = {total:g}{together}"
@@ -144,7 +145,7 @@ def bound_of_reports(
 
 
 def _is_alone(protocol: OracleProtocol, place: int, reports: list[Any]) -> bool:
-    """Say whether the attacker sees no report of another attribute; a report that was renamed may be one."""
+    """Whether no report of another attribute is visible; a renamed report may be one."""
     return len(protocol.oracles) == 1 or set(reports) <= {*protocol.columns_of(place), SAMPLED}
 
 
@@ -164,9 +165,7 @@ def _names_of(protected: pd.DataFrame, protocol: OracleProtocol) -> list[Any]:
 def _exact_bound(protected: pd.DataFrame, protocol: OracleProtocol, place: int) -> float | None:
     domain = protocol.domains[place]
     codes = domain.encode([protected[name] for name in domain.columns])
-    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
-        if column.max(initial=0) == size:
-            raise ValueError(f"column {name!r} of sensitive holds a value outside the declared categories")
+    check_declared(domain, codes, " of sensitive")
     prior = np.bincount(domain.join(codes).astype(np.intp), minlength=domain.size) / len(protected)
     exact = bayes_accuracy(protocol.oracles[place], prior)
     if exact is None or protocol.strategy != "sample":

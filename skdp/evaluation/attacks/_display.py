@@ -1,4 +1,4 @@
-"""What attacks found, drawn beside the prior and the bound."""
+"""Plot of the accuracy of attacks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from skdp.base import check_confidence_level
 from skdp.evaluation.attacks._attacker import AttackResult
 from skdp.evaluation.attacks._attribute_inference import attribute_inference
 from skdp.evaluation.displays import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
+from skdp.typing import ColumnLike, TableLike
 
 _PRIOR, _BOUND = "prior: most frequent value", "bound for the report alone"
 _ATTACKS = ("with the report", "without the report")
 _COLUMNS = ["release", "attack", "accuracy", "lower", "upper", "baseline", "bayes_bound"]
 _DODGE = 0.12
-"""How far a point is moved aside, in places of text."""
+"""The horizontal shift of a point, where releases have names."""
 
 
 class LeakageDisplay:
-    """How often a protected value is guessed, with and without the report, beside the prior and the Bayes bound.
+    """Plot of the accuracy of attacks, with and without the report, with the prior and the Bayes bound.
 
-    It is recommended to use `from_results` or `from_release`; the display keeps the numbers that it draws.
+    It is recommended to use `from_results` or `from_release` to create one.
 
     Parameters
     ----------
@@ -48,18 +49,15 @@ class LeakageDisplay:
 
     See Also
     --------
-    attribute_inference : Makes what is drawn.
+    attribute_inference : The results that are drawn.
 
     Notes
     -----
-    **Privacy.** The accuracies depend on true values and are not protected: the figure is for experiments on data that
-    may be looked at.
+    **Privacy.** The accuracies depend on true values and are not protected: the figure is for data that is not
+    sensitive.
 
-    The bound is what the best guess from the visible reports alone gets right: exactly, where the protected column is
-    the only one that is reported; of the best protocol of the total epsilon, where others are reported too. A point
-    whose interval is above it is no fault of the reports as long as the attacker sees other columns: these carry the
-    value. Where reports are all that is seen, it is: the release is not what its epsilon promises. The line is over
-    what was attacked: releases of different columns have different bounds.
+    The notes of `attribute_inference` explain the bound, and intervals above it. Releases of different columns have
+    different bounds.
 
     Examples
     --------
@@ -94,7 +92,7 @@ class LeakageDisplay:
         Parameters
         ----------
         results : AttackResult, or mapping of epsilon or name to AttackResult
-            What was found; by finite epsilons > 0, which are drawn on a log axis, or by names of releases.
+            The results, by finite epsilons > 0, which are drawn on a log axis, or by names of releases.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         ax : matplotlib Axes, optional
@@ -125,16 +123,23 @@ class LeakageDisplay:
 
     @classmethod
     def from_release(
-        cls, X_released: Any, y: Any, sensitive: Any, *, name: str = "release", ax: Any = None, **options: Any
+        cls,
+        X_released: TableLike,
+        y: ColumnLike | None,
+        sensitive: ColumnLike | TableLike,
+        *,
+        name: str = "release",
+        ax: Any = None,
+        **options: Any,
     ) -> LeakageDisplay:
-        """Attack a release, and draw.
+        """Attack a release and draw the result.
 
         Parameters
         ----------
         X_released, y, sensitive : array-like
             As for `attribute_inference`.
         name : str, default="release"
-            What to call it.
+            The name of the release.
         ax : matplotlib Axes, optional
             See `plot`.
         **options : dict
@@ -161,7 +166,7 @@ class LeakageDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where; by default a new figure.
+            The axes to draw on; by default those of a new figure.
 
         Returns
         -------
@@ -202,7 +207,7 @@ class LeakageDisplay:
         return self
 
     def _points(self, places: dict[Any, float], by_epsilon: bool) -> None:
-        """Draw the accuracies and their intervals, those of the two attacks side by side."""
+        """Draw the accuracies and intervals of the two attacks side by side."""
         for style, attack in enumerate(_ATTACKS):
             part = self.data[self.data["attack"] == attack]
             if part.empty:
@@ -229,7 +234,7 @@ class LeakageDisplay:
             self.ax_.plot(once["place"], once["bayes_bound"], ls="--", color=INK, lw=1.6, label=_BOUND)
 
     def _ticks(self, once: pd.DataFrame, places: list[float]) -> None:
-        """Draw the prior and the bound of each release as lines of its own."""
+        """Draw the prior and the bound of each release as separate lines."""
         for column, dash, label in (("baseline", ":", _PRIOR), ("bayes_bound", "--", _BOUND)):
             if once[column].notna().any():
                 ends = np.array(places)
@@ -237,7 +242,7 @@ class LeakageDisplay:
 
 
 def _dodge(places: list[float], side: int, by_epsilon: bool) -> NDArray[np.float64]:
-    """Move points a little aside, so that intervals do not cover each other."""
+    """Shift points a little, so that intervals do not overlap."""
     x = np.array(places, float)
     return x * math.exp(side * _DODGE / 4) if by_epsilon else x + side * _DODGE
 

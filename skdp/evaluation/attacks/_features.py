@@ -1,4 +1,4 @@
-"""The columns that an attacker sees, in the form that a classifier takes."""
+"""The columns that are visible to an attacker, in a form for classifiers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.domain import Codes, Domain
 from skdp.frames import is_frame, read_table
 
 _MOST_CATEGORIES = 255
-"""What scikit-learn's histogram trees take; the codes of more are taken for numbers."""
+"""The limit of scikit-learn's histogram trees; the codes of more are read as numbers."""
 
 _BINS = 64
 
 
 def name_of_kind(given: Any) -> str:
-    """Say what came instead of an instance of something."""
+    """Name the type of an object, or the class itself, in an error."""
     return f"the class {given.__name__}, not an instance" if isinstance(given, type) else type(given).__name__
 
 
@@ -65,8 +66,15 @@ def _as_series(column: Any) -> pd.Series:
     return pd.Series(column).infer_objects()
 
 
+def check_declared(domain: Domain, codes: list[Codes], source: str = "") -> None:
+    """Refuse true values outside the declared categories."""
+    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+        if column.max(initial=0) == size:
+            raise ValueError(f"column {name!r}{source} holds a value outside the declared categories")
+
+
 def code_column(column: pd.Series) -> pd.Series:
-    """Turn a column into numbers or categories, with nan for missing."""
+    """Convert a column to numbers or categories, with nan for missing."""
     if column.isna().all():
         return pd.Series(np.zeros(len(column)))
     if getattr(column.dtype, "kind", "O") in "biuf" and not isinstance(column.dtype, pd.CategoricalDtype):
@@ -77,17 +85,17 @@ def code_column(column: pd.Series) -> pd.Series:
 
 
 def factorize(column: pd.Series, *, missing: bool = False) -> tuple[NDArray[np.intp], Any]:
-    """Give each distinct value of a column a number."""
+    """Assign a number to each distinct value of a column."""
     try:
         codes, distinct = pd.factorize(column, use_na_sentinel=not missing)
         return codes.astype(np.intp), distinct
     except Exception:
-        pass  # it may hold a value, and would be the context of an error that is raised here
+        pass  # its message may contain a value, so it must not be the context of the error below
     raise TypeError(f"column {column.name!r} holds something else than single values")
 
 
 def cells_of(column: pd.Series) -> NDArray[np.intp]:
-    """Put the rows of a coded column into cells: its categories, or bins of about as many numbers each."""
+    """Assign the rows of a coded column to cells: its categories, or bins of about equal size."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy().astype(np.intp) + 1
     numbers = column.to_numpy()

@@ -1,10 +1,10 @@
-"""Whether a synthetic table shows who was in the real one."""
+"""Membership inference from a synthetic table."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,15 @@ from skdp.base import check_confidence_level, check_random_state
 from skdp.evaluation.attacks._features import code_column, read_columns
 from skdp.evaluation.audits import clopper_pearson
 from skdp.privacy import PrivacyGuarantee
+from skdp.typing import TableLike
 
-_METHODS = ("nearest", "likelihood")
+Method = Literal["nearest", "likelihood"]
+_METHODS: tuple[str, ...] = get_args(Method)
 
 
 @dataclass(frozen=True)
 class MembershipResult:  # numpydoc ignore=PR02
-    """How well rows that were in a table are told from rows that were not.
+    """How well members of a table are distinguished from non-members.
 
     Parameters
     ----------
@@ -33,12 +35,12 @@ class MembershipResult:  # numpydoc ignore=PR02
     auc_lower, auc_upper : float
         The interval of the area (DeLong's standard error, normal approximation).
     advantage : float
-        The rate at which members are called members, less that at which non-members are: at the threshold that is best
-        for one half of the rows, measured on the other half.
+        The true positive rate less the false positive rate, at the best threshold for one half of the rows, measured on
+        the other half.
     advantage_lower, advantage_upper : float
         Its interval, from those of both rates by Clopper and Pearson.
     advantage_bound : float
-        What the guarantee allows on average; nan without one.
+        The largest expected advantage under the guarantee; nan without one.
     n_members, n_non_members : int
         The number of rows.
     """
@@ -56,17 +58,17 @@ class MembershipResult:  # numpydoc ignore=PR02
 
 
 def membership_inference(
-    synthetic: Any,
-    members: Any,
-    non_members: Any,
+    synthetic: TableLike | None,
+    members: TableLike,
+    non_members: TableLike,
     *,
-    method: str = "nearest",
+    method: Method = "nearest",
     synthesizer: Any = None,
     guarantee: PrivacyGuarantee | None = None,
     confidence_level: float = 0.95,
     random_state: int | None = None,
 ) -> MembershipResult:
-    """Attack a synthetic table: tell rows of the real table from other rows of the same population.
+    """Attack a synthetic table: distinguish rows of the real table from other rows of the population.
 
     Parameters
     ----------
@@ -77,13 +79,13 @@ def membership_inference(
     non_members : dataframe or array-like of shape (n_non_members, n_columns)
         Rows of the same population that it was not fitted on; at least two.
     method : {"nearest", "likelihood"}, default="nearest"
-        ``"nearest"``: a row is called a member if a synthetic one is near. The distance is the sum over columns of 1
-        for different values, and of the difference in units of the range for numbers ([1]_). ``"likelihood"``: a row is
-        called a member if it is likely by the fitted model, by `score_samples` of `synthesizer`.
+        ``"nearest"`` scores a row by its distance to the nearest synthetic one: the sum over columns of 1 for different
+        values, and of the difference in units of the range for numbers ([1]_). ``"likelihood"`` scores a row by its
+        log-likelihood under the fitted model, `score_samples` of `synthesizer`.
     synthesizer : fitted DPMarginalSynthesizer, optional
         Needed for the likelihood test. Its `guarantee_` gives the bound, unless `guarantee` is given.
     guarantee : PrivacyGuarantee, optional
-        What was promised to the rows of the real table; for the bound.
+        The guarantee of the rows of the real table, for the bound.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
     random_state : int, optional
@@ -101,8 +103,7 @@ def membership_inference(
 
     Notes
     -----
-    **Privacy.** The result depends on true rows and is not protected: it is for experiments on data that may be looked
-    at.
+    **Privacy.** The result depends on true rows and is not protected: it is for data that is not sensitive.
 
     **The bound** is ``(e^epsilon - 1 + 2 delta) / (e^epsilon + 1)`` ([2]_), with the epsilon for the replacement of a
     record. It holds for every test, on average over the rows of the table and the noise, if members and non-members are
@@ -163,7 +164,7 @@ def area(inside: ArrayLike, outside: ArrayLike) -> tuple[float, float]:
 def advantage(
     inside: NDArray[np.float64], outside: NDArray[np.float64], *, level: float, seed: int | None
 ) -> tuple[float, float, float]:
-    """Choose a threshold on one half of the rows, and measure the difference of the two rates on the other."""
+    """Choose a threshold on one half of the rows; measure the difference of the rates on the other."""
     rng = np.random.default_rng(seed)
     halves = [np.array_split(rng.permutation(scores), 2) for scores in (inside, outside)]
     (chosen_in, tested_in), (chosen_out, tested_out) = halves
@@ -171,7 +172,7 @@ def advantage(
     rates = [1 - np.searchsorted(np.sort(scores), candidates) / scores.size for scores in (chosen_in, chosen_out)]
     threshold = candidates[np.argmax(rates[0] - rates[1])]
     hits = [(int((scores >= threshold).sum()), scores.size) for scores in (tested_in, tested_out)]
-    # Two rates, two sides: a quarter of what may go wrong for each.
+    # Two rates, two sides: a quarter of the error probability each.
     (low_in, high_in), (low_out, high_out) = (clopper_pearson(*hit, (1 - level) / 4) for hit in hits)
     difference = hits[0][0] / hits[0][1] - hits[1][0] / hits[1][1]
     return difference, low_in - high_out, high_in - low_out
@@ -191,7 +192,7 @@ def _advantage_bound(guarantee: Any, synthesizer: Any) -> float:
 
 
 def _by_distance(synthetic: Any, members: Any, non_members: Any, synthesizer: Any) -> tuple[Any, Any]:
-    """Score rows by how near the nearest synthetic one is."""
+    """Score rows by the negative distance to the nearest synthetic one."""
     tables = {"synthetic": synthetic, "members": members, "non_members": non_members}
     frames = [read_columns(table, name) for name, table in tables.items()]
     names = list(frames[0].columns)
@@ -207,7 +208,7 @@ def _by_distance(synthetic: Any, members: Any, non_members: Any, synthesizer: An
 
 
 def _coordinates(column: pd.Series) -> NDArray[np.float64]:
-    """Place values so that different ones are 1 apart, and numbers as far as they differ in units of their range."""
+    """Return coordinates in which different values have distance 1, and numbers that in units of their range."""
     coded = code_column(column)
     if isinstance(coded.dtype, pd.CategoricalDtype):
         codes = coded.cat.codes.to_numpy() + 1
@@ -221,7 +222,7 @@ def _coordinates(column: pd.Series) -> NDArray[np.float64]:
 
 
 def _by_likelihood(synthetic: Any, members: Any, non_members: Any, synthesizer: Any) -> tuple[Any, Any]:
-    """Score rows by how likely the model finds them."""
+    """Score rows by their likelihood under the model."""
     if not hasattr(synthesizer, "score_samples"):
         raise TypeError(
             "method='likelihood' needs a synthesizer with score_samples, such as a fitted DPMarginalSynthesizer, got "

@@ -1,4 +1,4 @@
-"""How far fake reports move an estimated count."""
+"""The effect of fake reports on estimated counts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from skdp.oracles import FrequencyOracle
 
 
 def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
-    """Say how far fake reports can move the unbiased estimate of a count.
+    """Compute how much fake reports can change the unbiased estimate of a count.
 
-    Local privacy asks everybody for noisy reports, so nobody can tell a crafted report from an unlucky one, and the
-    estimate, which undoes the noise, magnifies it ([1]_, [2]_).
+    A crafted report cannot be distinguished from a noisy one, and the estimate, which removes the noise, amplifies it
+    ([1]_, [2]_).
 
     Parameters
     ----------
@@ -32,15 +32,15 @@ def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row an attribute, by its ``column`` (a tuple under "joint"):
+        A row for each attribute, by its ``column`` (a tuple under "joint"):
 
-        - ``raised_by_one``: what one crafted report adds to the estimated count of a value that it supports;
-        - ``lowered_by_one``: what it takes from the count of a value that it does not support;
-        - ``values_at_once``: how many values a single report can raise; nan where that depends on hash functions, of
-          which an attacker can try many;
-        - ``shift``: what all fake reports together add, if they support the same value;
+        - ``raised_by_one``: the increase of the estimated count of a value that one crafted report supports;
+        - ``lowered_by_one``: the decrease of the count of a value that it does not support;
+        - ``values_at_once``: the number of values that a single report can raise; nan if that depends on hash
+          functions, of which an attacker can try many;
+        - ``shift``: the increase by all fake reports together, if they support the same value;
         - ``std_error``: the standard error of the estimated count of a value that no genuine record has;
-        - ``shift_in_std_errors``: their ratio: above 2, fake reports look like a finding.
+        - ``shift_in_std_errors``: their ratio: above 2, fake reports look significant.
 
     Raises
     ------
@@ -51,15 +51,14 @@ def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
 
     Notes
     -----
-    **Privacy.** Nothing is read but the protocol: free.
+    **Privacy.** Reads the protocol only, without privacy cost.
 
     The estimate is linear in the reports, so these numbers are exact and hold for any genuine reports: with n more
     reports, the estimate ``(support - n q) / (p - q)`` changes by ``(1 - q) / (p - q)`` for each one that supports the
-    value and by ``-q / (p - q)`` for each one that does not; a record that answers truthfully adds 1 in the mean.
-    (Hadamard response and the sketch have their own linear estimates.) Of unary encoding, the report of ones alone
-    raises every value. It stands out among genuine ones; a report with the usual number of ones raises fewer values, by
-    as much each. A fake that lies about its value but follows the protocol moves a count by 1: less, and nothing shows.
-    Estimates with a postprocess, such as "simplex", move differently.
+    value and by ``-q / (p - q)`` for each one that does not. (Hadamard response and the sketch have their own linear
+    estimates.) In unary encoding, a report of ones raises every value, but stands out; one with the usual number of
+    ones raises fewer values, by as much each. A fake record that follows the protocol with a false value changes a
+    count by 1 on average. Estimates with a postprocess, such as "simplex", change differently.
 
     References
     ----------
@@ -104,7 +103,7 @@ def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
 
 
 def _contributions(oracle: FrequencyOracle) -> tuple[float, float]:
-    """Return what one report adds to the count of a value that it supports, and takes from that of another one."""
+    """Return the change of the count of a value by one report that supports it, and the decrease by another."""
     # Of Hadamard response with several blocks, there are also values whose counts a report leaves as they are.
     supports = np.zeros((2, oracle.k))
     supports[0], supports[1] = 1, -int(oracle.is_signed)

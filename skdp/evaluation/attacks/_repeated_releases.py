@@ -1,4 +1,4 @@
-"""What the average of many reports of one record gives away."""
+"""Inference from many reports of one record."""
 
 from __future__ import annotations
 
@@ -12,35 +12,41 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skdp.evaluation.attacks._bayes_bound import guessing_bound
+from skdp.evaluation.attacks._features import check_declared
 from skdp.frames import is_frame, read_table
 from skdp.local import OracleProtocol, ReportTransformer
+from skdp.typing import ColumnLike, TableLike
 
 
 def repeated_releases(
-    encoder: Any, X: Any, *, n_releases: Iterable[int] = (1, 2, 4, 8, 16, 32), record_id: Any = None
+    encoder: Any,
+    X: TableLike,
+    *,
+    n_releases: Iterable[int] = (1, 2, 4, 8, 16, 32),
+    record_id: ColumnLike | None = None,
 ) -> pd.DataFrame:
-    """Attack a local transformer by putting together many reports of the same rows.
+    """Attack a local transformer by combining many reports of the same rows.
 
-    The attacker knows the protocol and how frequent each value is, and guesses the value that is the most likely one
-    given all reports of a row. With fresh coins, m reports cost m times epsilon, and the guesses become right. Memoised
-    reports repeat themselves, so they do not.
+    The attacker knows the protocol and the frequency of each value, and guesses the most likely value given all reports
+    of a row. With fresh randomness, m reports cost m times epsilon, and the guesses become right; with memoised
+    reports, they do not.
 
     Parameters
     ----------
     encoder : local transformer
-        What privatises, with frequency oracles. It is cloned, without its ledger; the original is never fitted.
+        With frequency oracles. It is cloned, without its ledger; the original is never fitted.
     X : dataframe or array-like of shape (n_samples, n_features)
         True values.
     n_releases : iterable of int, default=(1, 2, 4, 8, 16, 32)
-        How many releases to put together.
+        The numbers of releases to combine.
     record_id : array-like of shape (n_samples,), optional
-        Whose the rows are, for an encoder with ``memoize=True``.
+        The ids of the persons, for an encoder with ``memoize=True``.
 
     Returns
     -------
     pandas.DataFrame
         A row for each attribute and number of releases: ``column`` (a tuple under "joint"), ``n_releases``,
-        ``epsilon`` (what so many reports cost), ``accuracy``, ``std_error``, ``baseline`` (the share of the most
+        ``epsilon`` (of all these reports), ``accuracy``, ``std_error``, ``baseline`` (the share of the most
         frequent value) and ``bound``: the largest accuracy among all protocols of that epsilon.
 
     Raises
@@ -54,12 +60,12 @@ def repeated_releases(
 
     Notes
     -----
-    **Privacy.** The result depends on true values and is not protected, and the releases are made without a charge:
-    it is for experiments on data that may be looked at.
+    **Privacy.** The result depends on true values and is not protected, and the releases are not charged: it is for
+    data that is not sensitive.
 
     A memoised report that repeats the first one is ignored. With a second round of noise (``instantaneous_epsilon``),
-    the reports are taken for independent, which is not the best that an attacker can do; the bound is that of the
-    permanent report from two releases on, and holds for every attacker.
+    the attacker treats the reports as independent, which is not optimal; the bound for two or more releases is that of
+    the permanent report, and holds for every attacker.
 
     Examples
     --------
@@ -112,11 +118,9 @@ def _check_numbers(n_releases: Any) -> list[int]:
 
 
 def _true_codes(protocol: OracleProtocol, X: Any) -> list[NDArray[np.intp]]:
-    """Code the truth of each attribute."""
+    """Code the true values of each attribute."""
     codes = protocol.domain.encode(read_table(X if is_frame(X) else np.asarray(X)).columns)
-    for name, size, column in zip(protocol.columns, protocol.domain.sizes, codes, strict=True):
-        if column.max(initial=0) == size:
-            raise ValueError(f"column {name!r} holds a value outside the declared categories, which is nobody's truth")
+    check_declared(protocol.domain, codes)
     named = dict(zip(protocol.columns, codes, strict=True))
     pairs = zip(protocol.domains, protocol.attributes, strict=True)
     return [domain.join([named[name] for name in columns]).astype(np.intp) for domain, columns in pairs]
@@ -127,7 +131,7 @@ def _judge(
 ) -> dict[str, Any]:
     """Guess the most likely values, and compare with the truth."""
     prior = np.bincount(truth, minlength=evidence.shape[1]) / len(truth)
-    with np.errstate(divide="ignore"):  # what does not occur is never guessed
+    with np.errstate(divide="ignore"):  # values that do not occur are never guessed
         accuracy = float((np.argmax(np.log(prior) + evidence, axis=1) == truth).mean())
     epsilon = number * protocol.oracles[index].epsilon
     if protocol.permanent_key is not None and number > 1:

@@ -1,4 +1,4 @@
-"""A lower bound of epsilon from what a release does, to refute promises."""
+"""A lower bound of epsilon from draws of a release, to refute claims."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ _LEAST = 100
 
 @dataclass(frozen=True)
 class AuditResult:  # numpydoc ignore=PR02
-    """What an audit found.
+    """The result of an audit.
 
     Parameters
     ----------
     epsilon_lower : float
         The proven lower bound of epsilon, wrong with probability at most ``1 - confidence``.
     epsilon_claimed : float
-        What is promised.
+        The epsilon that is claimed.
     confidence : float
         The probability that the bound is right.
     n_draws : int
-        Releases that were drawn: rows and single calls.
+        The number of draws: rows and single calls.
     epsilon_exact : float or None
-        The exact value, from the exact probabilities of the reports; None if there are none, or too many. It checks
-        the arithmetic, and the bound checks what is really done.
+        The exact value, from the exact probabilities of the reports; None if they are unknown or too many. It checks
+        the arithmetic, and the bound checks the implementation.
     epsilon_reach : float
-        The largest bound that so many draws could have given: a larger claim cannot be refuted by them.
+        The largest bound that this number of draws could have given: a larger claim cannot be refuted by them.
     delta : float
         The failure probability that was allowed.
     event : str
-        What told the tables apart best. It names columns, never a value.
+        The event that distinguishes the tables best. It names columns, never a value.
     neighbours : tuple of int or None
-        The places of the two tables among those that were tried: the event is likelier under the first. Of tables of
-        two rows, those of the records in which they differ.
+        The places of the two tables among those that were tried: the event is likelier under the first. For tables of
+        two rows, the places of the records in which they differ.
     secure : bool
-        False if the coins of what was audited come from an int seed.
+        False if the audited randomness comes from an int seed.
     findings : tuple of str
-        What else is noteworthy.
+        Further findings.
 
     Notes
     -----
-    **Privacy.** Computed from tables that are public, and shows no value of them.
+    **Privacy.** Computed from public tables, and shows no value of them.
     """
 
     epsilon_lower: float
@@ -75,13 +75,13 @@ class AuditResult:  # numpydoc ignore=PR02
 
     @property
     def rejected(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the promise is refuted: the bound, or the exact value, is above it."""
+        """Whether the claim is refuted: the bound, or the exact value, is above it."""
         exact = self.epsilon_exact is not None and self.epsilon_exact > self.epsilon_claimed
         return exact or self.epsilon_lower > self.epsilon_claimed
 
     @property
     def passed(self) -> bool:  # numpydoc ignore=RT01
-        """Whether it is not refuted, which proves nothing."""
+        """Whether the claim is not refuted, which proves nothing."""
         return not self.rejected
 
 
@@ -99,47 +99,46 @@ def audit_epsilon(
     exact: bool = True,
     random_state: int | None = None,
 ) -> AuditResult:
-    """Bound the epsilon of a release from below, by what it does.
+    """Compute a lower bound on the epsilon of a release from many draws of it.
 
-    The hypothesis that is tested is the promise, ``P(S | D) <= e^epsilon P(S | D') + delta`` for all events S and the
-    neighbours that are tried. A first part of the draws (a tenth, if they are many) chooses a pair of neighbours and an
-    event; the others, which are independent of that choice, count how often it comes. With the bounds of Clopper and
-    Pearson, ``ln((P(S | D) - delta) / P(S | D'))`` is then at least as large as the result with probability
-    `confidence` ([1]_). An event is a set of whole outputs: values, order, dtypes, names, index, attributes, warnings
-    and errors.
+    The hypothesis that is tested is ``P(S | D) <= e^epsilon P(S | D') + delta`` for all events S and the neighbours
+    that are tried. A first part of the draws (a tenth, if they are many) chooses a pair of neighbours and an event; the
+    others, which are independent of that choice, count it. By the bounds of Clopper and Pearson,
+    ``ln((P(S | D) - delta) / P(S | D'))`` is at least the result with probability `confidence` ([1]_). An event is a
+    set of whole outputs: values, order, dtypes, names, index, attributes, warnings and errors.
 
     Parameters
     ----------
     release : transformer or callable
-        A local transformer (fitted or not, ours or another's), or a function from a table to what is released, such as
-        ``lambda rows: DPMean(epsilon=1.0, bounds=(0, 1)).fit(rows).mean_``. Of `OnFitOnly`, `fit_transform` is audited,
-        and nothing else: its `transform` releases rows as they are. Of a transformer of the central model, such as
-        `DPStandardScaler`, what `fit` learns is audited: the numbers and arrays among its fitted attributes.
+        A local transformer (fitted or not, of any package), or a function from a table to its release, such as
+        ``lambda rows: DPMean(epsilon=1.0, bounds=(0, 1)).fit(rows).mean_``. Of `OnFitOnly`, only `fit_transform` is
+        audited, as its `transform` releases unprotected rows; of a transformer of the central model, such as
+        `DPStandardScaler`, the numbers and arrays among its fitted attributes.
     neighbours : pair of tables, optional
-        Two public tables that differ in one record: for a local transformer, in exactly one row. A central one and a
-        callable need them. By default, tables of one record each are made from the declared
-        domain of a transformer: all of them if they are at most 6, otherwise ones of the first, middle and last values,
-        and of undeclared and missing values where these are accepted. All pairs are tried.
+        Two public tables that differ in one record: for a local transformer, in exactly one row. Needed for a central
+        one and a callable. By default, tables of one record each from the declared domain of a transformer: all of them
+        if they are at most 6, otherwise those of the first, middle and last values, and of undeclared and missing
+        values where these are accepted. All pairs are tried.
     epsilon, delta : float, optional
-        What is claimed; by default by `guarantee_` of a transformer. A callable needs epsilon. Where epsilon is given,
-        delta is 0 unless it is given too.
+        The claim; by default that of `guarantee_` of a transformer. A callable needs epsilon. If epsilon is given,
+        delta is 0 by default.
     n_draws : int, optional
         Draws over all tables, at least 100: 1,000,000 rows by default, or 10,000 calls where a release is one draw.
     n_reports : int, optional
-        How often each record reports; all its reports are one output. By default 4 for transformers that memoise their
-        reports and so promise epsilon for any number of them, and otherwise 1. m fresh reports claim m times epsilon.
+        The number of reports of each record; all its reports are one output. By default 4 for transformers that memoise
+        their reports, and so claim epsilon for any number of them, otherwise 1. m fresh reports claim m times epsilon.
     confidence : float, default=1 - 1e-6
         The probability that the lower bound is right, between 0 and 1.
     each_row : bool, default=False
         For a callable: whether the rows of a table are privatised independently, so that a table of m equal rows gives
-        m draws at once. It is taken for granted of transformers.
+        m draws at once. It is assumed of transformers.
     statistic : callable, optional
-        From a release to a table of further columns of it, as an attacker might compute them: for instance whether a
-        hashed report supports some value.
+        A function from a release to a table of further columns, as an attacker might compute them: for instance whether
+        a hashed report supports some value.
     exact : bool, default=True
         Whether to compute `epsilon_exact` where the probabilities are known.
     random_state : int, optional
-        A seed for the coins of a transformer, which makes the audit reproducible; it does not count as insecure.
+        A seed for a transformer, which makes the audit reproducible; it does not count as insecure.
 
     Returns
     -------
@@ -150,26 +149,23 @@ def audit_epsilon(
     ------
     TypeError, ValueError
         If a parameter is out of range, there are no neighbours to try, or these are equal or differ in more than one
-        row, the claim is unknown, or every release fails; also for a Pipeline, whose own promise is unclear.
+        row, the claim is unknown, or every release fails; also for a Pipeline, which has no one claim.
 
     Notes
     -----
-    **Privacy.** Tables are made up or given, and must be public: the audit releases them many times. A ledger of the
+    **Privacy.** Tables are invented or given, and must be public: the audit releases them many times. A ledger of the
     transformer is not charged.
 
-    A true promise is refuted with probability ``1 - confidence`` at most, provided that the draws are independent.
+    A true claim is refuted with probability ``1 - confidence`` at most, provided that the draws are independent.
     **Passing proves nothing**: other neighbours, other events or more draws might refute it. A difference that always
     shows, but only in the form of single calls, refutes claims up to about 4.
 
     A transformer, and a callable with ``each_row=True``, is tested twice, each at half the level: by the rows of large
-    tables, and by some hundred single calls that look at the form of the output too. These are also made of tables of
-    two rows, which show whether rows are sorted or share coins, and of `fit_transform` of fresh clones (half of them).
-    More of them are made where a first few say that they could refute the claim. The events that are considered:
-    for each column its values, 64 bins of them, and the lowest bit that is set, where floats leave traces ([2]_); pairs
-    of columns, up to 12; all columns together; and thresholds of the sum of the columns' log ratios, plain and given
-    the first or the last column. Of hashed reports of this library's oracles, which values they support is a column
-    too. Outcomes are put in the order of their ratio in one sample, and their unions are scored in a second; only then
-    comes the test.
+    tables, and by some hundred single calls, whose form is examined too. Half of these call `fit_transform` of fresh
+    clones, and some use tables of two rows, which show whether rows are sorted or share random bits. Events are made of
+    the values of each column, 64 bins of them, and the lowest set bit, which floating-point noise may reveal ([2]_);
+    pairs of up to 12 columns; all columns together; thresholds of the sum of the columns' log ratios, also given the
+    first or the last column; and the values that hashed reports of this library's oracles support.
 
     For two neighbours and 10^6 draws the power is above .999999 to refute a claim of 1 for binary randomised response
     with epsilon 1.03.
@@ -205,11 +201,11 @@ def audit_epsilon(
         promised = claim_of(audited) if epsilon is None else (float(check_epsilon(epsilon, zero=True)), 0.0)
         secure = audited.keyed or not is_seeded(release)
         if isinstance(release, OnFitOnly):
-            findings.append("only fit_transform was audited: transform releases rows as they are")
+            findings.append("only fit_transform was audited: transform releases unprotected rows")
         if audited.central:
             findings.append("only what fit learns was audited: transform protects no row")
         if not secure and seed_shows(release, audited):
-            findings.append("whoever knows the seed can tell two records apart: the same seed repeats the coins")
+            findings.append("anyone who knows the seed can distinguish two records: it repeats the random bits")
     else:
         audited = _of_callable(release, neighbours, n_reports, each_row, statistic, random_state)
         if epsilon is None:
@@ -220,7 +216,7 @@ def audit_epsilon(
     value = exact_epsilon(audited.fitted) if exact and n_reports in (None, 1) else None
     lower, reach, drawn, event = search(audited, n_draws, claimed, delta=allowed, level=1 - confidence)
     if claimed > reach:
-        findings.append(f"so many draws refute no claim above {reach:.2f}: take more, or look at epsilon_exact")
+        findings.append(f"{drawn} draws refute no claim above {reach:.2f}: increase n_draws, or see epsilon_exact")
     return AuditResult(
         epsilon_lower=lower,
         epsilon_claimed=claimed,
@@ -249,7 +245,7 @@ def _of_callable(
     if neighbours is None:
         raise ValueError("give neighbours: two tables that differ in one record; a callable declares no domain")
     if random_state is not None:
-        raise ValueError("random_state is for transformers; a callable draws its own coins")
+        raise ValueError("random_state is for transformers; a callable draws its own random bits")
     if each_row and any(count_rows(table) != 1 for table in neighbours):
         raise ValueError("with each_row=True, neighbours must be tables of one row")
     check_distinct(neighbours)

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from skdp.evaluation.audits._outputs import Outputs, column_of, combine, hash_cells, to_floats
 
-_LEAST_SEEN = 4  # times in the first sample, or an outcome tells nothing
+_LEAST_SEEN = 4  # times in the first sample; rarer outcomes are ignored
 _MOST_OUTCOMES = 20_000
-_CAUTION, _LESS_CAUTION = 3.0, 1.0  # standard errors that an event must make up for
-_SIGNIFICANT = 3.0  # standard errors of a column's log ratio, or it is left out of the sum
+_CAUTION, _LESS_CAUTION = 3.0, 1.0  # standard errors that are subtracted from a score
+_SIGNIFICANT = 3.0  # standard errors; a smaller log ratio is left out of the sum
 _MOST_ROOT_VALUES = 64
 _THRESHOLDS = 64
 
 
 @dataclass(frozen=True)
 class Event:
-    """A set of outputs, and the two tables that it tells apart."""
+    """A set of outputs, and the two tables that it distinguishes."""
 
     name: str
     likelier: int
@@ -38,7 +38,7 @@ def choose_event(
     """Choose the pair of tables and the event that promise the largest lower bound."""
     # The first sample orders the outcomes of each feature by how much likelier they are under one table than under
     # another; the second scores the unions of the first outcomes of this order, so that an event which fits the first
-    # sample by luck is not chosen. Whoever tests the event needs a third sample.
+    # sample by chance is not chosen. The test of the event needs a third sample.
     score = partial(_scores, delta=delta, caution=_LESS_CAUTION if few else _CAUTION)
     coarse = [] if few else column_features(ranking)
     features = value_features(ranking) if few else all_features(ranking, coarse)
@@ -52,7 +52,7 @@ def choose_event(
 def _scores(
     one: NDArray[np.int64], other: NDArray[np.int64], n: tuple[int, int], *, delta: float, caution: float
 ) -> NDArray[np.float64]:
-    """Guess the logarithm of the ratio from counts of the second sample, with caution."""
+    """Estimate the logarithm of the ratio conservatively from the counts of the second sample."""
     high, low = (one + 0.5) / (n[0] + 1), (other + 0.5) / (n[1] + 1)
     high = high - caution * np.sqrt(high * (1 - high) / n[0]) - delta
     low = low + caution * np.sqrt(low * (1 - low) / n[1])
@@ -60,7 +60,7 @@ def _scores(
 
 
 def _tabulate(outcomes: Sequence[NDArray[np.uint64]], values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Count how often each of some sorted values came under each table; other outcomes are not counted."""
+    """Count each of some sorted values under each table; other outcomes are not counted."""
     counts = []
     for hashes in outcomes:
         places = np.searchsorted(values, hashes)
@@ -113,8 +113,8 @@ def _sums(
     scoring: Sequence[Outputs],
     score: Callable[..., NDArray[np.float64]],
 ) -> Iterator[Event]:
-    """Yield events "the log ratios of the columns add up to t or more": the best ones, if columns are independent."""
-    # They are also tried given the first or the last column, such as RAPPOR's cohort.
+    """Yield the events "the sum of the columns' log ratios is at least t": the best, if columns are independent."""
+    # Also conditional on the first or the last column, such as RAPPOR's cohort.
     if len(coarse) < 2:
         return
     for root in (None, *{coarse[0], coarse[-1]}) if len(coarse) > 2 else (None,):
@@ -155,7 +155,7 @@ def _log_ratios(counts: NDArray[np.int64] | None, one: int, other: int) -> NDArr
 
 @dataclass(frozen=True)
 class _Sum:
-    """The sum of the log ratios of some features, 0 for outcomes that were not seen before."""
+    """The sum of the log ratios of some features, 0 for unknown outcomes."""
 
     features: list[Feature]
     values: list[NDArray[np.uint64]]
@@ -174,7 +174,7 @@ class _Sum:
         return lambda outputs: self.of([feature.outcomes(outputs) for feature in self.features]) >= threshold - 1e-9
 
 
-_MANY = 64  # distinct numbers are also looked at in so many bins
+_MANY = 64  # bins of a column with more distinct numbers
 _MOST_PAIRED = 12  # columns
 _PRECISION = 53  # binary digits of a float
 _NOT_FINITE = 1 << 20
@@ -190,7 +190,7 @@ class Feature:
 
 
 def column_features(samples: Sequence[Outputs]) -> list[Feature]:
-    """List one coarse feature for each column: its values, or bins of them if it has very many."""
+    """List one coarse feature for each column: its values, or bins if there are many."""
     return [_coarse(name, samples) for name in _names(samples)]
 
 
@@ -200,7 +200,7 @@ def value_features(samples: Sequence[Outputs]) -> list[Feature]:
 
 
 def all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list[Feature]:
-    """List everything that is looked at."""
+    """List all features."""
     names = _names(samples)
     features = value_features(samples)
     features += [feature for feature in coarse if feature.name.startswith(_BINS)]
@@ -221,7 +221,7 @@ def all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list[
 
 
 def joined(one: Feature, other: Feature) -> Feature:
-    """Look at two features together."""
+    """Combine two features."""
     return Feature(
         f"{one.name} with {other.name}", lambda outputs: combine(one.outcomes(outputs), other.outcomes(outputs))
     )
@@ -232,7 +232,7 @@ def _names(samples: Sequence[Outputs]) -> list[str]:
 
 
 def _label(name: str, samples: Sequence[Outputs]) -> str:
-    """Name a column in a result; a name that not all outputs have may be made of a value."""
+    """Name a column in a result; a name that some outputs lack may contain a value."""
     known = all(name in sample for sample in samples) and "\0" not in name
     return name if known else "a part that not every output has"
 
@@ -267,7 +267,7 @@ def _coarse(name: str, samples: Sequence[Outputs]) -> Feature:
 
 
 def _lowest_bit(name: str, with_exponent: bool) -> Callable[[Outputs], NDArray[np.uint64]]:
-    """Look at the weight of the lowest bit that is set: float noise on another value leaves another one."""
+    """Return the weight of the lowest set bit, which depends on the value that float noise was added to."""
 
     def outcomes(outputs: Outputs) -> NDArray[np.uint64]:
         numbers = to_floats(column_of(outputs, name))

@@ -1,4 +1,4 @@
-"""The exact epsilon of a transformer whose reports are finitely many."""
+"""The exact epsilon of a transformer with a finite number of reports."""
 
 from __future__ import annotations
 

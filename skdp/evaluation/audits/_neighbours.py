@@ -1,4 +1,4 @@
-"""Tables of one record that a transformer is audited on, made from what it declares."""
+"""Neighbouring tables of one record, made from the declared domain of a transformer, and checks of given ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def make_records(estimator: Any) -> list[pd.DataFrame]:
 
 
 def _words(parameters: Mapping[str, Any]) -> list[Any]:
-    """Make up words of an open vocabulary, over an alphabet if there is one."""
+    """Invent words of an open vocabulary, over the alphabet if there is one."""
     if "alphabet" not in parameters:
         return ["a", "b", "c", "d", *([None] if parameters.get("handle_missing") == "value" else [])]
     letters = parameters["alphabet"] or "abc"
@@ -86,7 +86,7 @@ def _values(attribute: Any) -> list[Any]:
 
 
 def _outside(attribute: Any) -> Any:
-    """Return a value that is not declared."""
+    """Return an undeclared value."""
     values = [value for value in _values(attribute) if value is not None]
     if isinstance(attribute, Interval):
         return attribute.edges[-1] + 1
@@ -138,11 +138,11 @@ def repeat(table: Any, rows: int) -> Any:
 
 
 def stack(tables: Sequence[Any]) -> Any:
-    """Put tables below one another."""
+    """Concatenate the rows of tables."""
     first = tables[0]
     if isinstance(first, pd.DataFrame | pd.Series):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of columns in which all is missing
+            warnings.simplefilter("ignore")  # of columns without values
             return pd.concat(tables, ignore_index=True)
     if is_frame(first):
         return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
@@ -152,7 +152,7 @@ def stack(tables: Sequence[Any]) -> Any:
 
 
 def check_release(release: Any) -> None:
-    """Refuse a class where an instance is meant."""
+    """Refuse a class in place of an instance."""
     if isinstance(release, type) and any(hasattr(release, name) for name in ("transform", "report", "fit")):
         name = release.__name__
         raise TypeError(f"release must be a transformer or a callable, got the class {name}: give {name}(...)")
@@ -193,7 +193,7 @@ def check_pair(neighbours: Any) -> None:
 
 
 def check_replaced(tables: Sequence[Any]) -> None:
-    """Check that two tables differ in exactly one row, as neighbours do where one record is replaced."""
+    """Check that two tables differ in exactly one row."""
     sizes = [count_rows(table) for table in tables]
     if sizes[0] != sizes[1]:
         raise ValueError(f"neighbours must have equally many rows, got {sizes[0]} and {sizes[1]}")
@@ -204,7 +204,7 @@ def check_replaced(tables: Sequence[Any]) -> None:
 
 
 def check_distinct(tables: Sequence[Any]) -> None:
-    """Check that two tables are not the same, as far as they can be read."""
+    """Check that two tables differ, as far as they can be read."""
     if tables[0] is tables[1] or _alike(*tables):
         raise ValueError("neighbours must differ in one record, got the same table twice")
 
@@ -213,7 +213,7 @@ def _alike(one: Any, other: Any) -> bool:
     try:
         return count_rows(one) == count_rows(other) and bool((_row_hashes(one) == _row_hashes(other)).all())
     except Exception:
-        return False  # no tables that we know: whoever releases them does
+        return False  # tables of an unknown kind, which only the release can read
 
 
 def _row_hashes(table: Any) -> NDArray[np.uint64]:
@@ -228,7 +228,7 @@ def _row_hashes(table: Any) -> NDArray[np.uint64]:
 
 
 def _hash_column(column: NDArray[Any]) -> NDArray[np.uint64]:
-    """Hash cells; None and nan, which are one to an attacker of outputs, may be what a pair of inputs differs in."""
+    """Hash cells, with None and nan as different values, as a pair of inputs may differ in them."""
     cells = column.astype(object)
     for place, cell in enumerate(cells):
         if is_missing(cell):

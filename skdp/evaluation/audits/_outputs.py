@@ -1,4 +1,4 @@
-"""What a release gave, as columns of comparable cells: every value, and in single calls the form around it."""
+"""Releases as columns of comparable cells: every value, and in single calls their form too."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NESTED = (list, tuple, set, frozenset, dict, np.ndarray)
 
 
 def read_rows(released: Any, rows: int) -> Outputs:
-    """Take a released table apart, where each row is a draw of its own."""
+    """Read the columns of a released table whose rows are independent draws."""
     columns: Outputs = {}
     for name, values in _columns(released):
         if len(values) != rows:
@@ -43,7 +43,7 @@ def read_rows(released: Any, rows: int) -> Outputs:
 
 
 def _columns(released: Any) -> list[tuple[str, NDArray[Any]]]:
-    """List the columns; two of the same name are told apart by their place."""
+    """List the columns; those of the same name are distinguished by their place."""
     if isinstance(released, pd.Series):
         released = released.to_frame()
     if isinstance(released, pd.DataFrame):
@@ -71,7 +71,7 @@ def _array(series: pd.Series) -> NDArray[Any]:
 
 
 def _spread(name: str, values: NDArray[Any]) -> Outputs:
-    """Give each place of lists in cells a column of its own."""
+    """Split cells that hold lists into one column for each place."""
     if not any(isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in values[:1]):
         return {name: values}
     lists = [list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value] for value in values]
@@ -85,7 +85,7 @@ def _spread(name: str, values: NDArray[Any]) -> Outputs:
 
 
 def read_call(release: Callable[[], Any]) -> dict[str, Any]:
-    """Make one release and write down all that can be seen of it."""
+    """Make one release and record everything that is visible of it."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
@@ -102,13 +102,13 @@ def read_call(release: Callable[[], Any]) -> dict[str, Any]:
 
 
 def raised(call: dict[str, Any]) -> str | None:
-    """Say which error a call raised."""
+    """Return the name of the error that a call raised, if any."""
     form: str = call[FORM]
     return form.removeprefix(_RAISED).split("\n")[0] if form.startswith(_RAISED) else None
 
 
 def _flatten(value: Any, name: str, cells: dict[str, Any]) -> Any:
-    """Write the cells of a value into a dict, by their places, and return its form."""
+    """Add the cells of a value to a dict, by their places, and return its form."""
     if isinstance(value, pd.Series):
         value = value.to_frame()
     if isinstance(value, pd.DataFrame):
@@ -148,7 +148,7 @@ def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
         cells[f"{name}the number of different rows"] = len(kinds)
         for text, count in kinds.items():
             cells[f"{name}the number of rows of one kind\0{text}"] = count
-    # An object's own types of cells may tell 1 from 1.0 and True.
+    # The types of the cells distinguish 1, 1.0 and True.
     form = [type(table).__module__, type(table).__name__, [label for label, _ in columns], len(rows), types]
     if isinstance(table, pd.DataFrame):
         index = table.index
@@ -161,12 +161,12 @@ def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
 
 
 def _dtype_text(dtype: Any) -> str:
-    """Write a dtype out, with the categories that it has."""
+    """Describe a dtype, with its categories."""
     return f"{dtype} {list(dtype.categories)} {dtype.ordered}" if isinstance(dtype, pd.CategoricalDtype) else str(dtype)
 
 
 def stack_calls(calls: Iterable[dict[str, Any]]) -> Outputs:
-    """Put the cells of many calls into columns."""
+    """Arrange the cells of many calls as columns."""
     listed = list(calls)
     columns = {}
     for name in dict.fromkeys(name for call in listed for name in call):
@@ -178,7 +178,7 @@ def stack_calls(calls: Iterable[dict[str, Any]]) -> Outputs:
 
 
 def column_of(outputs: Outputs, name: str) -> NDArray[Any]:
-    """Return a column, or one of cells that are absent."""
+    """Return a column; one of absent cells if the outputs lack it."""
     if name in outputs:
         return outputs[name]
     return np.full(len(next(iter(outputs.values()))), ABSENT, object)
@@ -191,9 +191,9 @@ _WORD = (1 << 64) - 1
 
 
 def hash_cells(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Hash every cell by its value alone, whatever the dtype of its column."""
-    # Equal numbers have equal hashes, and all kinds of missing have one: a dtype that depends on the other rows of a
-    # table must not make equal cells differ. (In single calls, dtypes and types are part of the form.)
+    """Hash every cell by its value alone, for any dtype of its column."""
+    # Equal numbers have equal hashes, as do all kinds of missing: a dtype that depends on other rows must not make
+    # equal cells differ. (In single calls, dtypes and types are part of the form.)
     if values.dtype.kind in "iub":
         return _mix(values.astype(np.int64, copy=False).view(np.uint64))
     if values.dtype.kind == "f":

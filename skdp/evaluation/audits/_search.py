@@ -1,4 +1,4 @@
-"""The test: an event that some draws chose is counted in others."""
+"""The test: some draws choose an event, and others count it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skdp.evaluation.audits._outputs import raised, stack_calls
 from skdp.evaluation.audits._target import Audited, Situation
 
 _ROWS, _CALLS = 1_000_000, 10_000
-_CHOICE, _FEW, _CHOICE_OF_FEW = 0.1, 5_000, 0.3  # spent on the choice of the event; more where draws are few
+_CHOICE, _FEW, _CHOICE_OF_FEW = 0.1, 5_000, 0.3  # shares of the draws that choose the event; more of few draws
 
 
 def search(audited: Audited, n_draws: int | None, claimed: float, *, delta: float, level: float) -> Found:
@@ -41,7 +41,7 @@ def _by_rows(audited: Audited, n: int, delta: float, level: float) -> Found | No
     try:
         samples = [[audited.rows(which, choice) for which in tables] for _ in range(2)]
     except Exception:
-        return None  # a table that is refused shows in single calls
+        return None  # single calls show which tables are refused
     event = choose_event(samples[0], samples[1], delta=delta)
     drawn, reach = 2 * choice * len(tables), reach_of(size, delta, level)
     if event is None:
@@ -50,7 +50,7 @@ def _by_rows(audited: Audited, n: int, delta: float, level: float) -> Found | No
     likelier = sum(
         0 if o is None else int(event.holds(o).sum()) for _, o in audited.batches(event.likelier, size, width=width)
     )
-    # A batch that fails speaks for the promise, on either side.
+    # A batch that fails counts as evidence against rejection, on either side.
     other = sum(
         m if o is None else int(event.holds(o).sum()) for m, o in audited.batches(event.other, size, width=width)
     )
@@ -65,13 +65,13 @@ def _choice_draws(n: int, n_tables: int) -> int:
 
 
 Found = tuple[float, float, int, Event | None]
-"""The bound, the largest one that so many draws could give, the number of draws, and the event."""
+"""The bound, the largest bound that this number of draws could give, the number of draws, and the event."""
 
-_FIRST, _ROWS_A_FIRST = 8, 40_000  # calls of each table that look for events; one more for so many rows
+_FIRST, _ROWS_A_FIRST = 8, 40_000  # calls of each table that look for events; one more per 40,000 rows
 _AGAIN, _FINALISTS = 25, 2  # more that choose among the best of them
-_CALLS, _FACTOR, _USUAL = 100, 25, 1_500  # that test: they must do for a difference that always shows
+_FEW_CALLS, _FACTOR, _USUAL = 100, 25, 1_500  # that test: enough for a difference that always shows
 _MORE, _ROWS_A_CALL = (600, 1_500), 250
-_CAUTION = 0.5  # standard errors that an event must make up for, or luck would choose too many for a test
+_CAUTION = 0.5  # standard errors, as chance would choose too many events for a test
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class _Candidate:
     other: Situation
 
     def named(self) -> Event:
-        """Name the event by what is called, and its tables by what they are audited for."""
+        """Name the event by the kind of call, and its tables by their places among the neighbours."""
         name = self.likelier.name + self.event.name
         return replace(self.event, name=name, likelier=self.likelier.place, other=self.other.place)
 
@@ -103,11 +103,10 @@ def by_many_calls(audited: Audited, choice: int, size: int, *, delta: float, lev
 
 
 def by_few_calls(audited: Audited, n_rows: int, claimed: float, *, delta: float, level: float, only: bool) -> Found:
-    """Bound epsilon by some hundred calls beside the rows."""
-    # They are tested only where they could refute the claim, and by as many calls as that takes: the calls that decide
-    # this are not those that test.
+    """Bound epsilon by some hundred calls besides the rows."""
+    # An event is tested only if it could refute the claim, with as many calls as that takes. Other calls decide this.
     candidates, drawn = _candidates(audited, _FIRST + n_rows // _ROWS_A_FIRST, delta, few=True)
-    usual = min(_USUAL, _CALLS + math.ceil(_FACTOR * math.exp(min(claimed, 10.0))))
+    usual = min(_USUAL, _FEW_CALLS + math.ceil(_FACTOR * math.exp(min(claimed, 10.0))))
     if not candidates:
         return 0.0, reach_of(usual, delta, level), drawn, None
     sizes = sorted({usual, *(size for size in (*_MORE, n_rows // _ROWS_A_CALL) if usual < size <= 4_000)})
@@ -148,7 +147,7 @@ def _check_errors(groups: Sequence[Sequence[Sequence[dict[str, object]]]]) -> No
 
 
 def _expected(hits: tuple[int, int], trials: int, size: int, delta: float, level: float) -> float:
-    """Guess the bound that so many calls would give."""
+    """Predict the bound of a test with `size` calls."""
     shares = [(count + 0.5) / (trials + 1) for count in hits]
     if hits == (trials, 0):
         shares = [1.0, 0.0]
@@ -163,7 +162,7 @@ def _test(audited: Audited, candidate: _Candidate, size: int, drawn: int, delta:
 
 
 def reach_of(size: int, delta: float, level: float) -> float:
-    """Return the largest bound that so many draws can give."""
+    """Return the largest bound that `size` draws can give."""
     return epsilon_lower_bound((size, 0), (size, size), delta=delta, level=level)
 
 

@@ -83,13 +83,13 @@ def audit_table(
     k : int, default=4
         The number of categories of a column, at least 2.
     transformers : mapping of str to estimator, optional
-        Others to audit instead, by name; epsilon and k are then not used.
+        Transformers to audit instead, by name; epsilon and k are then not used.
     n_draws : int, default=100000
         Rows for each transformer.
     confidence : float, default=1 - 1e-6
         The probability that a lower bound is right, for each transformer.
     random_state : int, optional
-        A seed for reproducible coins; by default they are secure.
+        A seed for reproducible results; by default the randomness is secure.
     advance : callable, optional
         Called after each transformer, for a progress bar.
 
@@ -97,8 +97,8 @@ def audit_table(
     -------
     pandas.DataFrame
         A row for each transformer: ``transformer, claimed, exact, lower, event, draws, seconds, verdict``. The verdict
-        is "rejected", "not rejected" or, if nothing was found that tells two records apart, "no event found"; neither
-        of the last two proves anything. ``exact`` is NaN where the reports are too many.
+        is "rejected", "not rejected" or, if no event distinguishes two records, "no event found"; neither of the last
+        two proves anything. ``exact`` is NaN if there are too many reports.
 
     Raises
     ------
@@ -111,8 +111,8 @@ def audit_table(
 
     Notes
     -----
-    **Privacy.** On made-up records only. Each row tests the hypothesis that the transformer keeps its claim, at the
-    level ``1 - confidence``; over all of them a false alarm is as many times as likely.
+    **Privacy.** Reads invented records only. Each row tests the claim of one transformer at the level
+    ``1 - confidence``; the probability of a false alarm in the table is at most the sum over its rows.
 
     Examples
     --------

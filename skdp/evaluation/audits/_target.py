@@ -1,4 +1,4 @@
-"""An estimator as something that is audited: what it releases, and what it promises."""
+"""The release and the promise of an audited estimator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def of_transformer(
     statistic: Callable[[Any], Any] | None,
     random_state: int | None,
 ) -> Audited:
-    """Make an estimator ready: fitted on public tables, and without its ledger."""
+    """Prepare an estimator: fitted on public tables, and without its ledger."""
     _refuse_composed(estimator)
     if getattr(estimator, "protects_rows", None) is False:
         return _of_central(estimator, neighbours, n_reports, statistic, random_state)
@@ -46,7 +46,7 @@ def of_transformer(
     if random_state is not None:
         changes |= dict.fromkeys(_named(estimator, "random_state"), random_state)
     if not changes and neighbours is not None and _is_fitted(estimator):
-        fitted = copy.deepcopy(estimator)  # its coins do not advance
+        fitted = copy.deepcopy(estimator)  # whose random stream does not advance
     else:
         fitted = clone(estimator).set_params(**changes)
         if hasattr(fitted, "transform"):
@@ -87,7 +87,7 @@ def _of_central(
     statistic: Callable[[Any], Any] | None,
     random_state: int | None,
 ) -> Audited:
-    """Audit what the fit of a fresh clone learns."""
+    """Prepare the fitted attributes of fresh clones."""
     if neighbours is None:
         raise TypeError(
             f"the transform of {type(estimator).__name__} protects no row: what it promises is about what fit learns. "
@@ -108,19 +108,19 @@ def _of_central(
 
 
 def _is_released(name: str, value: Any) -> bool:
-    """Say whether a fitted attribute is public and readable."""
+    """Whether a fitted attribute is public and readable."""
     public = name.endswith("_") and not name.startswith("_") and name != "guarantee_"
     return public and (isinstance(value, _READABLE) or is_frame(value))
 
 
 def _named(estimator: Any, name: str, *, given: bool = False) -> list[str]:
-    """List the parameters of a name, also those of wrapped estimators; only such that are not None, if given."""
+    """List the parameters of a name, also of wrapped estimators; if `given`, without those that are None."""
     parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
     return [key for key, value in parameters.items() if key.split("__")[-1] == name and not (given and value is None)]
 
 
 def _harmless(estimator: Any) -> dict[str, Any]:
-    """Return the changes without which an audit would charge a ledger."""
+    """Return the changes that keep an audit from charging a ledger."""
     return dict.fromkeys(_named(estimator, "ledger", given=True))
 
 
@@ -129,7 +129,7 @@ def _categories(fitted: Any) -> dict[Any, Any]:
 
 
 def _clones(estimator: Any, random_state: int | None, changes: dict[str, Any]) -> Callable[[], Any]:
-    """Return a maker of clones. Each has a seed of its own where there is one, or all would draw the same coins."""
+    """Return a function that makes clones, each with its own seed if there is one, or all would draw the same bits."""
     seeds = _named(estimator, "random_state", given=random_state is None)
     numbers = itertools.count(1)
     start = 0 if random_state is None else random_state
@@ -145,7 +145,7 @@ def _clones(estimator: Any, random_state: int | None, changes: dict[str, Any]) -
 
 
 def _fit_transform(estimator: Any, fitted: Any, random_state: int | None) -> Callable[..., Any] | None:
-    """Return how a fresh clone fits a table and transforms it at once; None if it cannot."""
+    """Return the `fit_transform` of fresh clones, None if there is none."""
     if not hasattr(estimator, "fit_transform"):
         return None
     if not hasattr(estimator, "get_params"):
@@ -178,7 +178,7 @@ def claim_of(audited: Audited) -> tuple[float, float]:
 
 
 def seed_shows(estimator: Any, audited: Audited, *, rows: int = 64) -> bool:
-    """Say whether whoever knows the seed can tell two records apart by a single release."""
+    """Whether one release distinguishes two records to anyone who knows the seed."""
     if not (hasattr(estimator, "transform") and hasattr(estimator, "get_params")) or audited.keyed or audited.central:
         return False
     seen = []
@@ -193,7 +193,7 @@ def seed_shows(estimator: Any, audited: Audited, *, rows: int = 64) -> bool:
 
 
 def is_seeded(estimator: Any) -> bool:
-    """Say whether the coins of an estimator, or of one that it wraps, come from a seed."""
+    """Whether the random bits of an estimator, or of one that it wraps, come from a seed."""
     return bool(_named(estimator, "random_state", given=True)) or getattr(estimator, "random_state", None) is not None
 
 
@@ -204,7 +204,7 @@ _CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class Situation:
-    """A table of which single calls are made."""
+    """A table for single calls."""
 
     name: str
     table: Any
@@ -214,7 +214,7 @@ class Situation:
 
 @dataclass
 class Audited:
-    """Something that is audited."""
+    """A release that is audited, and its neighbouring tables."""
 
     release: Callable[..., Any]
     tables: list[Any]
@@ -229,7 +229,7 @@ class Audited:
     _ids: Iterator[int] = field(default_factory=itertools.count)
 
     def groups(self) -> list[list[Situation]]:
-        """List what single calls are made of."""
+        """List the groups of tables for single calls."""
         tables = self.tables
         groups = [[Situation("", table, place) for place, table in enumerate(tables)]]
         pairs = self._pairs() if self.paired else []
@@ -245,7 +245,7 @@ class Audited:
         return groups
 
     def _pairs(self) -> list[tuple[Any, Any]]:
-        """Pair tables of two rows that differ in one: the first record in one, the last in the other."""
+        """Pair tables of two rows that differ in one: the first record in one table, the last in the other."""
         first, middle, last = self.tables[0], self.tables[len(self.tables) // 2], self.tables[-1]
         try:
             return [
@@ -257,7 +257,7 @@ class Audited:
             return []  # tables of unlike dtypes
 
     def _reports(self, table: Any, fit: bool = False) -> list[Any]:
-        """Release a table as often as each record reports, under record ids that are new."""
+        """Release a table once for each report of a record, under new record ids."""
         release = self.fit_release if fit and self.fit_release is not None else self.release
         if not self.keyed:
             return [release(table) for _ in range(self.n_reports)]
@@ -278,7 +278,7 @@ class Audited:
         return outputs
 
     def calls(self, situation: Situation, n: int) -> list[dict[str, Any]]:
-        """Draw outputs by releasing a table again and again, and look at all that can be seen."""
+        """Draw outputs by releasing a table again and again, with everything that is visible."""
         return [read_call(lambda: self._seen(situation)) for _ in range(n)]
 
     def _seen(self, situation: Situation) -> Any:
@@ -288,7 +288,7 @@ class Audited:
         return reports[0] if len(reports) == 1 else reports
 
     def batches(self, which: int, n: int, *, width: int) -> Iterator[tuple[int, Outputs | None]]:
-        """Draw many outputs by rows, some at a time."""
+        """Draw many outputs by rows, in batches."""
         most = max(1000, _CELLS // width)
         while n > 0:
             size = min(n, most)
@@ -306,7 +306,7 @@ class Audited:
 
 
 def _supports(fitted: Any, columns: Outputs) -> Outputs:
-    """Add which values each hashed report supports: the seed is public, and new in each report."""
+    """Return which values each hashed report supports: the seed is public, and new in each report."""
     added: Outputs = {}
     oracles = getattr(fitted, "oracles_", ())
     if not any(oracle.shows_hash for oracle in oracles):

@@ -11,13 +11,22 @@ import pandas as pd
 
 from skdp.evaluation.curves._privacy_curve import COLUMNS, privacy_curve
 from skdp.evaluation.curves._scoring import ALL
-from skdp.evaluation.displays import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
+from skdp.evaluation.displays import (
+    COLOURS,
+    INK,
+    MARKERS,
+    PanelDisplay,
+    check_table,
+    import_pyplot,
+    label_epsilons,
+    new_grid,
+    tidy_axes,
+)
 
-_PANELS_A_ROW = 3
 _BANDS = ("auto", "std", "range", None)
 
 
-class PrivacyCurveDisplay:
+class PrivacyCurveDisplay(PanelDisplay):
     """Plot of scores against epsilon, with a panel for each metric and a line for each group.
 
     It is recommended to use `from_estimator` or `from_curve` to create one. A line is the mean of all folds and
@@ -180,16 +189,14 @@ class PrivacyCurveDisplay:
             If the curve lacks a column or a row, `band` is unknown, or the number of panels is wrong.
         """
         summary = self.summary(band=band)
-        pyplot = import_pyplot()
+        import_pyplot()
         metrics = list(dict.fromkeys(summary["metric"]))
-        panels = _new_panels(pyplot, len(metrics)) if ax is None else list(np.ravel(ax))
-        if len(panels) != len(metrics):
-            raise ValueError(f"ax must have {len(metrics)} panels, one for each metric, got {len(panels)}")
-        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure
+        sizes = {"width": 4.0, "height": 3.2, "margin": 0.6}
+        panels = self._use_panels(ax, len(metrics), ", one for each metric", lambda: new_grid(len(metrics), **sizes))
         for panel, metric in zip(panels, metrics, strict=True):
             self._draw(panel, summary[summary["metric"] == metric])
             panel.set_title(metric.replace("_", " "), loc="left", fontsize=11)
-        self._explain(self.figure_ if ax is None else panels[0], summary, band)
+        self._explain(ax, summary, band)
         return self
 
     def _draw(self, axes: Any, summary: pd.DataFrame) -> None:
@@ -209,7 +216,7 @@ class PrivacyCurveDisplay:
             axes.text(0.5, 0.5, "no finite score", transform=axes.transAxes, ha="center", va="center", color=INK)
         tidy_axes(axes)
 
-    def _explain(self, owner: Any, summary: pd.DataFrame, band: str | None) -> None:
+    def _explain(self, ax: Any, summary: pd.DataFrame, band: str | None) -> None:
         """Draw the legend: above all panels, or in the first of the given ones."""
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
@@ -227,8 +234,8 @@ class PrivacyCurveDisplay:
         if undefined:
             text = f"without {undefined} of {len(self.curve)} scores, not finite"
             handles.append(Line2D([], [], ls="none", label=text))
-        above = {"loc": "outside upper left", "ncols": 3} if hasattr(owner, "add_gridspec") else {"fontsize": "small"}
-        owner.legend(handles=handles, frameon=False, **above)
+        labels = [handle.get_label() for handle in handles]
+        self._draw_legend(ax, handles, labels, inside={"fontsize": "small"}, loc="outside upper left", ncols=3)
 
     def _band_label(self, kind: str) -> str:
         repeats, folds = self.curve["repeat"].nunique(), self.curve["fold"].nunique()
@@ -275,17 +282,6 @@ def _check_curve(curve: Any) -> None:
     check_table(curve, "curve", COLUMNS, numbers=("epsilon", "value"))
     if not np.isfinite(curve["epsilon"]).any():
         raise ValueError("curve must have rows of a finite epsilon")
-
-
-def _new_panels(pyplot: Any, number: int) -> list[Any]:
-    across = min(number, _PANELS_A_ROW)
-    down = math.ceil(number / across)
-    size = max(4 * across, 5.5), 3.2 * down + 0.6
-    axes = pyplot.subplots(down, across, figsize=size, layout="constrained", squeeze=False)[1]
-    panels = list(axes.ravel())
-    for unused in panels[number:]:
-        unused.remove()
-    return panels[:number]
 
 
 def summarise_curve(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -22,14 +22,17 @@ from skdp.evaluation.curves._epsilon_step import Step
 from skdp.evaluation.curves._scoring import Scoring
 from skdp.frames import is_frame
 from skdp.privacy import check_epsilon
+from skdp.typing import ColumnLike, PathType, TableLike
+
+Privatize = Literal["always", "fit"]
 
 COLUMNS = ["epsilon", "repeat", "fold", "metric", "group", "value"]
 
 
 def privacy_curve(
     estimator: Any,
-    X: Any,
-    y: Any,
+    X: TableLike,
+    y: ColumnLike,
     *,
     param_name: str,
     epsilons: Iterable[float],
@@ -40,11 +43,11 @@ def privacy_curve(
     cv: Any = None,
     groups: Any = None,
     n_repeats: int = 1,
-    privatize: str = "always",
+    privatize: Privatize = "always",
     baseline: Any = "auto",
     n_jobs: int | None = None,
     random_state: int | None = None,
-    cache: Any = None,
+    cache: PathType | None = None,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Score an estimator by cross-validation at several epsilons, and without privacy.
@@ -183,22 +186,22 @@ def privacy_curve(
     losses = _read_epsilons(epsilons)
     check_random_state(random_state)
     _check_repeats(n_repeats)
-    X = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
-    y = y if hasattr(y, "dtype") else np.asarray(y)
-    check_consistent_length(X, y)
-    features = None if sensitive_features is None else read_groups(sensitive_features, X, len(y))
+    rows: Any = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
+    targets: Any = y if hasattr(y, "dtype") else np.asarray(y)
+    check_consistent_length(rows, targets)
+    features = None if sensitive_features is None else read_groups(sensitive_features, rows, len(targets))
     _check_estimator(estimator)
     step = Step.find(estimator, param_name)
     _check_modes(estimator, step, privatize, baseline)
     grouped = features is not None
     scores = Scoring.read(scoring, estimator, privileged=privileged, positive_label=positive_label, grouped=grouped)
     store = None if cache is None else CellStore(cache)
-    study = Study(estimator, step, baseline, privatize == "fit", X, y, features, scores, store)
-    repeats = _splits(estimator, X, np.asarray(y), cv, groups, n_repeats)
+    study = Study(estimator, step, baseline, privatize == "fit", rows, targets, features, scores, store)
+    repeats = _splits(estimator, rows, np.asarray(targets), cv, groups, n_repeats)
     cells = list(cells_of(study, losses, repeats, random_state))
     found = dict(_counted(_scores(study, cells, n_jobs), len(cells), progress))
-    rows = [(cell.epsilon, cell.repeat, cell.fold, *row) for place, cell in enumerate(cells) for row in found[place]]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    scored = [(cell.epsilon, cell.repeat, cell.fold, *row) for place, cell in enumerate(cells) for row in found[place]]
+    return pd.DataFrame(scored, columns=COLUMNS)
 
 
 def _scores(study: Study, cells: list[Cell], n_jobs: int | None) -> Iterator[tuple[int, list[Row]]]:
@@ -254,7 +257,7 @@ def _check_estimator(estimator: Any) -> None:
 
 
 def _check_modes(estimator: Any, step: Step, privatize: Any, baseline: Any) -> None:
-    if privatize not in ("always", "fit"):
+    if privatize not in get_args(Privatize):
         raise ValueError(f"privatize must be 'always' or 'fit', got {privatize!r}")
     if privatize == "always" and step.fit_only:
         raise ValueError("privatize='always' contradicts the OnFitOnly around the step; remove it, or use 'fit'")

@@ -3,7 +3,17 @@
 from skdp.evaluation.displays._counts import CountEstimateDisplay
 from skdp.evaluation.displays._fairness import FairnessDisplay
 from skdp.evaluation.displays._marginals import MarginalDisplay
-from skdp.evaluation.displays._style import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
+from skdp.evaluation.displays._style import (
+    COLOURS,
+    INK,
+    MARKERS,
+    PanelDisplay,
+    check_table,
+    import_pyplot,
+    label_epsilons,
+    new_grid,
+    tidy_axes,
+)
 
 __all__ = [
     "COLOURS",
@@ -12,8 +22,10 @@ __all__ = [
     "CountEstimateDisplay",
     "FairnessDisplay",
     "MarginalDisplay",
+    "PanelDisplay",
     "check_table",
     "import_pyplot",
     "label_epsilons",
+    "new_grid",
     "tidy_axes",
 ]

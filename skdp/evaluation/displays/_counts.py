@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skdp.evaluation.displays._style import COLOURS, INK, check_table, import_pyplot, tidy_axes
+from skdp.evaluation.displays._style import (
+    COLOURS,
+    INK,
+    PanelDisplay,
+    check_table,
+    import_pyplot,
+    interval_label,
+    new_grid,
+    tidy_axes,
+)
 
-_PANELS_A_ROW = 3
 _ORDER = {"estimate": 0, "true count": 2}  # of the legend
 
 
-class CountEstimateDisplay:
+class CountEstimateDisplay(PanelDisplay):
     """Bar plot of estimated counts with intervals, and of the true counts if known, with a panel for each column.
 
     It is recommended to use `from_estimator` or `from_estimates` to create one. Unbiased counts may be negative and are
@@ -96,14 +103,12 @@ class CountEstimateDisplay:
         reports : array-like or dataframe, as returned by the encoder's `transform`, or ReportTally
             Privatised rows, or their sums.
         true_counts : Series, optional
-            The true counts under the labels of the estimates; a label that it leaves out has the count 0.
+            See the class.
         postprocess : str, default="none"
             As for `estimate_counts`. The intervals are those of the unbiased estimates.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
-        max_values : int, default=20
-            See `plot`.
-        ax : matplotlib Axes or array-like of them, optional
+        max_values, ax : optional
             See `plot`.
 
         Returns
@@ -141,13 +146,9 @@ class CountEstimateDisplay:
         ----------
         estimates : DataFrame
             ``count, lower, upper``, as returned by `estimate_counts` or `estimate_joint_counts`.
-        true_counts : Series, optional
-            The true counts under the same labels; a label that it leaves out has the count 0.
-        confidence_level : float, optional
-            The coverage of the intervals, for the legend.
-        max_values : int, default=20
-            See `plot`.
-        ax : matplotlib Axes or array-like of them, optional
+        true_counts, confidence_level : optional
+            See the class.
+        max_values, ax : optional
             See `plot`.
 
         Returns
@@ -193,19 +194,17 @@ class CountEstimateDisplay:
             raise TypeError(f"max_values must be an int, got {type(max_values).__name__}")
         if max_values < 1:
             raise ValueError(f"max_values must be at least 1, got {max_values}")
-        pyplot = import_pyplot()
+        import_pyplot()
         tables = _split(self.estimates)
-        panels = _new_panels(pyplot, tables, max_values) if ax is None else list(np.ravel(ax))
-        if len(panels) != len(tables):
-            raise ValueError(f"ax must have {len(tables)} panels, one for each column, got {len(panels)}")
-        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure
+        lines = max(2, *(min(len(table), max_values) for _, table in tables))
+        sizes = {"width": 4.6, "height": 1.1 + 0.28 * lines, "margin": 0.4, "h_pad": 0.1}
+        panels = self._use_panels(ax, len(tables), ", one for each column", lambda: new_grid(len(tables), **sizes))
         for axes, (title, table) in zip(panels, tables, strict=True):
             self._draw(axes, title, table, max_values)
         pairs = zip(*panels[0].get_legend_handles_labels(), strict=True)
         named = sorted(pairs, key=lambda pair: _ORDER.get(pair[1], 1))
-        owner: Any = self.figure_ if ax is None else panels[0]
-        place = {"loc": "outside lower center", "ncols": len(named)} if ax is None else {}
-        owner.legend(*zip(*named, strict=True), frameon=False, **place)
+        handles, labels = zip(*named, strict=True)
+        self._draw_legend(ax, handles, labels, loc="outside lower center", ncols=len(named))
         return self
 
     def _draw(self, axes: Any, title: str, table: pd.DataFrame, most: int) -> None:
@@ -215,7 +214,7 @@ class CountEstimateDisplay:
             table = table.iloc[np.sort(order[:most])]
             title = f"{title} ({left_out} smaller estimates not drawn)"
         places = np.arange(len(table))
-        level = "interval" if self.confidence_level is None else f"{100 * self.confidence_level:g} % interval"
+        level = interval_label(self.confidence_level)
         axes.barh(places, table["count"], height=0.7, color=COLOURS[5], label="estimate")
         # The interval of an unknown value has no ends.
         bounded = np.isfinite(table["lower"].to_numpy()) & np.isfinite(table["upper"].to_numpy())
@@ -271,15 +270,3 @@ def _label(value: Any) -> str:
     parts = value if isinstance(value, tuple) else (value,)
     text = ", ".join("missing" if pd.isna(part) else str(part) for part in parts)
     return text if len(text) <= 40 else f"{text[:39]}…"
-
-
-def _new_panels(pyplot: Any, tables: list[tuple[str, pd.DataFrame]], most: int) -> list[Any]:
-    across = min(len(tables), _PANELS_A_ROW)
-    down = math.ceil(len(tables) / across)
-    lines = max(min(len(table), most) for _, table in tables)
-    size = max(4.6 * across, 5.5), down * (1.1 + 0.28 * max(lines, 2)) + 0.4
-    figure, panels = pyplot.subplots(down, across, figsize=size, squeeze=False)
-    figure.set_layout_engine("constrained", h_pad=0.1)
-    for axes in panels.flat[len(tables) :]:
-        axes.remove()
-    return list(panels.flat[: len(tables)])

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from skdp.evaluation.displays._fairness_panels import PANELS, draw_panel, list_lines, rows_of, tidy_report
-from skdp.evaluation.displays._style import INK, import_pyplot
+from skdp.evaluation.displays._style import INK, PanelDisplay, import_pyplot, interval_label
 from skdp.metrics import fairness_report
 
 _ROW_HEIGHT = 0.3  # inches
 
 
-class FairnessDisplay:
+class FairnessDisplay(PanelDisplay):
     """Plot of rates of groups and their differences, with intervals, for one or several reports.
 
     It is recommended to use `from_estimator`, `from_predictions` or `from_reports` to create one. Ratios and the Theil
@@ -161,16 +160,8 @@ class FairnessDisplay:
             Features.
         y : array-like of shape (n_samples,)
             True labels.
-        sensitive_features : array-like or series of shape (n_samples,), or dataframe
-            The values that define the group of a row.
-        privileged : value, list of values or mapping, optional
+        sensitive_features, privileged, positive_label, by_group, confidence_level : see there
             As for `from_predictions`.
-        positive_label : label
-            The favourable label.
-        by_group : bool, default=True
-            As for `from_predictions`.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
         name : str, optional
             The name of the report; by default the class of the estimator.
         ax : matplotlib Axes or array-like of them, optional
@@ -212,7 +203,7 @@ class FairnessDisplay:
         reports : mapping of str to DataFrame
             Reports by name.
         confidence_level : float, optional
-            The coverage of the intervals, for the legend. By default that in ``attrs`` of the reports.
+            See the class.
         ax : matplotlib Axes or array-like of them, optional
             See `plot`.
 
@@ -253,14 +244,12 @@ class FairnessDisplay:
         """
         pyplot = import_pyplot()
         tables = {kind: table for kind in PANELS if len(table := rows_of(self.data, kind))}
-        panels = list(np.ravel(self._new_panels(pyplot, tables) if ax is None else ax))
-        if len(panels) != len(tables):
-            raise ValueError(f"ax must have {len(tables)} panels ({', '.join(tables)}), got {len(panels)}")
+        kinds = f" ({', '.join(tables)})"
+        panels = self._use_panels(ax, len(tables), kinds, lambda: self._new_panels(pyplot, tables))
         names = self.data["report"].unique().tolist()
-        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure
         for axes, (kind, table) in zip(panels, tables.items(), strict=True):
             draw_panel(axes, kind, table, names)
-        self._place_legend(self.figure_ if ax is None else panels[0], panels[0])
+        self._explain(ax)
         return self
 
     def _new_panels(self, pyplot: Any, tables: dict[str, pd.DataFrame]) -> Any:
@@ -270,17 +259,16 @@ class FairnessDisplay:
         figure.set_layout_engine("constrained", h_pad=0.1)
         return panels
 
-    def _place_legend(self, owner: Any, panel: Any) -> None:
+    def _explain(self, ax: Any) -> None:
         """Draw the legend of the reports, if there are several, and of the bars."""
         from matplotlib.lines import Line2D
 
-        handles, _ = panel.get_legend_handles_labels()
+        handles, _ = self.axes_[0].get_legend_handles_labels()
         handles = handles if len(handles) > 1 else []
         if self.data["lower"].notna().any():
-            label = "interval" if self.confidence_level is None else f"{100 * self.confidence_level:g} % interval"
+            label = interval_label(self.confidence_level)
             handles = [*handles, Line2D([], [], color=INK, lw=2, alpha=0.6, label=label)]
         if handles:
-            outside = hasattr(owner, "add_gridspec")
+            labels = [handle.get_label() for handle in handles]
             across = min(len(handles), 2 * len(self.axes_))  # two entries fit below a panel
-            place = {"loc": "outside lower center", "ncols": across} if outside else {}
-            owner.legend(handles=handles, frameon=False, **place)
+            self._draw_legend(ax, handles, labels, loc="outside lower center", ncols=across)

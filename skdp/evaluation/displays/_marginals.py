@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
 from skdp.evaluation.displays._marginal_panels import Scale, draw_one, draw_pair
-from skdp.evaluation.displays._style import check_table, import_pyplot
+from skdp.evaluation.displays._style import PanelDisplay, check_table, import_pyplot
 from skdp.metrics import marginal_errors, marginal_table, total_variation
 
 _MOST_NUMBERS = 30  # more distinct ones are cut into this number of bins
@@ -21,7 +21,7 @@ _PANELS_A_ROW = 3
 _ROW_HEIGHTS = {1: 3.0, 2: 3.8}  # inches, by the number of columns in a marginal
 
 
-class MarginalDisplay:
+class MarginalDisplay(PanelDisplay):
     """Plot of marginals of a real and a synthetic table.
 
     It is recommended to use `from_tables` to create one. One column is drawn as bars (or steps, if it is cut into
@@ -181,11 +181,8 @@ class MarginalDisplay:
             raise ValueError(f"max_values must be at least 2, got {max_values}")
         pyplot = import_pyplot()
         ordered = sorted(self.marginals, key=len)
-        panels = _new_panels(pyplot, ordered) if ax is None else list(np.ravel(ax))
-        wanted = sum(map(len, ordered))
-        if len(panels) != wanted:
-            raise ValueError(f"ax must have {wanted} panels, one for each column of each marginal, got {len(panels)}")
-        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure
+        kinds = ", one for each column of each marginal"
+        panels = self._use_panels(ax, sum(map(len, ordered)), kinds, lambda: _new_panels(pyplot, ordered))
         errors, free = self.errors, iter(panels)
         for names in ordered:
             scales, shares = self._scale(names, max_values)
@@ -196,7 +193,9 @@ class MarginalDisplay:
                 pair = next(free), next(free)
                 image = draw_pair(pair, names, scales, shares, title)
                 self.figure_.colorbar(image, ax=list(pair), label="share")
-        _place_legend(self.figure_ if ax is None else panels[0], panels[0])
+        handles, labels = panels[0].get_legend_handles_labels()
+        if handles:  # heat maps have a colour bar
+            self._draw_legend(ax, handles, labels, loc="outside upper right", ncols=2)
         return self
 
     def _scale(self, names: tuple[Any, ...], most: int) -> tuple[list[Scale], dict[str, NDArray[np.float64]]]:
@@ -260,11 +259,3 @@ def _new_panels(pyplot: Any, marginals: list[tuple[Any, ...]]) -> list[Any]:
     for row in range(len(heights) - pairs, len(heights)):
         places += [(row, slice(0, 3)), (row, slice(3, 6))]
     return [figure.add_subplot(grid[place]) for place in places]
-
-
-def _place_legend(owner: Any, panel: Any) -> None:
-    """Draw one legend for bars and steps; heat maps have a colour bar."""
-    handles, labels = panel.get_legend_handles_labels()
-    if handles:
-        place = {"loc": "outside upper right", "ncols": 2} if hasattr(owner, "add_gridspec") else {}
-        owner.legend(handles, labels, frameon=False, **place)

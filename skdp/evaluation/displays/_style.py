@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008): distinguishable for colour-blind readers too. Figures must not rely on colours alone."""
@@ -13,6 +16,44 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 INK = "#333333"
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (1, 1)))
+_PANELS_A_ROW = 3
+
+
+class PanelDisplay:
+    """The panels that a display draws on, those of a new figure or given ones, and their legend."""
+
+    axes_: NDArray[Any]
+    figure_: Any
+
+    def _use_panels(self, ax: Any, wanted: int, kinds: str, new: Callable[[], Any]) -> list[Any]:
+        """Remember the given or new panels, and check their number."""
+        panels = list(np.ravel(new() if ax is None else ax))
+        if len(panels) != wanted:
+            raise ValueError(f"ax must have {wanted} panels{kinds}, got {len(panels)}")
+        self.axes_, self.figure_ = np.array(panels, dtype=object), panels[0].figure
+        return panels
+
+    def _draw_legend(self, ax: Any, handles: Any, labels: Any, *, inside: Any = None, **outside: Any) -> None:
+        """Draw a legend outside the panels of a new figure, or inside the first of given panels."""
+        owner, place = (self.figure_, outside) if ax is None else (self.axes_[0], inside or {})
+        owner.legend(handles, labels, frameon=False, **place)
+
+
+def new_grid(number: int, *, width: float, height: float, margin: float, **layout: Any) -> list[Any]:
+    """Return new panels, up to three in a row; sizes are in inches."""
+    across = min(number, _PANELS_A_ROW)
+    down = math.ceil(number / across)
+    size = max(width * across, 5.5), height * down + margin
+    figure, panels = import_pyplot().subplots(down, across, figsize=size, squeeze=False)
+    figure.set_layout_engine("constrained", **layout)
+    for unused in panels.flat[number:]:
+        unused.remove()
+    return list(panels.flat[:number])
+
+
+def interval_label(confidence_level: float | None) -> str:
+    """Return the name of intervals in a legend."""
+    return "interval" if confidence_level is None else f"{100 * confidence_level:g} % interval"
 
 
 def import_pyplot() -> Any:

@@ -52,22 +52,8 @@ def age_sex_report(
         The income, "<=50K" or ">50K".
     out : Path
         The folder to write to, created if missing.
-    epsilons : sequence of float
-        The privacy losses to try.
-    repeats : int, default=500
-        Releases of the counts for each epsilon.
-    model_repeats : int, default=5
-        Splits into training and test rows for the classifiers.
-    delta : float, default=1e-9
-        The failure probability of the synthetic rows.
-    classifiers : mapping of name to classifier, optional
+    epsilons, repeats, model_repeats, delta, classifiers, random_state, n_jobs, progress : see there
         As for `study_report`.
-    random_state : int, optional
-        None for secure randomness; an int makes the report reproducible.
-    n_jobs : int, optional
-        Number of processes.
-    progress : callable, optional
-        Called with the number of steps, returns a function to call after each step.
 
     Returns
     -------

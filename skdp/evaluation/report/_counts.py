@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from narwhals.typing import IntoDataFrame
 
 from skdp.domain import Codes, Domain
 from skdp.frames import read_table
@@ -66,7 +67,7 @@ class CountStudy:  # numpydoc ignore=PR02
 
 
 def count_study(
-    frame: Any,
+    frame: IntoDataFrame,
     domain: Domain,
     *,
     epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
@@ -125,7 +126,7 @@ def count_study(
         raise ValueError(f"epsilons must be distinct, and at least one, got {list(epsilons)}")
     releases, errors, expected = [], [], []
     table = read_table(frame)
-    cells = domain.join(_declared(domain, domain.encode(table.columns)))
+    cells = domain.join(declared_codes(domain, table.columns))
     true = np.bincount(cells, minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
     for index, epsilon in enumerate(epsilons):
@@ -154,7 +155,9 @@ def count_study(
     )
 
 
-def _declared(domain: Domain, codes: list[Codes]) -> list[Codes]:
+def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
+    """Encode columns, without undeclared values."""
+    codes = domain.encode(columns)
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
             raise ValueError(f"column {name!r} holds a value, or a missing one, that the domain does not declare")

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdp.coding import is_missing
 from skdp.domain import Domain, Interval
+from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
 
 PARAM_NAME = "columns__private__encoder__epsilon"
@@ -154,11 +155,9 @@ def _with_labels(
 ) -> tuple[pd.DataFrame, Domain]:
     """Check that all values are declared, and replace numbers of protected columns by the labels of their bins."""
     domain = domain.select(names)
-    codes = domain.encode([frame[name] for name in names])
+    codes = declared_codes(domain, [frame[name] for name in names])
     labelled: dict[Any, pd.Series] = {}
-    for name, size, column in zip(names, domain.sizes, codes, strict=True):
-        if column.max(initial=0) == size:
-            raise ValueError(f"column {name!r} holds a value, or a missing one, that the domain does not declare")
+    for name, column in zip(names, codes, strict=True):
         if name in protected and isinstance(domain[name], Interval):
             labels = pd.Series(list(domain[name].labels), name=name)
             labelled[name] = labels.take(column.astype(np.intp)).set_axis(frame.index)

@@ -59,10 +59,10 @@ class HeavyHitters(BaseEstimator):
     confidence_level : float, default=0.95
         The probability that all intervals hold at once, between 0 and 1.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `report`, before any coin is drawn.
+        Charged with `guarantee_` at each call of `report`, before any randomness is drawn.
     random_state : int, optional
-        None draws secure coins. An int gives a reproducible stream, for tests and experiments only: whoever knows it
-        can undo the noise.
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
+        the noise can be undone.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class HeavyHitters(BaseEstimator):
 
     Notes
     -----
-    **Privacy.** Local model: holds against whoever receives the reports, for each record, under replacement of its
+    **Privacy.** Local model: holds against every recipient of the reports, for each record, under replacement of its
     word; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``. A record reports one prefix of its
     word, with the whole of epsilon; group and hash function are drawn without looking at the word, so they may be
     public. Every call of `report` is a new release: m reports of a record cost m times epsilon. `fit` works on reports
@@ -98,7 +98,7 @@ class HeavyHitters(BaseEstimator):
     so short words have smaller errors than long ones. A count c out of n, estimated from the n' reports of the groups
     that can tell the word, has the variance
     ``(n / n')² ((c' p (1 - p) + (n' - c') q (1 - q)) / (p - q)² + c' (1 - c / n) (n - n') / (n - 1))``
-    with c' = c n' / n: of the coins, and of the groups that the records happen to be in.
+    with c' = c n' / n: of the randomness, and of the groups that the records happen to be in.
 
     References
     ----------

@@ -63,7 +63,7 @@ class WordCoder:
         return written.ljust(self.max_length, b"\0")
 
     def start(self, string: int, length: int) -> Start:
-        """Say what a bit string can be the start of."""
+        """Return what a bit string can be the start of."""
         full, rest = divmod(length, self.symbol_bits)
         mask = (1 << self.symbol_bits) - 1
         codes = bytes((string >> rest + self.symbol_bits * place) & mask for place in reversed(range(full)))

@@ -34,7 +34,7 @@ class MemoisedReports:
         if self.memoize and self.secret_key is None:
             raise ValueError("memoize=True needs a secret_key, such as SecretKey.generate()")
         if not self.memoize and self.secret_key is not None:
-            raise ValueError("a secret_key is of use with memoize=True only")
+            raise ValueError("secret_key requires memoize=True")
         if not self.memoize and self.instantaneous_epsilon is not None:
             raise ValueError("instantaneous_epsilon bounds a single one of many memoised reports: set memoize=True")
 

@@ -1,4 +1,4 @@
-"""Permanent coins: a keyed function of who reports what, so that nothing needs to be stored to repeat them."""
+"""Permanent randomness: a keyed function of record and value, so that nothing needs to be stored to repeat them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SecretKey(bytes):
         Returns
         -------
         SecretKey
-            To be kept: whoever has it can undo the permanent coins.
+            To be kept: with it, the permanent noise can be undone.
         """
         return cls(secrets.token_bytes(32))
 
@@ -132,7 +132,7 @@ def keyed_integers(digests: Sequence[bytes], high: int) -> NDArray[np.int64]:
 
 
 def keyed_coins(digests: Sequence[bytes], threshold: int, width: int) -> NDArray[np.bool_]:
-    """Toss coins from each digest, which is stretched by SHAKE-128."""
+    """Draw Bernoulli coins from each digest, which is stretched by SHAKE-128."""
     if not 0 <= threshold < ONE:
         raise ValueError("threshold must be at least 0 and below 2**64")
     coins = np.empty((len(digests), width), bool)

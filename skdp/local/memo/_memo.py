@@ -17,15 +17,14 @@ from skdp.oracles import FrequencyOracle
 from skdp.randomness import DigestSource, uniform_integers
 
 FORMAT = b"skdp permanent report 3"
-"""To be raised whenever an oracle makes other use of its coins: old and new reports must not share any."""
+"""To be raised whenever an oracle uses its random bits differently: old and new reports must not share any."""
 
 
 class Memo:
     """What the permanent reports of a fitted transformer are a function of."""
 
-    # **Privacy.** The coins are those of keyed BLAKE2b and SHAKE-256: as good as uniform towards whoever does not know
-    # the key. Columns, domains and parameters of the oracles enter too, so that reports under other ones share no
-    # coins.
+    # **Privacy.** The random bits are those of keyed BLAKE2b and SHAKE-256: as good as uniform without the key.
+    # Columns, domains and parameters of the oracles enter too, so that reports under other ones share no random bits.
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class Memo:
         values = [written[start : start + width] for start in range(0, len(written), width)]
         columns = list(codes.T)
         if self._unknown:
-            # Undeclared values are a value of their own, with coins of their own for what replaces it.
+            # Undeclared values are a value of their own, with random bits of their own for what replaces it.
             for row, source in enumerate(self._coins(context, "unknown", records, values)):
                 for column, size in zip(columns, domain.sizes, strict=True):
                     drawn = uniform_integers(source, size, 1)[0]
@@ -97,7 +96,7 @@ class Memo:
 
 
 def context_of(owner: str, *parts: bytes) -> bytes:
-    """Write what permanent reports belong to: reports in different contexts share no coins."""
+    """Write what permanent reports belong to: reports in different contexts share no random bits."""
     return hashlib.sha256(framed(FORMAT, owner.encode(), *parts)).digest()
 
 

@@ -20,8 +20,8 @@ from skdp.randomness import MOST_ROWS, RowStreams
 class NumericMemo:
     """What the permanent reports of a fitted `NumericPerturber` are a function of."""
 
-    # **Privacy.** The coins are those of keyed BLAKE2b and SHAKE-256: as good as uniform towards whoever does not know
-    # the key. A record rounds all values of a column by the same coins, which are drawn without looking at a value:
+    # **Privacy.** The random bits are those of keyed BLAKE2b and SHAKE-256: as good as uniform without the
+    # key. A record rounds all values of a column by the same random bits, which are drawn without looking at a value:
     # fresh ones would report both neighbours of an unchanged number in the end, and cost twice as much. So the range
     # falls into `steps` + 1 parts, and the values of each part share a report ([1]_).
     # .. [1] B. Ding, J. Kulkarni, S. Yekhanin (2017). Collecting telemetry data privately. NeurIPS, section 4.

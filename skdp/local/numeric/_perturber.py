@@ -64,11 +64,11 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     secret_key : bytes, optional
         With `memoize`: as for `RandomizedResponseEncoder`.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any coin is drawn.
+        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
     random_state : int, optional
-        None draws secure coins. An int gives a reproducible stream, for tests and experiments only: whoever knows it
-        can undo the noise. It differs between column names and calls, and starts anew with `fit`. Of no use with
-        `memoize`: those coins come from the key.
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
+        the noise can be undone. It differs between column names and calls, and starts again with `fit`. Of no use with
+        `memoize`: that randomness comes from the key.
 
     Attributes
     ----------
@@ -97,13 +97,13 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
     Notes
     -----
-    **Privacy.** Local model: holds against whoever receives the output, for each record, under replacement of the
+    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
     record's values in the fitted columns; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``. The
     epsilons of the columns add up. `fit` reads column names, and checks that the values are finite numbers; an error
     shows that some value is not, and nothing else of the data is kept or shown. Every call of `transform` is a new
     release, at fit and at predict time alike, unless it is memoised: m releases of a record cost m times epsilon. Other
     columns of the same person are not in the output, are not protected, and may reveal these ones. The row index passes
-    through: reset it before publishing if it identifies anybody.
+    through: reset it before publishing if it identifies a person.
 
     **Repeated collection.** With `memoize`, what `RandomizedResponseEncoder` says of it holds here, with positions of
     the grid for values: `guarantee_` is what all reports of a record cost together while its numbers stay the same, and

@@ -169,7 +169,9 @@ class OracleProtocol(ReportProtocol):
             raise ValueError("strategy='sample' reports one column of each record: there is no encoding of all of them")
         for oracle in self.oracles:
             if not oracle.is_encodable:
-                raise ValueError(f"{type(oracle).__name__} draws coins by nature: it has no encoding without noise")
+                raise ValueError(
+                    f"{type(oracle).__name__} draws random bits by nature: it has no encoding without noise"
+                )
 
     def read(self, reports: Any) -> Reports:
         table = read_report_table(reports, self.report_columns)

@@ -39,7 +39,7 @@ class Tally(Protocol):
     def __add__(self, other: Any) -> Any: ...
 
     def sums(self) -> list[NDArray[np.int64]]:
-        """Return all that adds up when tallies do."""
+        """Return the arrays that add up when tallies do."""
 
     def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Any:
         """Return a tally like this one, of other sums."""
@@ -59,7 +59,7 @@ class ReportProtocol(ABC):
     -----
     **For authors.** Derive from it, implement the abstract methods, and return it from
     `ReportTransformer._make_protocol`. Errors must not show a value. Which random bits a row gets may depend on its
-    place only: draw for every row, whatever it holds. `check_privatizer` tests all this.
+    place only: draw for every row, independently of its values. `check_privatizer` tests all this.
     """
 
     guarantee: PrivacyGuarantee

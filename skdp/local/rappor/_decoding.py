@@ -35,7 +35,7 @@ def decode_counts(
     if method == "least_squares":
         if inverse is None:
             raise ValueError(
-                "the bits do not tell these candidates apart; take fewer candidates, more cohorts or bits, or "
+                "the bits do not distinguish these candidates; take fewer candidates, more cohorts or bits, or "
                 "method='nnls' or 'lasso'"
             )
         found = (inverse @ (problem.design[:, np.append(used, -1)].T @ problem.target))[:-1]
@@ -116,7 +116,7 @@ class _Regression:
     def std_errors(
         self, used: NDArray[np.intp], inverse: NDArray[np.float64], counts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the errors of unconstrained least squares: of the coins, and of the cohorts that records draw."""
+        """Return the errors of unconstrained least squares: of the randomness, and of the cohorts that records draw."""
         columns = np.append(used, -1)
         solve = inverse @ self.design[:, columns].T
         variance = (solve**2 @ self.noise) * self.n**2

@@ -57,10 +57,10 @@ class RapporEncoder(ReportTransformer):
         With a key, whether the values of a record are the same in all calls. Then the ledger is charged once, at the
         first call; otherwise at each.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform` (see `constant_values`), before any coin is drawn.
+        Charged with `guarantee_` at each call of `transform` (see `constant_values`), before any randomness is drawn.
     random_state : int, optional
-        None draws secure coins. An int gives a reproducible stream, for tests and experiments only: whoever knows it
-        can undo the noise. Permanent coins that are memoised depend on the key instead.
+        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only: with it,
+        the noise can be undone. Memoised permanent bits depend on the key instead.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class RapporEncoder(ReportTransformer):
 
     Notes
     -----
-    **Privacy.** Local model: holds against whoever receives the output and does not know the key, for each record,
+    **Privacy.** Local model: holds against every recipient of the output without the key, for each record,
     under replacement of the record's values in the fitted columns; ``delta = 0``. No filter has more than h ones, so
     two values differ in up to 2 h bits, and the permanent bits of a column have
     ``epsilon = 2 h ln((1 - f/2) / (f/2))`` (min(2 h, n_bits) in general). A single report has
@@ -101,12 +101,12 @@ class RapporEncoder(ReportTransformer):
     times as much, without limit. *With* it, cohort and permanent bits are a function (keyed BLAKE2b, then SHAKE-128) of
     key, record id, column and value; no table is kept. Then all calls together spend `permanent_guarantee_` for each
     distinct value that a record has had: a value that changes c times costs (c + 1) times it, against another history
-    that changes at the same calls; whether and when a value changes is not hidden. The permanent coins are as
+    that changes at the same calls; whether and when a value changes is not hidden. The permanent bits are as
     unpredictable as the key: keep it with the client, or in a vault, and know that a pickle of the estimator holds it.
-    An encoder of other `n_bits`, `n_hashes`, `n_cohorts` or f has permanent coins of its own and its cost adds up.
+    An encoder of other `n_bits`, `n_hashes`, `n_cohorts` or f has permanent bits of its own and its cost adds up.
 
     `fit` keeps the column names only. The row index passes through: reset it before publishing if it identifies
-    anybody.
+    a person.
 
     References
     ----------
@@ -250,9 +250,9 @@ class RapporEncoder(ReportTransformer):
         -------
         pandas.DataFrame
             ``count, std_error``, indexed by candidate for one column, by (column, candidate) for several. The standard
-            error is that of unconstrained least squares on the candidates that are counted: of the coins of both
+            error is that of unconstrained least squares on the candidates that are counted: of the randomness of both
             rounds, and of the cohorts that the records of each candidate happen to be in. It is nan for a candidate
-            that the lasso did not choose, and for all if the bits do not tell them apart. It does not include how
+            that the lasso did not choose, and for all if the bits do not distinguish them. It does not include how
             values outside the list collide with candidates: of 8 cohorts, one unlisted value that half of 300,000
             records have makes the errors 2.7 times the stated ones. List every frequent value.
 
@@ -262,14 +262,14 @@ class RapporEncoder(ReportTransformer):
             Before `fit`.
         TypeError, ValueError
             If the reports come from another encoder, a candidate is repeated or of a kind that cannot be reported, or
-            "least_squares" cannot tell the candidates apart.
+            "least_squares" cannot distinguish the candidates.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable with other candidates.
 
         Records that report several times in `reports` count as many, and the errors are then too small, since the
-        permanent coins are the same.
+        permanent bits are the same.
         """
         check_is_fitted(self)
         tally = reports if isinstance(reports, RapporTally) else self.tally(reports)

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from skdp.coding import ColumnError, shielded
 from skdp.frames import convert_frame, is_frame, read_table
-from skdp.metrics.fairness._libraries import import_aif360
+from skdp.metrics.fairness._libraries import import_optional
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 def to_aif360(
-    X: Any,
-    y: Any,
-    sensitive_features: Any,
+    X: TableLike,
+    y: ColumnLike,
+    sensitive_features: ColumnName | list[ColumnName],
     *,
     privileged: Any,
     positive_label: Any,
-    sample_weight: Any = None,
+    sample_weight: ColumnLike | None = None,
     label_name: str = "label",
     metadata: Mapping[str, Any] | None = None,
 ) -> Any:
@@ -31,11 +32,10 @@ def to_aif360(
     Parameters
     ----------
     X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features)
-        The features, including the sensitive ones. Numbers (also decimal ones) and Booleans are kept; dates become days
-        since 1970-01-01 (UTC), durations days. In other columns, each value becomes a 0/1 column ``column=value``,
-        after the kept ones. A pandas categorical or polars Enum column gives one column per declared value, so that
-        parts of a table get the same features. The row index of a pandas frame becomes the instance names. The columns
-        of an array are named ``x0, x1, …``.
+        The features, including the sensitive ones. Numbers and Booleans are kept; dates become days since 1970-01-01
+        (UTC), durations days. In other columns, each value becomes a 0/1 column ``column=value``, after the kept ones;
+        a pandas categorical or polars Enum column has one for each declared value. The row index of a pandas frame
+        becomes the instance names. The columns of an array are named ``x0, x1, …``.
     y : array-like or series of shape (n_samples,), or dataframe of one column
         The labels, true or predicted.
     sensitive_features : column name or list of column names
@@ -64,7 +64,7 @@ def to_aif360(
         If X is neither a dataframe nor an array, or is a lazy frame; if `sensitive_features` is a column itself.
     ValueError
         If a value is missing, lengths, names or weights do not fit, a sensitive feature has only privileged or only
-        other rows, or no label is the positive one although there are several.
+        other rows, or none of several labels is the positive one.
 
     See Also
     --------
@@ -88,9 +88,8 @@ def to_aif360(
     >>> dataset.protected_attributes.ravel().tolist(), dataset.labels.ravel().tolist()
     ([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
 
-    aif360's own classes and fairlearn's work on privatised tables. Here the sex is reported by randomised response, and
-    the rate of "yes" is .3 of 1,000 women and .6 of 1,000 men; the difference between the groups of the reports is
-    smaller than the true one, by the factor tanh(epsilon / 2) = .76 and some noise:
+    aif360's own classes work on privatised tables. Of 1,000 women .3 say "yes", of 1,000 men .6; the
+    groups reported by randomised response differ less, by the factor tanh(epsilon / 2) = .76 and some noise:
 
     >>> import numpy as np
     >>> from skdp.local import RandomizedResponseEncoder
@@ -98,7 +97,6 @@ def to_aif360(
     >>> y = np.repeat(["yes", "no", "yes", "no"], [300, 700, 600, 400])
     >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["Female", "Male"]}, random_state=0)
     >>> reports = encoder.fit_transform(people)
-
     >>> from aif360.metrics import BinaryLabelDatasetMetric
     >>> from aif360.algorithms.preprocessing import Reweighing
     >>> groups = {"unprivileged_groups": [{"sex": 0.0}], "privileged_groups": [{"sex": 1.0}]}
@@ -108,16 +106,8 @@ def to_aif360(
     >>> reweighed = Reweighing(**groups).fit_transform(dataset)
     >>> print(f"{abs(BinaryLabelDatasetMetric(reweighed, **groups).mean_difference()):.3f}")
     0.000
-
-    >>> from fairlearn.metrics import MetricFrame, demographic_parity_difference, selection_rate
-    >>> frame = MetricFrame(metrics=selection_rate, y_true=y == "yes", y_pred=y == "yes", sensitive_features=reports)
-    >>> frame.by_group.round(3).to_dict()
-    {'Female': 0.335, 'Male': 0.564}
-    >>> difference = demographic_parity_difference(y == "yes", y == "yes", sensitive_features=reports["sex"])
-    >>> print(f"{difference:.3f}")
-    0.229
     """
-    datasets = import_aif360("datasets")
+    datasets = import_optional("aif360.datasets")
     frame = read_frame(X)
     labels = read_column(y, "y")
     if len(labels) != len(frame):
@@ -187,11 +177,16 @@ def _as_series(values: Any, missing: bool) -> pd.Series:
 def indicate_privileged(column: pd.Series, privileged: Any, name: str) -> NDArray[np.float64]:
     """Encode a sensitive feature."""
     mask = column.isin(list(privileged) if is_collection(privileged) else [privileged]).to_numpy(dtype=bool)
-    if not mask.any():
+    return check_both(mask, name).astype(np.float64)
+
+
+def check_both(privileged: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
+    """Refuse groups of which one is empty."""
+    if not privileged.any():
         raise ValueError(f"{name} has no row with a privileged value")
-    if mask.all():
+    if privileged.all():
         raise ValueError(f"{name} has no row with a value that is not privileged")
-    return mask.astype(np.float64)
+    return privileged
 
 
 def is_collection(values: Any) -> bool:
@@ -213,10 +208,8 @@ def _read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
 
 def _read_privileged(sensitive_features: Any, privileged: Any, columns: list[Any]) -> dict[Any, Any]:
     names = list(sensitive_features) if isinstance(sensitive_features, list) else [sensitive_features]
-    for name in names:
-        if not isinstance(name, Hashable):
-            kind = type(name).__name__
-            raise TypeError(f"sensitive_features must be the name of a column of X or a list of names, got a {kind}")
+    if strange := [type(name).__name__ for name in names if not isinstance(name, Hashable)]:
+        raise TypeError(f"sensitive_features must be the name of a column of X or a list of names, got a {strange[0]}")
     if not names or any(name not in columns for name in names):
         raise ValueError(f"sensitive_features must name columns of X, which are {columns}")
     if not isinstance(privileged, Mapping):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp.base import read_array
 from skdp.coding import is_missing
 from skdp.frames import is_frame, read_table
-from skdp.metrics.fairness._aif360 import is_collection, read_column
+from skdp.metrics.fairness._aif360 import check_both, is_collection, read_column
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,9 @@ def _read_columns(features: Any) -> dict[Any, pd.Series]:
     table = read_table(features if is_frame(features) else np.array(features, dtype=object))
     if not table.names:
         raise ValueError("sensitive_features must have at least one column")
+    many = "sensitive_features column {!r}" if len(table.names) > 1 else "sensitive_features"
     named = zip(table.names, table.columns, strict=True)
-    if len(table.names) == 1:
-        return {name: read_column(column, "sensitive_features", missing=True) for name, column in named}
-    return {name: read_column(column, f"sensitive_features column {name!r}", missing=True) for name, column in named}
+    return {name: read_column(column, many.format(name), missing=True) for name, column in named}
 
 
 def check_labels(true: Any, predicted: Any, positive_label: Any) -> None:
@@ -109,12 +108,7 @@ def _find_privileged(groups: tuple[Any, ...], privileged: Any, names: list[Any])
                 f"such tuples, because sensitive_features has {len(names)} columns"
             )
         chosen = [group in [tuple(_listed(cell)) for cell in cells] for group in groups]
-    mask = np.array(chosen, dtype=bool)
-    if not mask.any():
-        raise ValueError("sensitive_features has no row with a privileged value")
-    if mask.all():
-        raise ValueError("sensitive_features has no row with a value that is not privileged")
-    return mask
+    return check_both(np.array(chosen, dtype=bool), "sensitive_features")
 
 
 def _listed(values: Any) -> list[Any]:

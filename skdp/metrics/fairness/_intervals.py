@@ -43,16 +43,17 @@ def proportion(successes: ArrayLike, trials: ArrayLike, confidence_level: float)
     return Estimate(value, std_error, np.clip(centre - reach, 0, value), np.clip(centre + reach, value, 1))
 
 
-def combine(*terms: tuple[float, Estimate]) -> Estimate:
-    """Add multiples of independent estimates, with the interval of Zou and Donner (2008)."""
+def combine(*terms: tuple[float, Estimate], common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:
+    """Add multiples of estimates, with the interval of Zou and Donner (2008)."""
     # The distances of the value to the ends of its interval add up like standard errors, which for the difference of
     # two proportions is method 10 of Newcombe (1998). Unlike value ± z · std_error it has a width when a rate is 0 or
-    # 1.
+    # 1. `common` is the covariance of two terms at the lower and at the upper end; independent terms have none.
     value = sum(factor * term.value for factor, term in terms)
     std_error = np.sqrt(sum((factor * term.std_error) ** 2 for factor, term in terms))
     down = sum((factor * (t.value - (t.lower if factor > 0 else t.upper))) ** 2 for factor, t in terms)
     up = sum((factor * (t.value - (t.upper if factor > 0 else t.lower))) ** 2 for factor, t in terms)
-    return Estimate(np.asarray(value), std_error, value - np.sqrt(down), value + np.sqrt(up))
+    down, up = (np.sqrt(np.maximum(square - 2 * part, 0)) for square, part in zip((down, up), common, strict=True))
+    return Estimate(np.asarray(value), std_error, value - down, value + up)
 
 
 def ratio(top: Estimate, bottom: Estimate, *, common: tuple[Any, Any] = (0.0, 0.0)) -> Estimate:

@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import Any
 
 
-def import_aif360(module: str) -> Any:
-    """Import a part of aif360."""
+def import_optional(module: str) -> Any:
+    """Import a module of aif360 or fairlearn."""
     try:
         with _without_advice():
-            return import_module(f"aif360.{module}")
+            return import_module(module)
     except ImportError as error:
-        raise ImportError("this needs aif360: pip install skdp[fairness]") from error
+        raise ImportError(f"this needs {module.partition('.')[0]}: pip install skdp[fairness]") from error
 
 
 @contextmanager
@@ -37,11 +37,3 @@ def _without_advice() -> Iterator[None]:
         root.removeFilter(is_other)
         if stand_in is not None:
             root.removeHandler(stand_in)
-
-
-def import_fairlearn(module: str) -> Any:
-    """Import a part of fairlearn."""
-    try:
-        return import_module(f"fairlearn.{module}")
-    except ImportError as error:
-        raise ImportError("this needs fairlearn: pip install skdp[fairness]") from error

@@ -14,23 +14,31 @@ from sklearn.exceptions import UndefinedMetricWarning
 from skdp.base import check_confidence_level
 from skdp.metrics.fairness._counts import GroupCounts, count_groups
 from skdp.metrics.fairness._intervals import Estimate, combine, proportion, ratio, spread, theil, worst
+from skdp.typing import ColumnLike, TableLike
 
 CONVENTION = "difference = unprivileged − privileged, ratio = unprivileged / privileged, + is the positive label"
 
-_RATES = (
+# Definitions have at most 34 characters, to print the table on 80 columns.
+RATES = (
     ("selection rate", "P(ŷ=+)"),
     ("true positive rate", "TPR = P(ŷ=+ | y=+)"),
     ("false positive rate", "FPR = P(ŷ=+ | y=−)"),
 )
+COMPARISONS = (
+    ("statistical parity difference", "P(ŷ=+): {} − privileged"),
+    ("disparate impact", "P(ŷ=+): {} / privileged"),
+    ("equal opportunity difference", "TPR: {} − privileged"),
+    ("average odds difference", "FPR&TPR: {} − privileged"),
+)
 
-# A metric, its definition (at most 34 characters, to print the table on 80 columns), its group and its estimate.
+# A metric, its definition, its group and its estimate.
 _Row = tuple[str, str, Any, Estimate]
 
 
 def fairness_report(
-    y_true: Any,
-    y_pred: Any,
-    sensitive_features: Any,
+    y_true: ColumnLike,
+    y_pred: ColumnLike,
+    sensitive_features: ColumnLike | TableLike,
     *,
     privileged: Any = None,
     positive_label: Any,
@@ -41,10 +49,8 @@ def fairness_report(
 
     Parameters
     ----------
-    y_true : array-like or series of shape (n_samples,), or dataframe of one column
-        True labels.
-    y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        Predicted labels.
+    y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
+        True and predicted labels.
     sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
         The value of each row that defines its group; of several columns, the combination of values. Missing values form
         a separate group, "missing" (or "(missing)", if a value has this name). The three are matched by position.
@@ -65,16 +71,14 @@ def fairness_report(
     pandas.DataFrame
         One row per metric, with the columns ``metric, definition, value``:
 
-        - statistical parity difference, of the selection rates ``P(ŷ = +)``; 0 is parity;
-        - disparate impact, the ratio of these rates; 1 is parity;
-        - equal opportunity difference, of the true positive rates (TPR, ``P(ŷ = + | y = +)``); 0 is parity;
-        - average odds difference, the mean of this difference and that of the false positive rates (FPR,
-          ``P(ŷ = + | y = −)``); 0 is parity;
+        - statistical parity difference, of the selection rates ``P(ŷ = +)``, and disparate impact, their ratio;
+        - equal opportunity difference, of the true positive rates (TPR, ``P(ŷ = + | y = +)``), and average odds
+          difference, the mean of this one and that of the false positive rates (FPR, ``P(ŷ = + | y = −)``);
         - Theil index, the mean of ``b/μ ln(b/μ)`` over all rows, for the benefits ``b = 1 + ŷ − y`` (labels as 0 and 1)
           and their mean μ; 0 is equality.
 
-        Each difference is *unprivileged − privileged*: below 0, the unprivileged group gets less, as stated in the
-        definitions and in ``attrs["convention"]``.
+        Each difference is *unprivileged − privileged*: below 0, the unprivileged group gets less
+        (``attrs["convention"]``).
 
         With `by_group`, a column ``group`` after the definition, and as rows the three rates of each group that occurs,
         the first four metrics of each unprivileged group against all privileged rows, and (``group`` is None) the
@@ -86,9 +90,8 @@ def fairness_report(
     Raises
     ------
     ValueError
-        If lengths differ, a label is missing, no label is positive, `y_true` and `y_pred` have no label in common
-        although there are more than two, the privileged or the unprivileged group is empty, or a parameter is out of
-        range.
+        If lengths differ, a label is missing, no label is positive, `y_true` and `y_pred` have none of more than two in
+        common, the privileged or the unprivileged group is empty, or a parameter is out of range.
 
     Warns
     -----
@@ -104,18 +107,15 @@ def fairness_report(
     **Privacy.** The values depend on the true labels and groups and are not protected. With a privatised sensitive
     feature, the groups are not the true ones, and the differences are closer to 0 than the true ones.
 
-    The values are those of aif360 [1]_ and fairlearn [2]_. Both define the equal opportunity difference differently:
-    fairlearn's is the largest rate minus the smallest, which is never negative. fairlearn sets the true positive rate
-    of a group without a positive row to 0; here it is nan. If all rates of one kind are 0, their ratio is 0 / 0,
-    which is nan, and so is "odds, smallest / largest"; fairlearn returns the ratio of the true positive rates if the
-    false positive rates are 0.
+    The values are those of aif360 [1]_ and fairlearn [2]_, whose "equal opportunity difference" is the largest rate
+    minus the smallest. Unlike in fairlearn, the true positive rate of a group without a positive row is nan, and so are
+    the ratio and "odds, smallest / largest" where all rates of one kind are 0.
 
-    Intervals treat the rows as an independent sample with given groups and true labels, so that the rates of groups
-    are independent and binomial. Those of rates are Wilson's (1927); those of differences and ratios combine these
-    (Newcombe 1998, Zou and Donner 2008, Donner and Zou 2012): they stay within the possible values and have a width
-    even where a rate is 0 or 1. Those between the largest and the smallest rate follow from intervals that hold for
-    all groups together (Bonferroni); they are wide, and have no standard error.
-    Other standard errors, and the interval of the Theil index, are by the delta method.
+    Intervals treat the rows as an independent sample with given groups and true labels. Those of rates are Wilson's
+    (1927); those of differences and ratios combine these (Newcombe 1998, Zou and Donner 2008, Donner and Zou 2012):
+    they stay within the possible values and have a width even where a rate is 0 or 1. Those between the largest and
+    the smallest rate hold for all groups together (Bonferroni); they are wide, and have no standard error. Other
+    standard errors, and the interval of the Theil index, are by the delta method.
 
     References
     ----------
@@ -128,8 +128,7 @@ def fairness_report(
     >>> sex = ["Female"] * 4 + ["Male"] * 4
     >>> y_true = ["yes", "yes", "no", "no", "yes", "yes", "no", "no"]
     >>> y_pred = ["yes", "no", "no", "no", "yes", "yes", "yes", "no"]
-    >>> report = fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes")
-    >>> report.round(3)
+    >>> fairness_report(y_true, y_pred, sex, privileged="Male", positive_label="yes").round(3)
                               metric                          definition  value
     0  statistical parity difference   P(ŷ=+): unprivileged − privileged -0.500
     1               disparate impact   P(ŷ=+): unprivileged / privileged  0.333
@@ -148,17 +147,11 @@ def fairness_report(
     Groups formed by several columns are compared with each other:
 
     >>> people = pd.DataFrame({"sex": sex, "race": ["Black", "White"] * 4})
-    >>> report = fairness_report(y_true, y_pred, people, positive_label="yes")
-    >>> report.loc[:3, ["metric", "group", "value"]]
-               metric            group  value
-    0  selection rate  (Female, Black)    0.5
-    1  selection rate  (Female, White)    0.0
-    2  selection rate    (Male, Black)    1.0
-    3  selection rate    (Male, White)    0.5
-    >>> report.loc[12:13, ["metric", "definition", "value"]]
-                                       metric                 definition  value
-    12    selection rate, largest − smallest  P(ŷ=+): largest − smallest    1.0
-    13    selection rate, smallest / largest  P(ŷ=+): smallest / largest    0.0
+    >>> fairness_report(y_true, y_pred, people, positive_label="yes").loc[[2, 3, 12], ["metric", "group", "value"]]
+                                    metric          group  value
+    2                       selection rate  (Male, Black)    1.0
+    3                       selection rate  (Male, White)    0.5
+    12  selection rate, largest − smallest           None    1.0
     """
     if by_group not in (None, True, False):
         raise ValueError(f"by_group must be True, False or None, got {by_group!r}")
@@ -192,7 +185,7 @@ def _rows_of_two(counts: GroupCounts, level: float) -> Iterator[_Row]:
 
 def _rows_by_group(counts: GroupCounts, level: float) -> Iterator[_Row]:
     rates = _rates(counts.table, level)
-    for (metric, definition), rate in zip(_RATES, rates, strict=True):
+    for (metric, definition), rate in zip(RATES, rates, strict=True):
         for place, group in enumerate(counts.groups):
             yield metric, definition, group, rate[place]
     mask = counts.privileged
@@ -217,26 +210,18 @@ def _rates(table: NDArray[np.int64], level: float) -> list[Estimate]:
 def _compare(rates: list[Estimate], privileged: list[Estimate], groups: list[Any], name: str) -> Iterator[_Row]:
     selection, tpr, fpr = zip(rates, privileged, strict=True)
     odds = combine((0.5, fpr[0]), (-0.5, fpr[1]), (0.5, tpr[0]), (-0.5, tpr[1]))
-    metrics = (
-        ("statistical parity difference", f"P(ŷ=+): {name} − privileged", _difference(*selection)),
-        ("disparate impact", f"P(ŷ=+): {name} / privileged", ratio(*selection)),
-        ("equal opportunity difference", f"TPR: {name} − privileged", _difference(*tpr)),
-        ("average odds difference", f"FPR&TPR: {name} − privileged", odds),
-    )
-    for metric, definition, estimate in metrics:
+    parity, opportunity = (combine((1, left), (-1, right)) for left, right in (selection, tpr))
+    estimates = (parity, ratio(*selection), opportunity, odds)
+    for (metric, definition), estimate in zip(COMPARISONS, estimates, strict=True):
         for place, group in enumerate(groups):
-            yield metric, definition, group, estimate[place]
-
-
-def _difference(left: Estimate, right: Estimate) -> Estimate:
-    return combine((1, left), (-1, right))
+            yield metric, definition.format(name), group, estimate[place]
 
 
 def _spreads(counts: GroupCounts, level: float) -> Iterator[_Row]:
     """Compare the largest rate with the smallest, as fairlearn does."""
     tail = (1 - level) / len(counts.groups)
     differences, ratios = "largest − smallest", "smallest / largest"
-    for (metric, _), short, rate in zip(_RATES, ("P(ŷ=+)", "TPR", "FPR"), _rates(counts.table, 1 - tail), strict=True):
+    for (metric, _), short, rate in zip(RATES, ("P(ŷ=+)", "TPR", "FPR"), _rates(counts.table, 1 - tail), strict=True):
         difference, quotient = spread(rate)
         yield f"{metric}, {differences}", f"{short}: {differences}", None, difference
         yield f"{metric}, {ratios}", f"{short}: {ratios}", None, quotient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.base import check_confidence_level
 from skdp.coding import kind_of
-from skdp.metrics.fairness import CONVENTION, Estimate, check_labels
+from skdp.metrics.fairness import COMPARISONS, CONVENTION, RATES, Estimate, check_labels
 from skdp.metrics.private_groups._debiased_rates import LEAST, MOST, IndicatorSums, bound, find_defined, resample
 from skdp.metrics.private_groups._joint import read_labels
 from skdp.metrics.private_groups._reports import (
@@ -23,68 +23,54 @@ from skdp.metrics.private_groups._reports import (
     indicate_privileged_rows,
     read_groups,
 )
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
-_RATES = (
-    ("selection rate", "P(ŷ=+)"),
-    ("true positive rate", "TPR = P(ŷ=+ | y=+)"),
-    ("false positive rate", "FPR = P(ŷ=+ | y=−)"),
-)
 _GROUPS = ("unprivileged", "privileged")
-_COMPARISONS = (
-    ("statistical parity difference", "P(ŷ=+): unprivileged − privileged"),
-    ("disparate impact", "P(ŷ=+): unprivileged / privileged"),
-    ("equal opportunity difference", "TPR: unprivileged − privileged"),
-    ("average odds difference", "FPR&TPR: unprivileged − privileged"),
-)
+Rows = Literal["sampled", "fixed"]
+Interval = Literal["fieller", "bootstrap"]
 
 
 def debiased_fairness(
-    y_true: Any,
-    y_pred: Any,
-    reports: Any,
+    y_true: ColumnLike,
+    y_pred: ColumnLike,
+    reports: TableLike,
     encoder: Any,
     *,
     privileged: Any,
     positive_label: Any,
-    columns: Any = None,
-    rows: str = "sampled",
-    interval: str = "fieller",
+    columns: ColumnName | list[ColumnName] | None = None,
+    rows: Rows = "sampled",
+    interval: Interval = "fieller",
     confidence_level: float = 0.95,
     n_resamples: int = 2000,
     random_state: int | None = None,
 ) -> pd.DataFrame:
     """Estimate group fairness metrics of predictions for two groups known from reports only.
 
-    If reports are treated as true groups, the groups seem more alike than they are. Here the noise is inverted: each
-    report becomes an unbiased indicator of its row's group, and rates are ratios of sums of these.
+    The noise is inverted: each report becomes an unbiased indicator of its row's group, and rates are ratios of sums of
+    these.
 
     Parameters
     ----------
-    y_true : array-like or series of shape (n_samples,), or dataframe of one column
-        True labels. Of several classes, all but the positive one count as negative.
-    y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        Predicted labels.
-    reports : array-like or dataframe, as returned by the encoder's `transform`
-        The privatised groups, a row for each label, matched by position.
-    encoder : local transformer
-        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
+        True and predicted labels. Of several classes, all but the positive one count as negative.
+    reports, encoder : dataframe or array-like, and fitted local transformer
+        As for `joint_distribution`.
     privileged : value or list of values, or tuple or list of tuples
         The declared values (of an `Interval`, the labels of the bins) that make a row privileged; others make it
         unprivileged. For several columns a tuple has one value per column.
     positive_label : label
         The favourable label.
     columns : column name or list of column names, optional
-        The columns that form the group; by default all columns of the encoder. Columns that were reported separately
-        are combined by the product of their inverses; jointly reported ones are summed over the other columns.
+        The columns whose combinations are the groups, as for `joint_distribution`; by default all of the encoder.
     rows : {"sampled", "fixed"}, default="sampled"
         What the standard errors and intervals account for. ``"sampled"``: the rows are independent draws, as for
         `fairness_report`, and the intervals cover the metric of the population. ``"fixed"``: only the random bits of
         the encoder vary, and the intervals cover the metric of these rows with their true groups.
     interval : {"fieller", "bootstrap"}, default="fieller"
         ``"fieller"``: see the notes. ``"bootstrap"``: percentiles over resampled reports, within each combination of
-        labels for fixed rows, with the deviations shrunk to the variance of the encoder's noise. A resample without a
-        row to divide by counts as the least possible value for the lower end, and as the largest one for the upper end.
-        It cannot reflect events without a row: if no row is predicted positive, its intervals are points at 0.
+        labels for fixed rows, with the deviations shrunk to the variance of the encoder's noise. It cannot reflect
+        events without a row: if no row is predicted positive, its intervals are points at 0.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
     n_resamples : int, default=2000
@@ -99,26 +85,21 @@ def debiased_fairness(
         positive and false positive rates of both groups, and the differences and the ratio of `fairness_report`, with
         the same definitions. Differences are *unprivileged − privileged*: below 0, the unprivileged group gets less.
         **All metrics are always included**: where a group is too small for the noise, its interval is wide, up to the
-        whole possible range: [0, 1] for rates, [-1, 1] for differences, 0 or more for the ratio, which also bounds the
-        values. Standard errors are by linearisation, and nan where a group is estimated to have no row; those of the
-        bootstrap are half the distance between the quantiles at ±1 of the normal distribution.
+        whole possible range: [0, 1] for rates, [-1, 1] for differences, 0 or more for the ratio. Standard errors are by
+        linearisation, and nan where a group is estimated to have no row; those of the bootstrap are half the distance
+        between the quantiles at ±1 of the normal distribution.
 
     Raises
     ------
-    NotFittedError
-        If the encoder is not fitted.
-    TypeError
-        If it is not a local transformer of categories, or there are no labels.
-    ValueError
-        If lengths differ, a label is missing, labels are of several kinds or none is positive, `y_true` and `y_pred`
-        have no label in common although there are more than two, a privileged value is not declared, all or none are
-        privileged, the reports are of another encoder, or a parameter is out of range.
+    NotFittedError, TypeError, ValueError
+        As for `joint_distribution`, or if there are no labels, they are of several kinds or none is positive, `y_true`
+        and `y_pred` have no label in common although there are more than two, a privileged value is not declared, or
+        all or none are privileged.
 
     Warns
     -----
     UndefinedMetricWarning
-        If there are no rows that a metric divides by, in either group, according to the labels: its value is nan, and
-        its interval the whole possible range.
+        If the labels leave no row that a metric divides by: its value is nan, its interval the whole possible range.
 
     See Also
     --------
@@ -130,32 +111,28 @@ def debiased_fairness(
     **Privacy.** For the groups, this is post-processing of reports, without privacy cost. y_true and y_pred are
     unprotected.
 
-    The predictions must be independent of the noise of these reports: for a model that was trained on the same reports,
-    or that uses them as input, the estimates are biased. Audit such a model with reports of other people, or with a
-    second release of the same ones.
+    The predictions must be independent of the noise of these reports: audit a model that was trained on reports, or
+    that uses them as input, with reports of other people or a second release of the same ones.
 
-    With ψ the unbiased indicator of a row (its mean over the noise is 1 if the row is privileged, else 0), ψ estimates
-    a privileged row and 1 − ψ an unprivileged one. As an indicator is its own square, ψ² − ψ is an unbiased estimate
-    of the variance of ψ over the noise, for any oracle: this gives the variance for ``rows="fixed"``. A ratio of
-    unbiased sums has a bias of the order of its variance: far below its standard error, unless the group is so small
-    that the interval is nearly the whole range.
+    With ψ the unbiased indicator of a row (its mean over the noise is 1 if the row is privileged, else 0), ψ² − ψ is an
+    unbiased estimate of the variance of ψ over the noise, for any oracle, as a true indicator is its own square: this
+    gives the variance for ``rows="fixed"``. A ratio of unbiased sums has a bias of the order of its variance, far below
+    its standard error.
 
     The interval of a rate a / b contains all t in [0, 1] for which ``a − t b``, of mean 0, is at most z standard errors
     from 0 (Fieller 1954): unlike a / b it is nearly normal, even if b is noisy. For sampled rows the variance has the
-    term ``b t (1 − t)``: without noise this is Wilson's interval. The ends of differences and of the ratio are combined
-    from those of the rates, with their correlation (Zou 2008, Donner and Zou 2012), or, where b is not significantly
-    different from 0, are those of all pairs of rates in their intervals. Without noise, the intervals for sampled rows
-    are those of `fairness_report`.
+    term ``b t (1 − t)``. The ends of differences and of the ratio are combined from those of the rates, with their
+    correlation (Zou 2008, Donner and Zou 2012), or, where b is not significantly different from 0, are those of all
+    pairs of rates in their intervals. Without noise, the intervals for sampled rows are those of `fairness_report`.
 
-    **Selection.** No metric is hidden: if it were shown only where its divisor is large, it would be shown in those
-    draws in which the noise made the group large, and in these it is biased and its coverage may be below the
-    confidence level. `skdp.testing.check_intervals` counts the coverage over all draws.
+    **Selection.** No metric is hidden where its divisor is small: shown only in the draws in which the noise made the
+    group large, it would be biased, and its coverage may be below the confidence level.
+    `skdp.testing.check_intervals` counts the coverage over all draws.
 
-    The error of metrics computed from the reports themselves: let a privileged value be reported as a privileged one
-    with probability a, and an unprivileged one with probability b, the same for all values of a group (as for
-    randomised response), and let π be the true share of the privileged among the rows of the rate (all, y = + or
-    y = −). Then the difference of the rates of reported groups is the true one times
-    ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where ``ρ = a π + b (1 − π)``, up to sampling (see [1]_, lemma 1).
+    Metrics of the reported groups are too close to parity: let a privileged value be reported as a privileged one with
+    probability a, an unprivileged one with probability b, and let π be the true share of the privileged among the rows
+    of a rate. Then the difference of this rate between reported groups is the true one times
+    ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where ``ρ = a π + b (1 − π)``, up to sampling ([1]_, lemma 1).
 
     References
     ----------
@@ -187,30 +164,28 @@ def debiased_fairness(
     8       equal opportunity difference -0.196      0.028 -0.251 -0.140
     9            average odds difference -0.134      0.016 -0.165 -0.102
     """
-    check_choice("rows", rows, ("fixed", "sampled"))
-    check_choice("interval", interval, ("fieller", "bootstrap"))
+    check_choice("rows", rows, get_args(Rows))
+    check_choice("interval", interval, get_args(Interval))
     level = check_confidence_level(confidence_level)
     check_integer("n_resamples", n_resamples, 100)
     if random_state is not None:
         check_integer("random_state", random_state, 0)
     groups = read_groups(reports, encoder, columns)
     cells = find_privileged(privileged, groups.domain)
-    true, predicted = read_positive(groups, y_true, y_pred, positive_label)
+    true, predicted = _read_positive(groups, y_true, y_pred, positive_label)
     sums = IndicatorSums.of(indicate_privileged_rows(groups, cells), 2 * true + predicted)
     if interval == "fieller":
         found = bound(sums, rows, level)
     else:
-        generator = np.random.default_rng(random_state)
-        found = resample(sums, rows, level, int(n_resamples), generator)
+        found = resample(sums, rows, level, int(n_resamples), np.random.default_rng(random_state))
     report = _label(found, find_defined(sums))
     report.attrs["confidence_level"] = confidence_level
     return report
 
 
-def read_positive(groups: GroupReports, y_true: Any, y_pred: Any, positive_label: Any) -> list[NDArray[np.bool_]]:
+def _read_positive(groups: GroupReports, y_true: Any, y_pred: Any, positive_label: Any) -> list[NDArray[np.bool_]]:
     """Return which rows are positive, in truth and as predicted."""
-    true, predicted = read_labels(groups, y_true=y_true, y_pred=y_pred)
-    labels = (true, predicted)
+    true, predicted = labels = read_labels(groups, y_true=y_true, y_pred=y_pred)
     kinds = {kind_of(value) for label in labels for value in label.categories}
     if len(kinds) > 1:
         raise ValueError(f"y_true and y_pred must hold labels of one kind, got {' and '.join(sorted(kinds))}")
@@ -220,12 +195,11 @@ def read_positive(groups: GroupReports, y_true: Any, y_pred: Any, positive_label
 
 def _label(found: Estimate, defined: NDArray[np.bool_]) -> pd.DataFrame:
     """Build the table of values, errors and limits, and warn of undefined metrics."""
-    rates = [(f"{name}, {group}", definition) for name, definition in _RATES for group in _GROUPS]
-    metrics, definitions = zip(*rates, *_COMPARISONS, strict=True)
-    columns = {name: np.where(defined, getattr(found, name), np.nan) for name in ("value", "std_error")}
-    columns |= {
-        name: np.where(defined, getattr(found, name), ends) for name, ends in (("lower", LEAST), ("upper", MOST))
-    }
+    rates = [(f"{name}, {group}", definition) for name, definition in RATES for group in _GROUPS]
+    compared = [(name, definition.format(_GROUPS[0])) for name, definition in COMPARISONS]
+    metrics, definitions = zip(*rates, *compared, strict=True)
+    unknown: dict[str, Any] = {"value": np.nan, "std_error": np.nan, "lower": LEAST, "upper": MOST}
+    columns = {name: np.where(defined, getattr(found, name), value) for name, value in unknown.items()}
     table = pd.DataFrame({"metric": metrics, "definition": definitions} | columns)
     table.attrs["convention"] = CONVENTION
     if not defined.all():

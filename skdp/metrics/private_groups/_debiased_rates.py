@@ -45,7 +45,7 @@ class IndicatorSums:
         return _to_counts(self._moment(0), self._moment(1))
 
     @property
-    def coin_variances(self) -> NDArray[np.float64]:
+    def noise_variances(self) -> NDArray[np.float64]:
         """The variances over the noise of the privileged count of each cell."""
         return np.maximum(self._moment(2) - self._moment(1), 0)
 
@@ -54,7 +54,7 @@ class IndicatorSums:
         other, own = gradients.reshape(-1, 2, 4).transpose(1, 0, 2)
         slope = own - other
         if rows == "fixed":
-            return slope**2 @ self.coin_variances
+            return slope**2 @ self.noise_variances
         # The influence of a row is other (1 − ψ) + own ψ.
         return other**2 @ self._moment(0) + 2 * (other * slope) @ self._moment(1) + slope**2 @ self._moment(2)
 
@@ -72,7 +72,7 @@ class IndicatorSums:
         size, mean = self._moment(0), self._moment(1)
         spread = self._moment(2) - mean**2 / np.maximum(size, 1)
         # Reports vary by their noise and by their true groups, and the latter are given.
-        share = np.sqrt(np.divide(self.coin_variances, spread, out=np.zeros(4), where=spread > 1e-9))
+        share = np.sqrt(np.divide(self.noise_variances, spread, out=np.zeros(4), where=spread > 1e-9))
         return _to_counts(size, mean + share * (self._moment(1, repeats) - mean))
 
 
@@ -137,22 +137,20 @@ MOST = np.array([*[1.0] * 6, 1, np.inf, 1, 1])
 
 def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
     """Estimate the metrics, with score intervals."""
-    # A rate is t = a / b, sums over rows of terms of mean 1 for a row of the group and 0 for another. It is in the
-    # confidence set if ``a − t b``, of mean 0, is at most z standard errors from 0. Its variance over the noise is ``(1
-    # − t)² c₁ + t² c₀``, with the variances c₁ and c₀ of the numbers of rows of the group that are predicted positive
-    # and negative; sampled rows add ``b t (1 − t)``, as Bernoulli draws do. This is Fieller's set (1954) for fixed
-    # rows, Wilson's (1927) for samples without noise, and in general one that ends at the roots of a quadratic
-    # equation: the part between them, or, where b is not significantly different from 0, the rest, or everything. The
-    # interval is the smallest one that contains the set within [0, 1]. The ends of differences and the ratio follow
-    # from those of the rates, by Zou (2008) and Donner and Zou (2012): the variance of a rate is recovered from its
-    # interval, at the relevant end, with the covariance of the rates of the two groups. As a report adds to one group
+    # A rate t = a / b, of sums over rows, is in the confidence set if ``a − t b``, of mean 0, is at most z standard
+    # errors from 0. Its variance over the noise is ``(1 − t)² c₁ + t² c₀``, with the variances c₁ and c₀ of the numbers
+    # of rows of the group that are predicted positive and negative; sampled rows add ``b t (1 − t)``, as Bernoulli
+    # draws do. The set (Fieller 1954, and Wilson 1927 without noise) ends at the roots of a quadratic equation: it is
+    # the part between them, or, where b is not significantly different from 0, the rest, or everything. The interval is
+    # the smallest one that contains the set within [0, 1]. The ends of differences and the ratio follow from those of
+    # the rates, at the relevant end, with the covariance of the rates of the two groups: as a report adds to one group
     # what it takes from the other, this is ``−((1 − t)(1 − t') c₁ + t t' c₀) / (b b')``. Where one of the two sets is
     # unbounded, the ends are those of all pairs of rates in the two intervals. Indexed by rate (selection, true and
     # false positive) and group (unprivileged, privileged).
     over, under = (np.einsum("gyp,ryp->rg", sums.counts, which) for which in (OVER, UNDER))
-    coins = two_sided(level) ** 2 * sums.coin_variances.reshape(2, 2)
-    positive = np.einsum("yp,ryp->r", coins, OVER)
-    negative = np.einsum("yp,ryp->r", coins, UNDER) - positive
+    noise = two_sided(level) ** 2 * sums.noise_variances.reshape(2, 2)
+    positive = np.einsum("yp,ryp->r", noise, OVER)
+    negative = np.einsum("yp,ryp->r", noise, UNDER) - positive
     drawn = two_sided(level) ** 2 * np.maximum(under, 0) if rows == "sampled" else np.zeros_like(under)
     lower, upper, bounded = _solve(over, under, positive[:, np.newaxis], negative[:, np.newaxis], drawn)
     found = estimate_rates(sums.counts)
@@ -162,16 +160,17 @@ def bound(sums: IndicatorSums, rows: str, level: float) -> Estimate:
     rates = Estimate(found, errors[:6].reshape(3, 2), np.minimum(lower, found), np.maximum(upper, found))
     other, own = rates[:, 0], rates[:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        common = [
+        low, high = (
             -((1 - t) * (1 - u) * positive + t * u * negative) / under.prod(axis=1)
             for t, u in ((other.lower, own.upper), (other.upper, own.lower))
-        ]
+        )
         usual = np.asarray(bounded.all(axis=1))
-        differences = _either(usual, _subtract(other, own, common), other.lower - own.upper, other.upper - own.lower)
+        difference = combine((1, other), (-1, own), common=(low, high))
+        differences = _either(usual, difference, other.lower - own.upper, other.upper - own.lower)
         odds = combine((0.5, differences[1]), (0.5, differences[2]))
         pair = differences[1:]
         odds = _either(usual[1:].all(), odds, pair.lower.mean(), pair.upper.mean())
-        impact = ratio(other[0], own[0], common=(common[0][0], common[1][0]))
+        impact = ratio(other[0], own[0], common=(low[0], high[0]))
         impact = _either(usual[0], impact, other.lower[0] / own.upper[0], other.upper[0] / own.lower[0])
     compared = (differences[0], impact, differences[1], odds)
     ends = [
@@ -214,15 +213,6 @@ def _cut(lower: Numbers, upper: Numbers) -> tuple[Numbers, Numbers]:
         np.clip(np.where(np.isnan(lower), LEAST, lower), LEAST, MOST),
         np.clip(np.where(np.isnan(upper), MOST, upper), LEAST, MOST),
     )
-
-
-def _subtract(left: Estimate, right: Estimate, common: list[Numbers]) -> Estimate:
-    """Subtract estimates whose covariances are given for the lower and the upper end."""
-    value = left.value - right.value
-    down = (left.value - left.lower) ** 2 + (right.upper - right.value) ** 2 - 2 * common[0]
-    up = (left.upper - left.value) ** 2 + (right.value - right.lower) ** 2 - 2 * common[1]
-    none = np.full_like(value, np.nan)
-    return Estimate(value, none, value - np.sqrt(np.maximum(down, 0)), value + np.sqrt(np.maximum(up, 0)))
 
 
 def resample(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skdp.metrics.fairness import import_fairlearn
+from skdp.metrics.fairness import import_optional
 from skdp.metrics.private_groups._joint import joint_distribution, read_labels
 from skdp.metrics.private_groups._reports import check_choice, check_encoder, check_integer, read_groups
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
-CONSTRAINTS = ("equalized_odds", "true_positive_rate_parity", "demographic_parity")
+Constraints = Literal["equalized_odds", "true_positive_rate_parity", "demographic_parity"]
 
 
 class _GivenScores(ClassifierMixin, BaseEstimator):
@@ -30,13 +31,13 @@ class _GivenScores(ClassifierMixin, BaseEstimator):
 
 
 def private_threshold_optimizer(
-    y_true: Any,
-    y_pred: Any,
-    reports: Any,
+    y_true: ColumnLike,
+    y_pred: ColumnLike,
+    reports: TableLike,
     encoder: Any,
     *,
     positive_label: Any,
-    columns: Any = None,
+    columns: ColumnName | list[ColumnName] | None = None,
     constraints: str = "equalized_odds",
     n_rows: int = 100_000,
     **options: Any,
@@ -49,10 +50,8 @@ def private_threshold_optimizer(
         True labels. Of several classes, all but the positive one count as negative.
     y_pred : array-like or series of shape (n_samples,), or dataframe of one column
         Numbers: predictions of 0 and 1, or scores rounded to a few levels, as each level costs precision.
-    reports : array-like or dataframe, as returned by the encoder's `transform`
-        The privatised groups, a row for each label, matched by position.
-    encoder : local transformer
-        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    reports, encoder : dataframe or array-like, and fitted local transformer
+        As for `joint_distribution`.
     positive_label : label
         The favourable label.
     columns : column name or list of column names, optional
@@ -75,14 +74,9 @@ def private_threshold_optimizer(
     ------
     ImportError
         If fairlearn is not installed.
-    NotFittedError
-        If the encoder is not fitted.
-    TypeError
-        If it is not a local transformer of categories.
-    ValueError
-        If lengths differ, a label is missing, y_pred holds no numbers, the reports are of another encoder, a parameter
-        is out of range, there are too many levels of scores for n_rows, or a group is estimated to have rows of one
-        label only.
+    NotFittedError, TypeError, ValueError
+        As for `joint_distribution`, or if y_pred holds no numbers, there are too many levels of scores for n_rows, or a
+        group is estimated to have rows of one label only.
 
     Notes
     -----
@@ -110,7 +104,7 @@ def private_threshold_optimizer(
     >>> pd.Series(fair).groupby([people["sex"], qualified]).mean().round(2).to_dict()
     {('Female', 0): 0.23, ('Female', 1): 0.66, ('Male', 0): 0.25, ('Male', 1): 0.67}
     """
-    postprocessing = import_fairlearn("postprocessing")
+    postprocessing = import_optional("fairlearn.postprocessing")
     groups = read_groups(reports, encoder, columns)
     labels, scores = read_labels(groups, y_true=y_true, y_pred=y_pred)
     if scores.categories.dtype.kind not in "biuf":
@@ -136,14 +130,18 @@ def private_threshold_optimizer(
 
 
 def private_parity(
-    encoder: Any, *, constraints: str = "equalized_odds", columns: Any = None, difference_bound: float = 0.01
+    encoder: Any,
+    *,
+    constraints: Constraints = "equalized_odds",
+    columns: ColumnName | list[ColumnName] | None = None,
+    difference_bound: float = 0.01,
 ) -> Any:
     """Build a constraint for fairlearn's reductions with reports as sensitive features.
 
     Parameters
     ----------
-    encoder : local transformer
-        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    encoder : fitted local transformer
+        As for `joint_distribution`.
     constraints : {"equalized_odds", "true_positive_rate_parity", "demographic_parity"}, default="equalized_odds"
         What is equalised over the groups: the true and false positive rates, the former alone, or the selection rate.
     columns : column name or list of column names, optional
@@ -161,23 +159,19 @@ def private_parity(
     ------
     ImportError
         If fairlearn is not installed.
-    NotFittedError
-        If the encoder is not fitted.
-    TypeError
-        If it is not a local transformer of categories.
-    ValueError
-        If a parameter is out of range, or reports of the encoder do not determine the group of a row.
+    NotFittedError, TypeError, ValueError
+        If the encoder is not fitted or not a local transformer of categories, a parameter is out of range, or reports
+        of the encoder do not determine the group of a row.
 
     Notes
     -----
     **Privacy.** For the groups, learning is post-processing of reports, without privacy cost. Features and labels are
     unprotected, and the model may reveal them.
 
-    Where fairlearn's constraints count the rows of a group, this one sums the unbiased indicators of the reports, so
-    that the rates of a classifier are those under the estimated distribution of labels, predictions and groups. A
+    Where fairlearn's constraints count the rows of a group, this one sums the unbiased indicators of the reports. A
     classifier that does not use the report may also be trained with the reports as sensitive features of fairlearn's
-    `EqualizedOdds`: equal odds among reported groups are equal odds among true ones ([1]_, lemma 1), but a difference
-    of d among the former is one of d / f among the latter, with the factor f of `debiased_fairness`.
+    `EqualizedOdds`: equal odds among reported groups are equal odds among true ones ([1]_, lemma 1); other differences
+    are smaller by the factor in the notes of `debiased_fairness`.
 
     References
     ----------
@@ -208,11 +202,11 @@ def private_parity(
     >>> pd.Series(model.predict(X, random_state=0)).groupby(people["sex"]).mean().round(2).to_dict()
     {'Female': 0.49, 'Male': 0.53}
     """
-    check_choice("constraints", constraints, CONSTRAINTS)
+    check_choice("constraints", constraints, get_args(Constraints))
     check_encoder(encoder, columns)
     if not isinstance(difference_bound, Real) or isinstance(difference_bound, bool) or not difference_bound >= 0:
         raise ValueError(f"difference_bound must be a number of at least 0, got {difference_bound!r}")
-    import_fairlearn("reductions")
+    import_optional("fairlearn.reductions")
     # The class inherits from fairlearn's, so its module requires fairlearn.
     from skdp.metrics.private_groups._parity_moment import PrivateParity
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.metrics.fairness import read_column
-from skdp.metrics.private_groups._reports import GroupReports, read_groups
+from skdp.metrics.private_groups._reports import GroupReports, check_choice, read_groups
 from skdp.oracles import project_to_simplex
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
@@ -27,18 +27,15 @@ def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
     return [pd.Categorical(values) for values in given.values()]
 
 
-def leave_out_none(**columns: Any) -> dict[str, Any]:
-    """Return the labels that were given."""
-    return {name: values for name, values in columns.items() if values is not None}
-
-
-def join_labels(labels: Sequence[pd.Categorical], n: int) -> tuple[NDArray[np.intp], int]:
-    """Code the combinations of labels."""
-    shape = [len(label.categories) for label in labels]
+def join_labels(groups: GroupReports, **columns: Any) -> tuple[dict[str, pd.Index], NDArray[np.intp]]:
+    """Return the values of the labels that are not None, and the code of the combination of each row."""
+    given = {name: values for name, values in columns.items() if values is not None}
+    labels = read_labels(groups, **given)
+    values = dict(zip(given, (label.categories for label in labels), strict=True))
     if not labels:
-        return np.zeros(n, np.intp), 1
-    codes = np.ravel_multi_index([label.codes.astype(np.intp) for label in labels], shape)
-    return codes, math.prod(shape)
+        return values, np.zeros(len(groups), np.intp)
+    codes = [label.codes.astype(np.intp) for label in labels]
+    return values, np.ravel_multi_index(codes, [len(known) for known in values.values()])
 
 
 def invert_counts(
@@ -57,24 +54,27 @@ def invert_counts(
 
 
 def joint_distribution(
-    y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, columns: Any = None, postprocess: str = "none"
+    y_true: ColumnLike | None,
+    y_pred: ColumnLike | None,
+    reports: TableLike,
+    encoder: Any,
+    *,
+    columns: ColumnName | list[ColumnName] | None = None,
+    postprocess: Literal["none", "simplex"] = "none",
 ) -> pd.DataFrame:
     """Estimate the joint distribution of labels, predictions and true groups from reports of the groups.
 
     Parameters
     ----------
-    y_true : array-like or series of shape (n_samples,), dataframe of one column, or None
-        True labels, of any number of classes; None leaves them out.
-    y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
-        Predicted labels, or other values with few levels; None leaves them out.
+    y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
+        True and predicted labels, of any number of classes, or other values with few levels; None leaves them out.
     reports : array-like or dataframe, as returned by the encoder's `transform`
         The privatised groups, a row for each label, matched by position.
     encoder : local transformer
         The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
     columns : column name or list of column names, optional
-        The columns whose combinations are the groups; by default all of the encoder. Columns that were reported
-        separately are combined by the product of their inverses, as by `estimate_joint_counts`; those that were
-        reported jointly are summed over the other columns.
+        The columns whose combinations are the groups; by default all of the encoder. Columns reported separately are
+        combined by the product of their inverses, as by `estimate_joint_counts`; jointly reported ones are summed.
     postprocess : {"none", "simplex"}, default="none"
         ``"none"``: unbiased, possibly negative. ``"simplex"``: for each combination of labels, the nearest counts that
         are not negative and add up to its number of rows.
@@ -88,13 +88,9 @@ def joint_distribution(
 
     Raises
     ------
-    NotFittedError
-        If the encoder is not fitted.
-    TypeError
-        If it is not a local transformer of categories.
-    ValueError
-        If lengths differ, a label is missing, there is no row, the reports are of another encoder, or a parameter is
-        out of range.
+    NotFittedError, TypeError, ValueError
+        If the encoder is not fitted or not a local transformer of categories, the reports are of another one, lengths
+        differ, a label is missing, there is no row, or a parameter is out of range.
 
     See Also
     --------
@@ -107,8 +103,7 @@ def joint_distribution(
     unprotected: their counts are in the result.
 
     This is the inverted distribution of [1]_ (section 5), for any oracle. The unbiased indicators of a report are
-    adjusted to add up to 1, which has no effect for randomised response and subset selection and reduces the noise for
-    unary encoding: the number of rows with the labels is known.
+    adjusted to add up to 1, as the number of rows with the labels is known; this reduces the noise for unary encoding.
 
     References
     ----------
@@ -131,19 +126,15 @@ def joint_distribution(
     1      Female  1098.0       61.0   0.11
            Male    2902.0       61.0   0.29
     """
-    if postprocess not in ("none", "simplex"):
-        raise ValueError(f"postprocess must be 'none' or 'simplex', got {postprocess!r}")
+    check_choice("postprocess", postprocess, ("none", "simplex"))
     groups = read_groups(reports, encoder, columns)
-    given = leave_out_none(y_true=y_true, y_pred=y_pred)
-    labels = read_labels(groups, **given)
-    codes, n_combinations = join_labels(labels, len(groups))
-    counts, variances = invert_counts(groups, codes, n_combinations)
+    labels, codes = join_labels(groups, y_true=y_true, y_pred=y_pred)
+    counts, variances = invert_counts(groups, codes, math.prod(map(len, labels.values())))
     if postprocess == "simplex":
         counts = project_rows(counts)
-    cells = groups.domain.cells()
     return pd.DataFrame(
         {"count": counts.ravel(), "std_error": np.sqrt(variances).ravel(), "share": counts.ravel() / len(groups)},
-        index=_cross([label.categories for label in labels], list(given), cells),
+        index=_cross(labels, groups.domain.cells()),
     )
 
 
@@ -152,10 +143,10 @@ def project_rows(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
 
 
-def _cross(labels: Sequence[pd.Index], names: Sequence[str], cells: pd.Index) -> pd.Index:
+def _cross(labels: dict[str, pd.Index], cells: pd.Index) -> pd.Index:
     """Build the index of all combinations of labels and groups, the groups fastest."""
     if not labels:
         return cells
     groups = [cell if isinstance(cell, tuple) else (cell,) for cell in cells]
-    tuples = [(*pair, *group) for pair in product(*labels) for group in groups]
-    return pd.MultiIndex.from_tuples(tuples, names=[*names, *cells.names])
+    tuples = [(*pair, *group) for pair in product(*labels.values()) for group in groups]
+    return pd.MultiIndex.from_tuples(tuples, names=[*labels, *cells.names])

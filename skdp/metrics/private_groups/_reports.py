@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -19,6 +19,9 @@ from skdp.oracles import FrequencyOracle
 
 _CHUNK = 1 << 20
 
+Block = tuple[slice, NDArray[np.float64]]
+"""Consecutive rows, and a number for each of them and each cell."""
+
 
 @dataclass(frozen=True)
 class GroupReports:
@@ -32,29 +35,27 @@ class GroupReports:
     def __len__(self) -> int:
         return len(self.parts[0])
 
-    def indicators(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def indicators(self) -> Iterator[Block]:
         """Turn reports into unbiased indicators of the group."""
-        for rows in self._blocks():
-            yield rows, self._of_groups(_outer([_unbiased(oracle, part[rows]) for oracle, part in self._pairs()]))
+        for rows, cells in self._outer(_unbiased):
+            yield rows, self.sum_to_groups(cells)
 
-    def likelihoods(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Say how likely each report is under each reported cell."""
-        for rows in self._blocks():
-            yield rows, _outer([_likelihoods(oracle, part[rows]) for oracle, part in self._pairs()])
+    def likelihoods(self) -> Iterator[Block]:
+        """Return the likelihood of each report under each reported cell, up to a factor."""
+        return self._outer(_likelihoods)
+
+    def _outer(self, weigh: Callable[[FrequencyOracle, NDArray[Any]], NDArray[np.float64]]) -> Iterator[Block]:
+        """Multiply the vectors that the parts of each row give, the last part's entries fastest."""
+        step = max(1, _CHUNK // self.reported.size)
+        for start in range(0, len(self), step):
+            rows = slice(start, start + step)
+            first, *others = (weigh(oracle, part[rows]) for oracle, part in zip(self.oracles, self.parts, strict=True))
+            for factor in others:
+                first = (first[:, :, np.newaxis] * factor[:, np.newaxis, :]).reshape(len(first), -1)
+            yield rows, first
 
     def sum_to_groups(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         """Add up the reported cells of each group."""
-        return self._of_groups(cells)
-
-    def _pairs(self) -> list[tuple[FrequencyOracle, NDArray[Any]]]:
-        return list(zip(self.oracles, self.parts, strict=True))
-
-    def _blocks(self) -> Iterator[slice]:
-        step = max(1, _CHUNK // self.reported.size)
-        for start in range(0, len(self), step):
-            yield slice(start, start + step)
-
-    def _of_groups(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         names = self.reported.columns
         if names == self.domain.columns:
             return cells
@@ -73,11 +74,8 @@ def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports
     parts = [part for part, _ in protocol.parts(protocol.read(reports))]
     if len(oracles) == 1:
         return GroupReports(domain.select(chosen), domain, oracles, tuple(parts))
-    places = [domain.columns.index(name) for name in chosen]
-    of_group = domain.select(chosen)
-    return GroupReports(
-        of_group, of_group, tuple(oracles[place] for place in places), tuple(parts[place] for place in places)
-    )
+    of_group, places = domain.select(chosen), [domain.columns.index(name) for name in chosen]
+    return GroupReports(of_group, of_group, *(tuple(of[place] for place in places) for of in (oracles, parts)))
 
 
 def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
@@ -114,16 +112,7 @@ def _unbiased(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.floa
 
 
 def _likelihoods(oracle: FrequencyOracle, reports: NDArray[Any]) -> NDArray[np.float64]:
-    ratio = float(oracle.support_ratio)
-    return np.where(oracle.supports(reports), ratio, 1.0)
-
-
-def _outer(factors: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Multiply the vectors of each row, the last factor's entries fastest."""
-    product = factors[0]
-    for factor in factors[1:]:
-        product = (product[:, :, np.newaxis] * factor[:, np.newaxis, :]).reshape(len(product), -1)
-    return product
+    return np.where(oracle.supports(reports), float(oracle.support_ratio), 1.0)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
@@ -142,7 +131,9 @@ def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
     """Mark the privileged cells of a domain."""
     several = len(domain.columns) > 1
     collection = isinstance(privileged, list | set | frozenset | np.ndarray | pd.Index | pd.Series)
-    if not collection and not (isinstance(privileged, tuple) and (not several or _holds_tuples(privileged))):
+    if isinstance(privileged, tuple):
+        collection = not several or all(isinstance(value, tuple) for value in privileged)
+    if not collection:
         privileged = [privileged]
     marked = np.zeros(domain.sizes, bool)
     for cell in privileged:
@@ -153,10 +144,6 @@ def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
     if marked.all() or not marked.any():
         raise ValueError("privileged must name some of the declared groups, and not all of them")
     return marked.ravel()
-
-
-def _holds_tuples(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, tuple) for value in values)
 
 
 def _place(domain: Domain, name: Any, value: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,30 +10,28 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.metrics.fairness import import_aif360
-from skdp.metrics.private_groups._joint import invert_counts, join_labels, leave_out_none, project_rows, read_labels
-from skdp.metrics.private_groups._reports import (
-    GroupReports,
-    check_choice,
-    find_privileged,
-    indicate_privileged_rows,
-    read_groups,
-)
+from skdp.metrics.fairness import import_optional
+from skdp.metrics.private_groups._joint import invert_counts, join_labels, project_rows, read_labels
+from skdp.metrics.private_groups._reports import check_choice, find_privileged, indicate_privileged_rows, read_groups
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
-def posterior_groups(y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, columns: Any = None) -> pd.DataFrame:
+def posterior_groups(
+    y_true: ColumnLike | None,
+    y_pred: ColumnLike | None,
+    reports: TableLike,
+    encoder: Any,
+    *,
+    columns: ColumnName | list[ColumnName] | None = None,
+) -> pd.DataFrame:
     """Estimate the probability of each group for each row, given its report and its labels.
 
     Parameters
     ----------
-    y_true : array-like or series of shape (n_samples,), dataframe of one column, or None
-        True labels; None leaves them out.
-    y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
-        Predicted labels, or other values with few levels; None leaves them out.
-    reports : array-like or dataframe, as returned by the encoder's `transform`
-        The privatised groups, a row for each label, matched by position.
-    encoder : local transformer
-        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
+        True and predicted labels, or other values with few levels; None leaves them out.
+    reports, encoder : dataframe or array-like, and fitted local transformer
+        As for `joint_distribution`.
     columns : column name or list of column names, optional
         The columns whose combinations are the groups; by default all of the encoder.
 
@@ -43,12 +42,8 @@ def posterior_groups(y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, co
 
     Raises
     ------
-    NotFittedError
-        If the encoder is not fitted.
-    TypeError
-        If it is not a local transformer of categories.
-    ValueError
-        If lengths differ, a label is missing, there is no row, or the reports are of another encoder.
+    NotFittedError, TypeError, ValueError
+        As for `joint_distribution`.
 
     See Also
     --------
@@ -59,9 +54,8 @@ def posterior_groups(y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, co
     **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
 
     By Bayes' rule: the prior is `joint_distribution` with ``postprocess="simplex"``, the likelihood that of the
-    encoder. For randomised response the columns, summed over the rows of equal labels, are the counts of
-    `joint_distribution` wherever none of these is negative. A posterior is closer to the prior than the truth is: rates
-    of groups that are weighted by it differ too little. For such rates, use `debiased_fairness`.
+    encoder. A posterior is closer to the prior than the truth is: rates of groups that are weighted by it differ too
+    little. For such rates, use `debiased_fairness`.
 
     Examples
     --------
@@ -77,30 +71,24 @@ def posterior_groups(y_true: Any, y_pred: Any, reports: Any, encoder: Any, *, co
     1    1098.0  2902.0
     """
     groups = read_groups(reports, encoder, columns)
-    labels = read_labels(groups, **leave_out_none(y_true=y_true, y_pred=y_pred))
-    codes, n_combinations = join_labels(labels, len(groups))
-    cells = groups.domain.cells()
-    return pd.DataFrame(_posterior(groups, codes, n_combinations), columns=cells)
-
-
-def _posterior(groups: GroupReports, codes: NDArray[np.intp], n_combinations: int) -> NDArray[np.float64]:
-    counts, _ = invert_counts(replace(groups, domain=groups.reported), codes, n_combinations)
-    prior = project_rows(counts)
+    labels, codes = join_labels(groups, y_true=y_true, y_pred=y_pred)
+    n_combinations = math.prod(map(len, labels.values()))
+    prior = project_rows(invert_counts(replace(groups, domain=groups.reported), codes, n_combinations)[0])
     found = []
     for rows, likelihoods in groups.likelihoods():
         weights = likelihoods * prior[codes[rows]]
         found.append(groups.sum_to_groups(weights / weights.sum(axis=1, keepdims=True)))
-    return np.concatenate(found)
+    return pd.DataFrame(np.concatenate(found), columns=groups.domain.cells())
 
 
 def private_reweighing(
-    y_true: Any,
-    reports: Any,
+    y_true: ColumnLike,
+    reports: TableLike,
     encoder: Any,
     *,
     privileged: Any,
     positive_label: Any,
-    columns: Any = None,
+    columns: ColumnName | list[ColumnName] | None = None,
     method: str = "unbiased",
 ) -> NDArray[np.float64]:
     """Weight rows by aif360's `Reweighing`, with groups that are known from reports only.
@@ -109,10 +97,8 @@ def private_reweighing(
     ----------
     y_true : array-like or series of shape (n_samples,), or dataframe of one column
         True labels. Of several classes, all but the positive one count as negative.
-    reports : array-like or dataframe, as returned by the encoder's `transform`
-        The privatised groups, a row for each label, matched by position.
-    encoder : local transformer
-        The fitted encoder that the reports come from, with ``strategy="split"`` or ``"joint"``, or of one column.
+    reports, encoder : dataframe or array-like, and fitted local transformer
+        As for `joint_distribution`.
     privileged : value or list of values, or tuple or list of tuples
         As for `debiased_fairness`.
     positive_label : label
@@ -132,13 +118,8 @@ def private_reweighing(
     ------
     ImportError
         If aif360 is not installed.
-    NotFittedError
-        If the encoder is not fitted.
-    TypeError
-        If it is not a local transformer of categories.
-    ValueError
-        If lengths differ, a label is missing, the reports are of another encoder, a parameter is out of range, or no
-        row of a group is estimated to have one of the labels.
+    NotFittedError, TypeError, ValueError
+        As for `joint_distribution`, or if no row of a group is estimated to have one of the labels.
 
     Notes
     -----
@@ -147,9 +128,8 @@ def private_reweighing(
     aif360's class is fitted on four rows, one for each label and group, whose instance weights are the estimated
     counts; it divides the counts expected under independence of label and group by these.
 
-    Weighting by the probability of the group given report r and label y is not offered. Its weights would be
-    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)``: those of reports treated as true groups, for any
-    protocol, and most of the difference between the true groups would remain.
+    Weighting by the probability of the group given report r and label y is not offered: its weights
+    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)`` are those of reports treated as true groups.
 
     References
     ----------
@@ -194,13 +174,13 @@ def private_reweighing(
 def _reweigh(table: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weight of each label and group from their counts, by aif360."""
     label, group = np.indices((2, 2)).reshape(2, 4)
-    dataset = import_aif360("datasets").BinaryLabelDataset(
+    dataset = import_optional("aif360.datasets").BinaryLabelDataset(
         df=pd.DataFrame({"group": group, "label": label, "count": table.ravel()}, dtype=float),
         label_names=["label"],
         protected_attribute_names=["group"],
         instance_weights_name="count",
     )
-    reweighing = import_aif360("algorithms.preprocessing.reweighing").Reweighing(
+    reweighing = import_optional("aif360.algorithms.preprocessing.reweighing").Reweighing(
         unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}]
     )
     weights: NDArray[np.float64] = reweighing.fit_transform(dataset).instance_weights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -12,27 +12,29 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.random import sample_without_replacement
 
-from skdp.metrics.tables._pairs import Counts, PairedTables, check_columns, check_count, pair_tables, read_pair
+from skdp.domain import Domain
+from skdp.metrics.tables._pairs import Counts, PairedTables, check_columns, check_order, pair_tables, read_pair
+from skdp.oracles import check_size
+from skdp.typing import ColumnName, TableLike
 
 
 def marginal_error(
-    real: Any,
-    synthetic: Any,
+    real: TableLike,
+    synthetic: TableLike,
     *,
     order: int = 2,
-    columns: Iterable[Any] | None = None,
-    domain: Any = None,
+    columns: Iterable[ColumnName] | None = None,
+    domain: Domain | Mapping[ColumnName, Any] | None = None,
     n_marginals: int | None = None,
-    random_state: Any = None,
+    random_state: int | np.random.RandomState | None = None,
 ) -> float:
     """Compute the mean total-variation distance of all marginals of some columns.
 
     Parameters
     ----------
-    real : dataframe or 2-D array-like of shape (n_real, n_columns)
-        The real rows: a pandas, polars or pyarrow table, or an array.
-    synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
-        The synthetic rows: the same columns, in any order if they have names.
+    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
+        The real and the synthetic rows: pandas, polars or pyarrow tables, or arrays, with the same columns, in any
+        order if they have names.
     order : int, default=2
         Number of columns in a marginal, at least 1.
     columns : list of column names, optional
@@ -70,8 +72,7 @@ def marginal_error(
     marginals does not affect privacy.
 
     The total-variation distance of two marginals is half the sum of the absolute differences of their shares. Some
-    papers report the L1 distance, which is twice as large. All 2-way marginals or some tens of random 3-way ones are
-    common.
+    papers report the L1 distance, which is twice as large.
 
     Examples
     --------
@@ -81,44 +82,34 @@ def marginal_error(
     >>> marginal_error(real, synthetic, order=1), marginal_error(real, synthetic, order=2)
     (0.0, 0.5)
     """
-    table = marginal_errors(
-        real,
-        synthetic,
-        order=order,
-        columns=columns,
-        domain=domain,
-        n_marginals=n_marginals,
-        random_state=random_state,
-    )
-    return float(table["error"].mean())
+    options: dict[str, Any] = {"columns": columns, "n_marginals": n_marginals, "random_state": random_state}
+    return float(marginal_errors(real, synthetic, order=order, domain=domain, **options)["error"].mean())
 
 
 def marginal_errors(
-    real: Any,
-    synthetic: Any,
+    real: TableLike,
+    synthetic: TableLike,
     *,
     order: int = 2,
-    columns: Iterable[Any] | None = None,
-    domain: Any = None,
+    columns: Iterable[ColumnName] | None = None,
+    domain: Domain | Mapping[ColumnName, Any] | None = None,
     n_marginals: int | None = None,
-    random_state: Any = None,
+    random_state: int | np.random.RandomState | None = None,
 ) -> pd.DataFrame:
     """Compute the total-variation distance of each marginal of some columns.
 
     Parameters
     ----------
-    real : dataframe or 2-D array-like of shape (n_real, n_columns)
-        The real rows: a pandas, polars or pyarrow table, or an array.
-    synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
-        The synthetic rows: the same columns, in any order if they have names.
+    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
+        As for `marginal_error`; likewise the other parameters.
     order : int, default=2
         Number of columns in a marginal, at least 1.
     columns : list of column names, optional
-        The columns to compare; by default all. The columns of an array are named ``x0, x1, …``.
+        The columns to compare; by default all.
     domain : Domain or mapping of column name to values or Interval, optional
-        The values of columns, as in `marginal_error`.
+        The values of columns.
     n_marginals : int, optional
-        Number of distinct random marginals to compare instead of all (at most all).
+        Number of distinct random marginals to compare instead of all.
     random_state : int, RandomState instance or None, default=None
         Seed of their choice.
 
@@ -130,8 +121,7 @@ def marginal_errors(
     Raises
     ------
     TypeError, ValueError
-        If the tables have no rows or different columns, a column holds values of different kinds in the two tables, or
-        a parameter does not fit the columns.
+        As for `marginal_error`.
 
     See Also
     --------
@@ -154,29 +144,28 @@ def marginal_errors(
     1       (sex, age)   0.00
     2    (smokes, age)   0.25
     """
-    names = check_columns(read_pair(real, synthetic), columns)
+    tables = read_pair(real, synthetic)
+    names = check_columns(tables, columns)
     marginals = _choose(names, order, n_marginals, random_state)
     used = {name for marginal in marginals for name in marginal}
-    pair = pair_tables(real, synthetic, [name for name in names if name in used], domain)
+    pair = pair_tables(tables, [name for name in names if name in used], domain)
     return pd.DataFrame({"columns": marginals, "error": _errors(pair, marginals)})
 
 
 def workload_error(
-    real: Any,
-    synthetic: Any,
-    workload: Iterable[Sequence[Any]],
+    real: TableLike,
+    synthetic: TableLike,
+    workload: Iterable[Sequence[ColumnName]],
     *,
-    domain: Any = None,
+    domain: Domain | Mapping[ColumnName, Any] | None = None,
     weights: ArrayLike | None = None,
 ) -> float:
     """Compute the mean total-variation distance of the marginals of a workload.
 
     Parameters
     ----------
-    real : dataframe or 2-D array-like of shape (n_real, n_columns)
-        The real rows: a pandas, polars or pyarrow table, or an array.
-    synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
-        The synthetic rows: at least the columns of the workload.
+    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
+        The real and the synthetic rows, with at least the columns of the workload.
     workload : iterable of tuples of column names
         The marginals, of any number of columns each.
     domain : Domain or mapping of column name to values or Interval, optional
@@ -192,8 +181,7 @@ def workload_error(
     Raises
     ------
     TypeError, ValueError
-        If the tables have no rows or lack a column, a column holds values of different kinds in the two tables, or the
-        workload, the weights or the domain do not fit.
+        As for `marginal_error`, or if the workload or the weights do not fit.
 
     See Also
     --------
@@ -220,24 +208,17 @@ def workload_error(
     >>> workload_error(real, synthetic, [("sex",), ("sex", "smokes")], weights=[1, 3])
     0.375
     """
-    marginals = [check_marginal(marginal) for marginal in workload]
+    marginals = [_check_marginal(marginal) for marginal in workload]
     if not marginals:
         raise ValueError("workload must have at least one marginal")
     shares = _check_weights(weights, len(marginals))
-    pair = pair_tables(real, synthetic, dict.fromkeys(name for marginal in marginals for name in marginal), domain)
-    return float(np.dot(shares, _errors(pair, marginals)))
+    used = dict.fromkeys(name for marginal in marginals for name in marginal)
+    return float(np.dot(shares, _errors(pair_tables(read_pair(real, synthetic), used, domain), marginals)))
 
 
 def _choose(names: list[Any], order: Any, n_marginals: Any, random_state: Any) -> list[tuple[Any, ...]]:
-    check_count("order", order)
-    if order > len(names):
-        raise ValueError(f"order must be at most the number of columns, {len(names)}; got {order}")
-    every = combinations(names, order)
-    if n_marginals is None:
-        return list(every)
-    check_count("n_marginals", n_marginals)
-    number = math.comb(len(names), order)
-    if n_marginals >= number:
+    every, number = combinations(names, check_order(order, names)), math.comb(len(names), order)
+    if n_marginals is None or check_size(n_marginals, least=1, name="n_marginals") >= number:
         return list(every)
     chosen = set(sample_without_replacement(number, n_marginals, random_state=random_state).tolist())
     return [marginal for position, marginal in enumerate(every) if position in chosen]
@@ -260,7 +241,7 @@ def _errors(pair: PairedTables, marginals: list[tuple[Any, ...]]) -> list[float]
 
 
 def _distance(real: Counts, synthetic: Counts) -> float:
-    """Compute the total-variation distance of two tables of counts in integers, dividing last."""
+    # In integers, dividing last.
     n_real, n_synthetic = int(real.sum()), int(synthetic.sum())
     return int(np.abs(real * n_synthetic - synthetic * n_real).sum()) / (2 * n_real * n_synthetic)
 
@@ -268,15 +249,19 @@ def _distance(real: Counts, synthetic: Counts) -> float:
 _MOST_CELLS = 1 << 22
 
 
-def marginal_table(real: Any, synthetic: Any, columns: Sequence[Any], *, domain: Any = None) -> pd.DataFrame:
+def marginal_table(
+    real: TableLike,
+    synthetic: TableLike,
+    columns: Sequence[ColumnName],
+    *,
+    domain: Domain | Mapping[ColumnName, Any] | None = None,
+) -> pd.DataFrame:
     """Compare one marginal of two tables cell by cell, as shares.
 
     Parameters
     ----------
-    real : dataframe or 2-D array-like of shape (n_real, n_columns)
-        The real rows: a pandas, polars or pyarrow table, or an array.
-    synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
-        The synthetic rows: at least these columns.
+    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
+        The real and the synthetic rows, with at least these columns.
     columns : sequence of column names
         The columns of the marginal.
     domain : Domain or mapping of column name to values or Interval, optional
@@ -292,8 +277,7 @@ def marginal_table(real: Any, synthetic: Any, columns: Sequence[Any], *, domain:
     Raises
     ------
     TypeError, ValueError
-        If the tables have no rows or lack a column, a column holds values of different kinds in the two tables, the
-        domain does not fit, or there are more than four million cells.
+        As for `marginal_error`, or if there are more than four million cells.
 
     See Also
     --------
@@ -316,8 +300,8 @@ def marginal_table(real: Any, synthetic: Any, columns: Sequence[Any], *, domain:
     [38, 120]  0.25        0.5
     NaN        0.25        0.0
     """
-    marginal = check_marginal(columns)
-    pair = pair_tables(real, synthetic, marginal, domain)
+    marginal = _check_marginal(columns)
+    pair = pair_tables(read_pair(real, synthetic), marginal, domain)
     labels = [pair.labels[name] for name in marginal]
     if math.prod(map(len, labels)) > _MOST_CELLS:
         raise ValueError(f"the marginal of {list(marginal)} has more than 2**22 cells; declare fewer values in domain")
@@ -327,8 +311,7 @@ def marginal_table(real: Any, synthetic: Any, columns: Sequence[Any], *, domain:
     return pd.DataFrame(shares, index=index.set_names(list(marginal)))
 
 
-def check_marginal(columns: Any) -> tuple[Any, ...]:
-    """Read the columns of a marginal."""
+def _check_marginal(columns: Any) -> tuple[Any, ...]:
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise TypeError(f"a marginal must be a tuple of column names, got {type(columns).__name__}")
     marginal = tuple(columns)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from skdp.coding import ColumnError, distinct_values, kind_of
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table, is_frame, read_table
+from skdp.oracles import check_size
 
 Counts = NDArray[np.int64]
 
@@ -59,9 +59,8 @@ class PairedTables:
         return joint
 
 
-def pair_tables(real: Any, synthetic: Any, columns: Iterable[Any] | None, domain: Any) -> PairedTables:
-    """Code two tables."""
-    tables = read_pair(real, synthetic)
+def pair_tables(tables: tuple[Table, Table], columns: Iterable[Any], domain: Any) -> PairedTables:
+    """Code columns of two tables."""
     names = check_columns(tables, columns)
     declared = read_declared(domain, tables[0])
     labels: dict[Any, list[Any]] = {}
@@ -88,10 +87,8 @@ def _label(values: Values, codes: NDArray[np.unsignedinteger]) -> list[Any]:
 
 
 def _observed(name: Any, real: Any, synthetic: Any) -> Categories:
-    (known, missing), (others, also) = (
-        observed_values(name, real, "real"),
-        observed_values(name, synthetic, "synthetic"),
-    )
+    known, missing = observed_values(name, real, "real")
+    others, also = observed_values(name, synthetic, "synthetic")
     if known and others and kind_of(known[0]) != kind_of(others[0]):
         raise ValueError(
             f"column {name!r} holds values of the kind {kind_of(known[0])} in real, {kind_of(others[0])} in synthetic"
@@ -142,15 +139,19 @@ def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> lis
     return names
 
 
+def check_order(order: Any, names: list[Any]) -> int:
+    """Check the number of columns of a marginal or query."""
+    return check_size(order, least=1, most=len(names), name="order")
+
+
 def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
     """Return the declared domains of the columns of a table."""
-    if domain is None:
+    if domain is None or (isinstance(domain, Mapping) and not domain):
         return {}
     if not isinstance(domain, Domain | Mapping):
         raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {type(domain).__name__}")
-    if isinstance(domain, Mapping):
-        domain = Domain(domain) if domain else None
-    declared = {name: domain[name] for name in domain.columns} if domain is not None else {}
+    domain = domain if isinstance(domain, Domain) else Domain(domain)
+    declared = {name: domain[name] for name in domain.columns}
     unknown = [name for name in declared if name not in table.names]
     if unknown:
         raise ValueError(f"domain declares columns that the tables do not have: {unknown}")
@@ -173,14 +174,6 @@ def encode_column(name: Any, values: Values, column: Any) -> NDArray[np.unsigned
     if outside.any():
         codes[outside & ~_is_missing(column)] = len(values) + 1
     return codes
-
-
-def check_count(name: str, number: Any) -> None:
-    """Check a parameter that is a positive integer."""
-    if not isinstance(number, Integral) or isinstance(number, bool):
-        raise TypeError(f"{name} must be an int, got {type(number).__name__}")
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, got {number}")
 
 
 def _read(label: str, data: Any) -> Table:

@@ -15,13 +15,15 @@ from skdp.domain import Categories, Domain, Interval
 from skdp.frames import Table
 from skdp.metrics.tables._pairs import (
     check_columns,
-    check_count,
+    check_order,
     encode_column,
     n_rows,
     observed_values,
     read_declared,
     read_pair,
 )
+from skdp.oracles import check_size
+from skdp.typing import ColumnName, TableLike
 
 Query = Mapping[Any, Any]
 
@@ -31,15 +33,15 @@ _TIMES = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))  # be
 
 
 def range_query_error(
-    real: Any,
-    synthetic: Any,
+    real: TableLike,
+    synthetic: TableLike,
     queries: Iterable[Query] | None = None,
     *,
     n_queries: int = 100,
     order: int = 2,
-    columns: Iterable[Any] | None = None,
-    domain: Any = None,
-    random_state: Any = 0,
+    columns: Iterable[ColumnName] | None = None,
+    domain: Domain | Mapping[ColumnName, Any] | None = None,
+    random_state: int | np.random.RandomState | None = 0,
 ) -> float:
     """Compute the mean error of the answers to range-count queries, as shares of the records.
 
@@ -48,10 +50,9 @@ def range_query_error(
 
     Parameters
     ----------
-    real : dataframe or 2-D array-like of shape (n_real, n_columns)
-        The real rows: a pandas, polars or pyarrow table, or an array.
-    synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
-        The synthetic rows: the same columns (with `columns` or `queries`, at least those).
+    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
+        The real and the synthetic rows: pandas, polars or pyarrow tables, or arrays, with the same columns (with
+        `columns` or `queries`, at least those).
     queries : iterable of mappings, optional
         Mappings from column name to condition: a tuple ``(low, high)`` for ``low <= value < high`` (None for no bound),
         or a list of values, with None for missing. By default random ones, from `random_range_queries`, to which the
@@ -70,9 +71,7 @@ def range_query_error(
     Returns
     -------
     float
-        The mean of ``|share of the real rows - share of the synthetic rows|``, from 0 to 1. Times the number of real
-        rows, it is the mean absolute error of the counts when those of the synthetic table are scaled to the number of
-        real rows.
+        The mean of ``|share of the real rows - share of the synthetic rows|``, from 0 to 1.
 
     Raises
     ------
@@ -98,10 +97,8 @@ def range_query_error(
     """
     tables = read_pair(real, synthetic)
     if queries is None:
-        queries = random_range_queries(
-            real, n_queries=n_queries, order=order, columns=check_columns(tables, columns), domain=domain,
-            random_state=random_state,
-        )  # fmt: skip
+        names = check_columns(tables, columns)
+        queries = _draw_queries(tables[0], names, n_queries, order, domain, random_state)
     checked = [_check_query(query) for query in queries]
     if not checked:
         raise ValueError("queries must have at least one query")
@@ -111,21 +108,20 @@ def range_query_error(
 
 
 def random_range_queries(
-    real: Any,
+    real: TableLike,
     *,
     n_queries: int = 100,
     order: int = 2,
-    columns: Iterable[Any] | None = None,
-    domain: Any = None,
-    random_state: Any = 0,
-) -> list[dict[Any, Any]]:
+    columns: Iterable[ColumnName] | None = None,
+    domain: Domain | Mapping[ColumnName, Any] | None = None,
+    random_state: int | np.random.RandomState | None = 0,
+) -> list[dict[ColumnName, Any]]:
     """Draw random range-count queries for a table.
 
     Each query has `order` distinct columns, all sets of columns being equally likely. For a numeric column the
     condition is a range ``(low, high)`` between two edges of the bins (of an `Interval`) or two values, all pairs being
-    equally likely; a range that begins at the lowest value has no lower bound, one that ends with the highest has no
-    upper bound. For other columns it is a set of values: its size is uniform, from one to all, and all sets of this
-    size are equally likely.
+    equally likely; a range from the lowest or to the highest value has no bound there. For other columns it is a set of
+    values: its size is uniform, from one to all, and all sets of this size are equally likely.
 
     Parameters
     ----------
@@ -172,18 +168,21 @@ def random_range_queries(
     {'age': (10.0, 40.0), 'sex': ['F', 'M']}
     """
     table, _ = read_pair(real, real)
-    names = check_columns((table, table), columns)
-    for parameter, number in (("n_queries", n_queries), ("order", order)):
-        check_count(parameter, number)
-    if order > len(names):
-        raise ValueError(f"order must be at most the number of columns, {len(names)}; got {order}")
+    return _draw_queries(table, check_columns((table, table), columns), n_queries, order, domain, random_state)
+
+
+def _draw_queries(
+    table: Table, names: list[Any], n_queries: Any, order: Any, domain: Any, random_state: Any
+) -> list[dict[Any, Any]]:
+    check_size(n_queries, least=1, name="n_queries")
+    check_order(order, names)
     declared = read_declared(domain, table)
     choices = {name: _choices(name, declared.get(name), table) for name in names}
-    coins = check_random_state(random_state)
+    generator = check_random_state(random_state)
     queries = []
     for _ in range(n_queries):
-        chosen = sorted(coins.choice(len(names), order, replace=False))
-        queries.append({names[index]: _condition(*choices[names[index]], coins) for index in chosen})
+        chosen = sorted(generator.choice(len(names), order, replace=False))
+        queries.append({names[index]: _condition(*choices[names[index]], generator) for index in chosen})
     return queries
 
 
@@ -200,12 +199,12 @@ def _choices(name: Any, values: Categories | Interval | None, table: Table) -> t
     return False, [*known, None] if missing else known
 
 
-def _condition(is_range: bool, choices: list[Any], coins: np.random.RandomState) -> Any:
+def _condition(is_range: bool, choices: list[Any], generator: np.random.RandomState) -> Any:
     if is_range:
-        low, high = sorted(coins.choice(len(choices), 2, replace=False))
+        low, high = sorted(generator.choice(len(choices), 2, replace=False))
         return choices[low], choices[high]
-    size = coins.randint(1, len(choices) + 1)
-    return [choices[index] for index in sorted(coins.choice(len(choices), size, replace=False))]
+    size = generator.randint(1, len(choices) + 1)
+    return [choices[index] for index in sorted(generator.choice(len(choices), size, replace=False))]
 
 
 def _check_query(query: Any) -> dict[Any, Any]:
@@ -276,7 +275,10 @@ class _AskedColumn:
         ranges = [condition for condition in conditions if isinstance(condition, tuple)]
         if ranges:
             times = any(isinstance(low, np.datetime64) for low, _ in ranges)
-            self._ordered = _times(name, column) if times else _numbers(name, column)
+            try:
+                self._ordered = to_dates(column, "datetime64[us]") if times else to_numbers(column)
+            except ColumnError as error:
+                raise ValueError(f"column {name!r}: {error}") from None
 
     def meets(self, condition: Any) -> NDArray[np.bool_]:
         """Return which rows satisfy a condition; missing values are in no range."""
@@ -302,17 +304,3 @@ def _encode(name: Any, column: Any, values: list[Any]) -> NDArray[np.unsignedint
         if known and kind_of(known[0]) != asked[0]:
             raise ValueError(f"column {name!r} holds {kind_of(known[0])} values, a query asks for {asked[0]} values")
     return codes
-
-
-def _numbers(name: Any, column: Any) -> NDArray[np.floating]:
-    try:
-        return to_numbers(column)
-    except ColumnError as error:
-        raise ValueError(f"column {name!r}: {error}") from None
-
-
-def _times(name: Any, column: Any) -> NDArray[np.datetime64]:
-    try:
-        return to_dates(column, "datetime64[us]")
-    except ColumnError as error:
-        raise ValueError(f"column {name!r}: {error}") from None

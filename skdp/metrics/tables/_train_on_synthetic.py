@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
 from skdp.coding import kind_of
 from skdp.frames import is_frame, read_table
 from skdp.metrics.fairness import read_column
+from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 def train_on_synthetic(
-    estimator: Any,
-    synthetic: Any,
-    real_test: Any,
+    estimator: BaseEstimator,
+    synthetic: TableLike | tuple[TableLike, ColumnLike],
+    real_test: TableLike | tuple[TableLike, ColumnLike],
     *,
-    target: Any = None,
-    scoring: Any = "roc_auc",
-    real_train: Any = None,
+    target: ColumnName | None = None,
+    scoring: str | Sequence[str] | Callable[..., float | dict[str, float]] = "roc_auc",
+    real_train: TableLike | tuple[TableLike, ColumnLike] | None = None,
 ) -> pd.DataFrame:
     """Train a model on synthetic rows and score it on real ones.
 
@@ -60,7 +62,7 @@ def train_on_synthetic(
     -----
     UserWarning
         If the rows to train a classifier on are all of one class. The score is then that of predicting this class for
-        every row, which is all that can be learnt: an AUC of 0.5. (Most classifiers would raise an error.)
+        every row: an AUC of 0.5.
 
     See Also
     --------
@@ -125,9 +127,9 @@ def _take_out(label: str, data: Any, target: Any) -> tuple[Any, Any]:
     table = read_table(data)
     if target is None:
         raise ValueError(f"{label} is a dataframe: target must name its column to predict")
-    if target not in table.names:
-        raise ValueError(f"{label} has no column {target!r}; it has {list(table.names)}")
     named = dict(zip(table.names, table.columns, strict=True))
+    if target not in named:
+        raise ValueError(f"{label} has no column {target!r}; it has {list(named)}")
     y = named.pop(target)
     if not named:
         raise ValueError(f"{label} has no column besides the target")

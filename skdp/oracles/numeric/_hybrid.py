@@ -40,8 +40,7 @@ class Duchi(NumericMechanism):
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the number. `epsilon` is computed from the integers that are drawn and
-    rounded up; it never exceeds the request, and is finite for any request.
+    **Privacy.** As for `NumericMechanism`; `epsilon` is finite for any request.
 
     References
     ----------

@@ -42,8 +42,7 @@ class ClampedLaplace(NumericMechanism):
 
     Notes
     -----
-    **Privacy.** Local model, replacement of the number. `epsilon` is computed from the ratio that is used and rounded
-    up; it never exceeds the request.
+    **Privacy.** As for `NumericMechanism`.
 
     Clamping loses nothing for the mean: the distance of the sum beyond an end does not depend on the position, as the
     geometric distribution is memoryless, and a / (1 - a) is its mean. The two end reports are therefore estimates of

@@ -42,6 +42,11 @@ class NumericMechanism(ABC):
     worst_ratio : Fraction
         The largest ratio of the probabilities of a report under two positions: ``e**epsilon`` as achieved.
 
+    Notes
+    -----
+    **Privacy.** Local model, replacement of the number. `epsilon` is computed from the integers that are drawn and
+    rounded up; it never exceeds the request.
+
     References
     ----------
     .. [1] I. Mironov (2012). On significance of the least significant bits for differential privacy. CCS.

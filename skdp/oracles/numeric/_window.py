@@ -18,9 +18,7 @@ class WindowMechanism(NumericMechanism):
 
     # There are N = steps + w reports. With probability l a report is uniform over all of them, otherwise over the w
     # reports ``t .. t + w - 1``, where t is the position. One of these is ``1 + (N / w) (1 - l) / l`` times likelier
-    # than any other, which is e^eps in integers, with l rounded up.
-    # **Privacy.** Local model, replacement of the number. `epsilon` is computed from the integers that are drawn and
-    # rounded up; it never exceeds the request, and is finite for any request.
+    # than any other, which is e^eps in integers, with l rounded up: finite for any request.
     # The middle of the window is as far from the middle (N - 1) / 2 of the reports as the position is from steps / 2.
     # So ``E[y] - (N - 1) / 2 = (1 - l) (t - steps / 2)``, and ``steps / 2 + (y - (N - 1) / 2) / (1 - l)`` is unbiased.
     # Its variance is ``(l (N^2 - 1) + (1 - l) (w^2 - 1)) / (12 (1 - l)^2) + (t - steps / 2)^2 l / (1 - l)``.
@@ -80,7 +78,7 @@ class Piecewise(WindowMechanism):
 
     Notes
     -----
-    **Privacy.** As for `WindowMechanism`.
+    **Privacy.** As for `NumericMechanism`; `epsilon` is finite for any request.
 
     References
     ----------
@@ -112,7 +110,7 @@ class SquareWave(WindowMechanism):
 
     Notes
     -----
-    **Privacy.** As for `WindowMechanism`.
+    **Privacy.** As for `NumericMechanism`; `epsilon` is finite for any request.
 
     References
     ----------

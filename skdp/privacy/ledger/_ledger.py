@@ -82,15 +82,14 @@ class PrivacyLedger:
     it), but cannot charge it then.
 
     A file may be shared. All its names, such as in a bind mount, are the same ledger: the lock is on the file itself,
-    and there are no files beside it. A charge is on the disk before anything is drawn, so that a crash at any time
-    leaves no release without its charge (but possibly a charge without its release). The file has lines of JSON, each
-    with a hash of itself and of the previous line; the first line counts them. So a line that was changed, moved or
-    removed by accident or by hand is an error, and nothing is released. This is no protection against users who can
-    write to the file and recompute all hashes: only those trusted with the data should have write access. Do not copy
-    the file: a copy is another ledger with the same budget. With ``epsilon=``, a file that was lost, or that is looked
-    for in another folder, is silently created again with the whole budget; without it, this is an error. So give the
-    budget once, and omit it afterwards. An SQLite ledger of version 0.1 is converted in place when it is opened; no
-    other process may use it then.
+    and there are no files beside it. A charge is on the disk before anything is drawn, so a crash leaves no release
+    without its charge (but possibly a charge without its release). The file has lines of JSON, each with a hash of
+    itself and of the previous line, and a first line that counts them: a line that was changed, moved or removed by
+    accident or by hand is an error, and nothing is released. Users who can write to the file can recompute all hashes:
+    only those trusted with the data should have write access. A copy of the file is another ledger with the same
+    budget. With ``epsilon=``, a file that was lost, or that is looked for in another folder, is silently created again
+    with the whole budget; without it, this is an error: give the budget once, and omit it afterwards. An SQLite ledger
+    of version 0.1 is converted in place when it is opened; no other process may use it then.
 
     The time of a charge does not depend on the number of charges before; opening a file reads all of them.
 

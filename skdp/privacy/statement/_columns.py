@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,12 +24,8 @@ class Column:
     @classmethod
     def merged(cls, columns: Iterable[Column]) -> Self:
         """Merge several columns into one."""
-        nothing, several = frozenset[Any](), list(columns)
-        return cls(
-            nothing.union(*(column.origins for column in several)),
-            nothing.union(*(column.raw for column in several)),
-            nothing.union(*(column.late for column in several)),
-        )
+        parts = [(column.origins, column.raw, column.late) for column in columns]
+        return cls(*map(frozenset[Any]().union, *parts)) if parts else cls(frozenset(), frozenset(), frozenset())
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,12 @@ class Flow:
         """Return the flow of the input table."""
         columns = tuple(Column(*[frozenset([name])] * 3) for name in names or [EVERYTHING])
         return cls(columns, None if names is None else tuple(names), exact=names is not None)
+
+    def chosen(self, names: Sequence[Any], is_chosen: Callable[[Any], bool]) -> Column | None:
+        """Merge the columns with chosen names; None if their names are not known."""
+        if not self.exact or len(names) != len(self.columns):
+            return None
+        return Column.merged(column for column, name in zip(self.columns, names, strict=True) if is_chosen(name))
 
     @property
     def merged(self) -> Column:

@@ -74,11 +74,11 @@ class PrivacyStatement:  # numpydoc ignore=PR02
 def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()) -> PrivacyStatement:
     """State the guarantee of a fitted pipeline for each column, and which columns it releases unprotected.
 
-    Pipelines, column transformers, feature unions, searches and other meta-estimators are followed step by step. If it
-    is not known what happens to a column, the answer is "released as is": for each class that is not exactly one of
-    scikit-learn, imbalanced-learn or skdp (subclasses, classes of the same name or with the same attributes, objects
-    with methods of their own, classes of which a method was replaced), for a class of skdp that wraps one of these, and
-    for an estimator that draws rows several times (a bootstrap), as each time is a release.
+    Pipelines, column transformers, feature unions, searches and other meta-estimators are followed step by step. What
+    is not known is "released as is": the columns of each class that is not exactly one of scikit-learn,
+    imbalanced-learn or skdp (subclasses, classes of the same name or with the same attributes, objects with methods of
+    their own, classes with a replaced method), of a class of skdp that wraps one of these, and of an estimator that
+    draws rows several times (a bootstrap), as each time is a release.
 
     Parameters
     ----------
@@ -106,16 +106,15 @@ def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] 
     -----
     **Privacy.** Read from attributes; nothing is charged and no data are read. The total is the sum over all steps,
     including successive steps on the same column: an upper bound. It is for one call of `fit` and, for local
-    transformers, one call of `transform`: each further call that releases something about the same persons costs as
-    much again, which only a `PrivacyLedger` counts.
+    transformers, one call of `transform`; further calls that release something are counted by a `PrivacyLedger` only.
 
     Estimators of skdp and of trusted classes state their guarantee in ``guarantee_``, whose scope names the columns.
-    ``protects_rows`` is True if the rows that `transform` returns are protected, "fit" if only those of `fit_transform`
-    are, and False if only the statistics are private; or it is a list of the columns that are protected in these rows,
-    while the others are unprotected. The default is True in the local model, and False in the central model.
+    ``protects_rows`` is True if the rows that `transform` returns are protected (the default in the local model), "fit"
+    if only those of `fit_transform` are, False if only the statistics are private (the default in the central model),
+    or a list of the columns that are protected in these rows.
     "fit" is not enough inside a search, a stack, a calibration or another estimator that learns from predictions for
-    rows of the table: these use true values, which are "released as is". The target is not a column; the total includes
-    the cost of a transformer of the target. Weights (``sample_weight``) are not a column, and are unprotected.
+    rows of the table: these use true values, which are "released as is". The target and weights (``sample_weight``) are
+    not columns: the total includes the cost of a transformer of the target; weights are unprotected.
 
     If a step of a pipeline is replaced after `fit`, the release of the previous step is not stated.
 

@@ -122,25 +122,20 @@ class Walk:
                 f"{step} returns as many rows as it is given, which shows how many there are: so the promise about "
                 "them is for replacing a record. Its guarantee_ is the promise about what it has learnt."
             )
-        covers = [not guarantee.scope or name in guarantee.scope for name in own]
-        if flow.exact and len(covers) == len(flow.columns):
-            pairs = list(zip(flow.columns, covers, strict=True))
-            inside = Column.merged(column for column, covered in pairs if covered)
-            outside = Column.merged(column for column, covered in pairs if not covered)
-        else:  # it is not known which of them are covered, unless all are
-            told = not guarantee.scope or (own and all(covers))
-            inside, outside = everything, Column.merged([] if told else [everything])
+        scope, read, nothing = guarantee.scope or own, columns_read(estimator), Column.merged([])
+        inside, outside = flow.chosen(own, scope.__contains__), flow.chosen(own, lambda name: name not in scope)
+        if inside is None or outside is None:  # it is not known which columns are covered, unless all are
+            told = not guarantee.scope or (own and all(name in scope for name in own))
+            inside, outside = everything, nothing if told else everything
         if flow.curated and inside.raw and guarantee.trust == "local":
             guarantee = replace(guarantee, trust="central")
             self.notes.append(
                 f"{step} comes after a step that learns from true values: somebody has to be trusted with them, so "
                 "this is the central model."
             )
-        read = columns_read(estimator)
-        if flow.exact and len(own) == len(flow.columns):
-            from_data = Column.merged(column for column, name in zip(flow.columns, own, strict=True) if name in read)
-        else:
-            from_data = Column.merged([everything] if read else [])
+        from_data = flow.chosen(own, read.__contains__)
+        if from_data is None:
+            from_data = everything if read else nothing
         for name in from_data.raw:
             self.read.setdefault(name, []).append(step)
         columns = tuple(name for name in self.columns if name in inside.origins)

@@ -14,6 +14,7 @@ from skdp.synthesis.model._marginal import (
     noise_of_marginal,
 )
 from skdp.synthesis.model._sampling import redraw, sample
+from skdp.synthesis.model._tables import expand, project
 
 __all__ = [
     "MOST_CELLS",
@@ -27,12 +28,14 @@ __all__ = [
     "cover",
     "eliminate",
     "estimate_total",
+    "expand",
     "fit_model",
     "group",
     "independent_start",
     "merge",
     "noise_of_marginal",
     "potentials_of",
+    "project",
     "redraw",
     "sample",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.synthesis.model._junction_tree import Clique, JunctionTree
-from skdp.synthesis.model._tables import Table, divide, expand, project
+from skdp.synthesis.model._tables import Table, divide, expand, log_sum, project
 
 MOST_CELLS = 1 << 26
 """The largest marginal that is computed: half a gigabyte."""
@@ -104,7 +104,7 @@ class GraphicalModel:
 
     def log_probability(self, rows: NDArray[np.integer]) -> Table:
         """Compute the logarithm of the probability of each of some rows."""
-        # **Privacy.** Of synthetic rows it is post-processing. Of real rows it is as private as they are.
+        # **Privacy.** For synthetic rows it is post-processing. For real rows the result is as private as they are.
         rows = check_rows(self.tree, rows, range(len(self.tree.sizes)))
         total = np.zeros(rows.shape[1])
         for place, clique in enumerate(self.tree.cliques):
@@ -157,9 +157,8 @@ _LEAST = 1e-200
 
 def calibrate(tree: JunctionTree, potentials: Sequence[Table]) -> list[Table]:
     """Pass messages to the root and back."""
-    # In linear space, where each clique costs one exponential function and otherwise sums and products; each table is
-    # scaled to a maximum of 1 before it is multiplied. Should all of a clique's cells vanish in that, which takes
-    # potentials hundreds apart, it is done again in logarithms, at several times the cost.
+    # In linear space, each table scaled to a maximum of 1. If all of a clique's cells vanish, which takes potentials
+    # hundreds apart, it is done again in logarithms, at several times the cost.
     tables = [np.exp(potential - potential.max()) for potential in potentials]
     messages: dict[int, Table] = {}
     for link in reversed(tree.links):
@@ -199,8 +198,4 @@ def _calibrate_logs(tree: JunctionTree, potentials: Sequence[Table]) -> list[Tab
 
 
 def _log_project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
-    dropped = tuple(axis for axis, column in enumerate(columns) if column not in keep)
-    peaks = table.max(axis=dropped, keepdims=True)
-    peaks = np.where(peaks > -np.inf, peaks, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(table - peaks).sum(axis=dropped)) + peaks.sum(axis=dropped)
+    return log_sum(table, tuple(axis for axis, column in enumerate(columns) if column not in keep))

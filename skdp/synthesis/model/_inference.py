@@ -20,12 +20,12 @@ _GROWTH = 1.01
 _FIRST = 0.05  # of the first step that is too long: the momentum multiplies what a step moves
 _MOMENTUM = 0.95
 _LEAST_STEP = 1e-30
-_PATIENCE = 8  # so many halvings, and steps divided by shares are given up
+_PATIENCE = 8  # halvings until steps divided by shares are given up
 _BLOCK = 20
-"""Progress is judged over so many steps."""
+"""The number of steps over which progress is judged."""
 
 _INSIST = 100
-"""Where more than the noise is unexplained, a descent from far goes on for a so much smaller gain."""
+"""Where more than the noise is unexplained, a descent from far goes on for a gain smaller by this factor."""
 
 _EXACT = 2000.0
 """Of the noise's variance: a marginal from which the start is so far away is fitted by scaling first."""
@@ -92,7 +92,7 @@ class _Descent:
         return 2 / sum(target.weight * float(rate.max()) for target, rate in zip(self.targets, self.rates, strict=True))
 
     def flatten(self) -> None:
-        """Go on with plain steps, which always lead down: divided by very uneven shares they may lead up."""
+        """Use plain gradient steps, which always decrease the loss: divided by uneven shares they may not."""
         self.rates = [np.ones_like(rate) for rate in self.rates]
 
     def at(self, potentials: list[Table]) -> _State:
@@ -166,16 +166,13 @@ def fit_model(
 ) -> Fit:
     """Fit a model to noisy marginals."""
     # The loss is half the sum of the squares of (model - measurement) / standard error over all cells. Mirror descent
-    # takes a step against its gradient in the logarithms of the potentials ([1]_ algorithm 1), which keeps all
-    # probabilities positive. Here it has momentum, which is dropped whenever the loss would rise ([2]_, [3]_): it needs
-    # about a fifth of the steps.
-    # A cell's gradient is divided by the square root of its measured share plus a constant. Where there is much noise
-    # the constant is large and the descent is the plain one: it fits the cells with many records first, and leaves the
-    # small ones, of which mostly noise is known, near where it started; that it stops early is a regularisation. With
-    # little noise small cells are fitted as fast as large ones.
-    # Marginals that are nearly exact, of millions of records, would take a thousand steps. Those from which the start
-    # is further away than 45 standard errors are first fitted by scaling cells in proportion, which takes some ten
-    # sweeps (`Scaling`); then the descent weighs all measurements by their noise.
+    # steps against its gradient in the logarithms of the potentials ([1]_ algorithm 1), which keeps all probabilities
+    # positive; momentum, dropped whenever the loss would rise ([2]_, [3]_), saves four fifths of the steps.
+    # A cell's gradient is divided by the square root of its measured share plus a constant. With much noise the
+    # constant is large and the descent plain: small cells, of which mostly noise is known, stay near the start, and
+    # stopping early regularises. With little noise small cells are fitted as fast as large ones.
+    # Nearly exact marginals would take a thousand steps: those further than 45 standard errors from the start are first
+    # fitted by some ten sweeps of `Scaling`.
     # .. [1] R. McKenna, D. Sheldon, G. Miklau (2019). Graphical-model based estimation and inference for differential
     #    privacy. ICML.
     # .. [2] Y. Nesterov (1983). A method for solving the convex programming problem with convergence rate O(1/k^2).
@@ -215,7 +212,7 @@ def independent_start(tree: JunctionTree, shares: Sequence[NDArray[np.float64]])
         place = tree.holder((column,))
         assert place is not None  # every column is in a clique
         with np.errstate(divide="ignore"):
-            potentials[place] += np.log(share).reshape([-1 if one == column else 1 for one in tree.cliques[place]])
+            potentials[place] += expand(np.log(share), (column,), tree.cliques[place])
     return potentials
 
 
@@ -251,11 +248,9 @@ _FLOOR = 0.01
 class Scaling:
     """Scale the cliques of a tree so that they have given marginals."""
 
-    # A sweep walks once around the tree. It scales each clique to one marginal after the other: the cells that are
-    # summed to a count are multiplied by the same number. Before it goes on to a neighbour it scales that one to what
-    # both share ([1]_, [2]_). That is coordinate ascent on the likelihood: for marginals that agree with each other a
-    # few sweeps come close to the distribution of the largest entropy that has all of them. Noise that makes them
-    # disagree is fitted as well, so that this is for marginals with little of it.
+    # A sweep walks once around the tree, scales each clique to one marginal after the other, and each neighbour to what
+    # both share ([1]_, [2]_): coordinate ascent on the likelihood. For marginals that agree, a few sweeps come close to
+    # the distribution of maximum entropy; noise is fitted as well, so this is for marginals with little of it.
     # .. [1] W. E. Deming, F. F. Stephan (1940). On a least squares adjustment of a sampled frequency table when the
     #    expected marginal totals are known. Annals of Mathematical Statistics 11(4).
     # .. [2] R. Jiroušek, S. Přeučil (1995). On the effective implementation of the iterative proportional fitting

@@ -23,10 +23,9 @@ class Link:
 class JunctionTree:
     """Cliques in a tree, such that each column's cliques are connected."""
 
-    # The graph in which all columns of a marginal are neighbours is triangulated by eliminating one column after the
-    # other, always the one whose neighbours have the fewest cells together. The cliques that this leaves, joined along
-    # their largest overlaps, form a tree with the running intersection property ([1]_ section 10.4), so that messages
-    # between neighbours are enough to know every clique's marginal.
+    # The graph of the marginals is triangulated by eliminating one column after the other, always the one whose
+    # neighbours have the fewest cells together. The cliques that this leaves, joined along their largest overlaps, have
+    # the running intersection property ([1]_ section 10.4): messages between neighbours give every clique's marginal.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
 
     def __init__(self, sizes: Sequence[int], marginals: Iterable[Iterable[int]]) -> None:

@@ -96,7 +96,7 @@ def noise_of_marginal(
 
 
 def _alone(groups: NDArray[np.intp] | None, size: int) -> NDArray[np.bool_]:
-    """Say which values are counted by themselves."""
+    """Mark the values that are counted by themselves."""
     return np.ones(size, bool) if groups is None else np.bincount(groups)[groups] == 1
 
 

@@ -12,19 +12,18 @@ from numpy.typing import NDArray
 
 from skdp.synthesis.model._graphical_model import GraphicalModel, check_rows
 from skdp.synthesis.model._junction_tree import Clique, JunctionTree
-from skdp.synthesis.model._tables import Table
+from skdp.synthesis.model._tables import Table, log_sum, peaks
 
 _RADIX = 1 << 16
-"""Up to so many groups, NumPy sorts in linear time."""
+"""The most groups that NumPy sorts in linear time."""
 
 
 def sample(model: GraphicalModel, n: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """Draw rows from a model."""
-    # Columns are drawn one after the other, each given the columns of its clique that are there already. Within a group
-    # of rows that agree on those, the values' numbers are as even as they can be (one uniform number in each of as many
-    # equal parts of [0, 1) as the group has rows), and which row of the group gets which value is uniformly random:
-    # each row has the model's law, columns that the model holds independent given others are so, and counts vary less
-    # than those of independent rows.
+    # Columns are drawn one after the other, each given those of its clique that are drawn already. Within a group of
+    # rows that agree on those, values are stratified (one uniform number in each of as many equal parts of [0, 1) as
+    # the group has rows) and dealt to the rows at random: each row has the model's law, and counts vary less than those
+    # of independent rows.
     sizes = model.tree.sizes
     rows = np.empty((len(sizes), n), np.int32)
     done: set[int] = set()
@@ -94,16 +93,15 @@ Rows = NDArray[np.integer]
 
 
 def redraw(model: GraphicalModel, rows: Rows, columns: Iterable[int], rng: np.random.Generator) -> NDArray[np.int32]:
-    """Draw some columns of each row anew, given the row's other columns."""
+    """Draw some columns of each row again, given the row's other columns."""
     # Only cliques with a named column matter. With the row's codes in place of its other columns they are a small tree,
-    # over which messages go up and draws come down ([1]_ section 10.3): the law is exactly the model's, and the cost of
-    # a row is the number of cells of the named columns in each clique, not of all named columns together.
-    # A row that cannot occur under the model, whatever the named columns are, has no conditional law. Its law is then
-    # that of the model mixed with a share of 1e-12 of independent columns, the named ones with the model's marginals,
-    # the others uniform: what the row's possible parts say still counts, and a value of no probability is never drawn.
-    # What cannot occur in cliques without a named column changes nothing.
-    # **Privacy.** Drawing for synthetic rows is post-processing. What is drawn for real rows depends on their other
-    # columns, so it is as private as these.
+    # over which messages go up and draws come down ([1]_ section 10.3): the law is exactly the model's, at the cost of
+    # the cells of the named columns in each clique.
+    # A row that cannot occur under the model has no conditional law. Its law is that of the model mixed with a share of
+    # 1e-12 of independent columns, the named ones with the model's marginals, the others uniform: its possible parts
+    # still count, and a value of no probability is never drawn.
+    # **Privacy.** For synthetic rows it is post-processing. For real rows the result is as private as their other
+    # columns.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
     wanted = _check_columns(model.tree, columns)
     rows = check_rows(model.tree, rows, [column for column in range(len(model.tree.sizes)) if column not in wanted])
@@ -113,11 +111,11 @@ def redraw(model: GraphicalModel, rows: Rows, columns: Iterable[int], rng: np.ra
     step = max(1, _BLOCK // sum(factor.cells for factor in factors)) if factors else rows.shape[1] + 1
     for start in range(0, rows.shape[1], step):
         block = rows[:, start : start + step]
-        coins = rng.random((len(factors), block.shape[1]))
-        codes, possible = _draw(factors, block, coins)
+        uniforms = rng.random((len(factors), block.shape[1]))
+        codes, possible = _draw(factors, block, uniforms)
         if not possible.all():
             softened = softened or _factors(_soften(model, wanted), wanted)
-            codes[:, ~possible], _ = _draw(softened, block[:, ~possible], coins[:, ~possible])
+            codes[:, ~possible], _ = _draw(softened, block[:, ~possible], uniforms[:, ~possible])
         drawn[:, start : start + step] = codes[list(wanted)]
     return drawn
 
@@ -186,13 +184,13 @@ def _soften(model: GraphicalModel, wanted: Sequence[int]) -> GraphicalModel:
     return GraphicalModel(model.tree, beliefs)
 
 
-def _draw(factors: Sequence[_Factor], rows: Rows, coins: Table) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+def _draw(factors: Sequence[_Factor], rows: Rows, uniforms: Table) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Return codes of all columns, of which only the named ones are set, and which rows had a law."""
     drawn = np.zeros(rows.shape, np.int32)
     possible = np.ones(rows.shape[1], bool)
-    for factor, table, coin in zip(factors, _collect(factors, rows), coins, strict=True):
+    for factor, table, uniform in zip(factors, _collect(factors, rows), uniforms, strict=True):
         if factor.named != factor.shared:
-            possible &= _descend(factor, table, coin, drawn)
+            possible &= _descend(factor, table, uniform, drawn)
     return drawn, possible
 
 
@@ -202,41 +200,25 @@ def _collect(factors: Sequence[_Factor], rows: Rows) -> list[Table]:
     for place in reversed(range(len(factors))):
         factor = factors[place]
         if factor.shared:
-            axes = [axis for axis, column in enumerate(factor.named, 1) if column in factor.shared]
-            message = _log_sum(tables[place], axes)
+            dropped = [axis for axis, column in enumerate(factor.named, 1) if column not in factor.shared]
+            message = log_sum(tables[place], tuple(dropped))
             sizes = dict(zip(factor.shared, message.shape[1:], strict=True))
             above = [sizes.get(column, 1) for column in factors[factor.parent].named]
             tables[factor.parent] = tables[factor.parent] + message.reshape(-1, *above)
     return tables
 
 
-def _log_sum(table: Table, axes: Sequence[int]) -> Table:
-    """Sum what logarithms stand for over all axes but the rows' and the given ones."""
-    dropped = tuple(axis for axis in range(1, table.ndim) if axis not in axes)
-    if not dropped:
-        return table
-    peaks = _peaks(table, dropped)
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(table - peaks).sum(axis=dropped)) + peaks.squeeze(dropped)
-
-
-def _peaks(table: Table, axes: int | tuple[int, ...]) -> Table:
-    """Return the largest logarithms, but 0 where all are minus infinity: what can be subtracted from any."""
-    peaks = table.max(axis=axes, keepdims=True)
-    return np.where(peaks > -np.inf, peaks, 0.0)
-
-
-def _descend(factor: _Factor, table: Table, coin: Table, drawn: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _descend(factor: _Factor, table: Table, uniform: Table, drawn: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Draw a factor's other columns, given those that it shares; say for which rows there was a law."""
-    n = coin.size
+    n = uniform.size
     table = np.broadcast_to(table, (n, *table.shape[1:]))
     if factor.shared:
         found = [drawn[column] if column in factor.shared else slice(None) for column in factor.named]
         table = table[np.arange(n), *found]
     flat = table.reshape(n, -1)
-    steps = np.cumsum(np.exp(flat - _peaks(flat, 1)), axis=1)
-    # A coin below 1 ends at a step up, which is a cell of positive probability; at no cell if there is none.
-    places = (steps <= coin[:, np.newaxis] * steps[:, -1:]).sum(axis=1)
+    steps = np.cumsum(np.exp(flat - peaks(flat, 1)), axis=1)
+    # A number below 1 ends at a step up, which is a cell of positive probability; at no cell if there is none.
+    places = (steps <= uniform[:, np.newaxis] * steps[:, -1:]).sum(axis=1)
     codes = np.unravel_index(np.minimum(places, flat.shape[1] - 1), table.shape[1:])
     for column, values in zip((column for column in factor.named if column not in factor.shared), codes, strict=True):
         drawn[column] = values

@@ -41,7 +41,7 @@ def project(table: Table, columns: Clique, keep: Sequence[int]) -> Table:
     return np.transpose(table, [left.index(column) for column in keep])
 
 
-def expand(table: Table, columns: Clique, onto: Clique) -> Table:
+def expand(table: NDArray, columns: Clique, onto: Clique) -> NDArray:
     """Give a table an axis of length 1 for each column that it lacks."""
     sizes = dict(zip(columns, table.shape, strict=True))
     return table.reshape([sizes.get(column, 1) for column in onto])
@@ -50,6 +50,21 @@ def expand(table: Table, columns: Clique, onto: Clique) -> Table:
 def divide(numerator: Table, denominator: Table) -> Table:
     """Divide, where 0 / 0 is 0: what has no probability stays without."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+
+
+def peaks(table: Table, axes: int | tuple[int, ...]) -> Table:
+    """Return the largest logarithms, but 0 where all are minus infinity: what can be subtracted from any."""
+    largest = table.max(axis=axes, keepdims=True)
+    return np.where(largest > -np.inf, largest, 0.0)
+
+
+def log_sum(table: Table, axes: tuple[int, ...]) -> Table:
+    """Sum what logarithms stand for over some axes."""
+    if not axes:
+        return table
+    largest = peaks(table, axes)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(table - largest).sum(axis=axes)) + largest.squeeze(axes)
 
 
 class Projections:

@@ -1,7 +1,7 @@
 """The choice of the marginals that are measured, and of their noise."""
 
 from skdp.synthesis.selection._noise import open_budget
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._plan import Plan, Strategy, first_cliques, warn_not_chosen, warn_out_of_reach
 from skdp.synthesis.selection._private_table import PrivateTable
 from skdp.synthesis.selection._registry import (
     STRATEGIES,
@@ -10,7 +10,6 @@ from skdp.synthesis.selection._registry import (
     read_plan,
     uses_choices,
 )
-from skdp.synthesis.selection._strategy import Strategy, first_cliques, warn_not_chosen, warn_out_of_reach
 
 __all__ = [
     "STRATEGIES",

@@ -13,11 +13,9 @@ import numpy as np
 
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection._auto import guess_counts
-from skdp.synthesis.selection._fit import FittedTable, fit_measured
-from skdp.synthesis.selection._pair_scores import measure_columns
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._fit import fit_measured, measure_columns
+from skdp.synthesis.selection._plan import FittedTable, Plan, Strategy
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._strategy import Strategy
 
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _STEPS = 30
@@ -40,21 +38,18 @@ _PURE = _Pace(4, Fraction(1, 4))
 
 def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
     """Measure the columns, then round by round a marginal that the model so far gets most wrong: AIM."""
-    # The candidates are the marginals of the workload and their subsets. The exponential mechanism chooses one by its
-    # score: the L1 distance of its counts from what the model expects, less the noise that a measurement would have,
-    # times the number of columns that it shares with all marginals of the workload ([1]_, equation 1). It is measured,
-    # and the model fitted to all measurements. Where that hardly changed the model, the noise of the next rounds is
-    # halved. How large the model may be grows with what is spent of the budget; the last round spends what is left.
-    # The model's expectations are counted in sampled rows, where its junction tree does not hold a candidate. Each fit
-    # goes on from the last model for a few steps, at the end for as many as it takes. Of more than 500 candidates, each
-    # round considers so many at random.
-    # **Privacy.** With a person a candidate's score changes by at most its weight times the number of rows a person
-    # has. The choice has probabilities in proportion to ``exp(epsilon * score / (2 * weight * rows))`` with the largest
-    # weight. So the logarithm of the ratio of a candidate's probabilities for two neighbouring tables is a constant
-    # that all candidates share, plus a number in ``[-epsilon / 2, epsilon / 2]``: a range of epsilon, whether scores
-    # rise or fall. That makes it epsilon-differentially private, and ``epsilon**2 / 8``-zero-concentrated ([2]_), but
-    # not Gaussian private: `GaussianBudget` is to be made with ``mu**2 = 2 * rho``. That the number of rounds and their
-    # shares depend on earlier releases costs nothing, as the shares add up to the budget whatever happens ([3]_).
+    # Candidates are the marginals of the workload and their subsets (of more than 500, a random 500 in each round). The
+    # exponential mechanism chooses by the score: the L1 distance of the counts from the model's, less the expected
+    # noise of a measurement, times the number of columns shared with the marginals of the workload ([1]_, equation 1).
+    # Where a measurement hardly changed the model, the noise of the next rounds is halved. The size of the model may
+    # grow with the share of the budget that is spent; the last round spends what is left. Each fit continues the last
+    # for a few steps. What the junction tree does not hold is counted in sampled rows.
+    # **Privacy.** A person changes a candidate's score by at most its weight times her number of rows. The choice has
+    # probabilities in proportion to ``exp(epsilon * score / (2 * weight * rows))`` with the largest weight, so the
+    # logarithm of the ratio of a candidate's probabilities for two neighbouring tables is a constant that all share
+    # plus a number in ``[-epsilon / 2, epsilon / 2]``: a range of epsilon. That is epsilon-differentially private, and
+    # ``epsilon**2 / 8``-zero-concentrated ([2]_), but not Gaussian private: `GaussianBudget` needs ``mu**2 = 2 * rho``.
+    # Rounds and shares may depend on earlier releases, as the shares always add up to the budget ([3]_).
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11). arXiv:2201.12677
     # .. [2] M. Cesar, R. Rogers (2021). Bounding, concentrating, and truncating: unifying privacy loss composition for

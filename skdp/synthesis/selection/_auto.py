@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.synthesis.model import Clique, Groups, count_cells, group, sample
-from skdp.synthesis.selection._fit import FittedTable, fit_measured
-from skdp.synthesis.selection._pair_scores import by_workload, measure_columns, score_marginals
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._fit import by_workload, fit_measured, measure_columns, score_marginals
+from skdp.synthesis.selection._plan import FittedTable, Plan, Strategy
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._strategy import Strategy
 
 # These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
 # worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent.
@@ -41,16 +39,13 @@ _MOST_TRIPLES = 50_000
 
 def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     """Measure the columns and those marginals that are worth their noise."""
-    # First each column is measured with a twentieth of the budget, and with a seventieth how far each pair, and each
-    # larger marginal of the workload, is from the independence of its columns: what a model gains if it is told the
-    # marginal. Scores are shrunk towards their mean as far as their noise explains how they differ, and lowered by half
-    # a standard deviation of what remains. Then marginals are taken, the most gain for its noise first, as long as the
-    # gain is more than the noise that it adds to all that are measured, and the junction tree stays small enough. What
-    # is left of the budget is split among the columns and the marginals such that the expected sum of the errors is
-    # least ([1]_, [2]_). Values that are too rare for the noise are counted together in the marginals. Where none is
-    # worth its noise, all of the rest is spent on the columns.
-    # If noise is small compared with the table, a quarter of the rest is kept for a second round, in which the scores
-    # are the distances of pairs, of triples and of larger marginals of the workload from the first model.
+    # Each column is measured with a twentieth of the budget, and with a seventieth the distance of each pair, and of
+    # each larger marginal of the workload, from the independence of its columns: what a model gains by knowing it.
+    # Scores are shrunk towards their mean as far as noise explains their differences, and lowered by half a standard
+    # deviation of the rest. Marginals are taken in the order of gain to noise while the gain exceeds the noise added to
+    # all that are measured, and the junction tree stays small enough. The rest of the budget is split for the least
+    # expected sum of errors ([1]_, [2]_); values too rare for the noise are counted together. If noise is small
+    # compared with the table, a quarter of the rest is kept for a second round, with scores against the first model.
     # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and iterative mechanism for
     #    differentially private synthetic data. PVLDB 15(11).
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
@@ -90,7 +85,7 @@ def _refine(table: PrivateTable, plan: Plan, fitted: FittedTable, measured: Sequ
     scores = table.score(list(weights), guesses, share / 10, groups)
     gains = by_workload(_trusted(scores, table.budget.score_error(share / 10, scores.size)), weights)
     chosen = _choose(table, plan, gains, groups, table.budget.left, [], measured)
-    if not chosen:  # the columns are never in vain
+    if not chosen:  # fall back to one-way marginals
         measure_columns(table, plan, table.budget.left)
     else:
         _measure(table, plan, chosen, groups, table.budget.left, [])
@@ -217,7 +212,7 @@ def group_rare_values(counts: NDArray[np.float64], least: float, *, ordered: boo
     current, held = 0, counts[0]
     for value in range(1, counts.size):
         rest = counts[value:].sum()
-        # A rare value joins its left neighbours while they are rare, and the last ones join whoever is there.
+        # A rare value joins its left neighbours while they are rare, and the last ones join the group before.
         if held >= least / 2 and rest >= least / 2 and (held >= least or common[value]):
             current, held = current + 1, 0.0
         groups[value] = current
@@ -230,8 +225,7 @@ _ROWS = 1 << 17
 
 def guess_counts(fitted: FittedTable, cliques: Iterable[Clique], seed: int = 0) -> list[NDArray[np.float64]]:
     """Return the counts that a model expects."""
-    # Marginals that a clique of the model holds are summed from it. The others are counted in 2**17 sampled rows, which
-    # costs much less than computing each; the error of that is the error of a sample.
+    # What no clique of the model holds is counted in sampled rows, which costs much less than computing it.
     model, sizes = fitted.model, fitted.model.tree.sizes
     rows: NDArray[np.int32] | None = None
     found: list[NDArray[np.float64]] = []

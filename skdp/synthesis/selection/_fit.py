@@ -1,9 +1,10 @@
-"""From noisy marginals to the model of a table."""
+"""What the strategies share: measuring columns, scoring marginals, and fitting a model to what was measured."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,26 +13,19 @@ from skdp.oracles import project_to_simplex
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,
+    Groups,
     JunctionTree,
     Marginal,
     estimate_total,
+    expand,
     fit_model,
+    group,
     independent_start,
     merge,
     potentials_of,
 )
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._plan import FittedTable, Plan
 from skdp.synthesis.selection._private_table import PrivateTable
-
-
-@dataclass(frozen=True, eq=False)
-class FittedTable:
-    """What is known of a table."""
-
-    model: GraphicalModel
-    total: float
-    std_error: float
-    losses: list[float]
 
 
 def fit_table(
@@ -43,8 +37,7 @@ def fit_table(
     start_from: FittedTable | None = None,
 ) -> FittedTable:
     """Fit a model to all that was measured."""
-    # The descent starts where the columns are independent, each with its own measured distribution; so that is what
-    # remains where little is known of how columns hang together.
+    # The descent starts at independent columns: what remains where little is known of their dependence.
     merged = merge(marginals)
     total, std_error = estimate_total(merged)
     cliques = [marginal.clique for marginal in merged] + [clique for clique, _ in zeros]
@@ -55,8 +48,7 @@ def fit_table(
     for clique, impossible in zeros:
         place = tree.holder(clique)
         assert place is not None  # the tree was made for it
-        shape = [tree.sizes[column] if column in clique else 1 for column in tree.cliques[place]]
-        start[place] = np.where(impossible.reshape(shape), -np.inf, start[place])
+        start[place] = np.where(expand(impossible, clique, tree.cliques[place]), -np.inf, start[place])
     fit = fit_model(tree, merged, total, max_iter=max_iter, start=start)
     return FittedTable(fit.model, total, std_error, fit.losses)
 
@@ -107,3 +99,40 @@ def _most_precise(column: int, marginals: Sequence[Marginal]) -> tuple[NDArray[n
         if best is None or error < best[1]:
             best = summed, error
     return best
+
+
+def measure_columns(
+    table: PrivateTable, plan: Plan, share: Fraction, *, equal: bool = False
+) -> list[NDArray[np.float64]]:
+    """Measure each column by itself."""
+    weights = [1] * len(plan.sizes) if equal else plan.sizes
+    for column, part in enumerate(table.budget.best_shares(weights, share)):
+        table.measure((column,), part)
+    total, _ = estimate_total(table.marginals)
+    return [one_way_counts(column, size, table.marginals, total) for column, size in enumerate(plan.sizes)]
+
+
+def score_marginals(
+    table: PrivateTable,
+    cliques: Sequence[Clique],
+    counts: Sequence[NDArray[np.float64]],
+    share: Fraction,
+    groups: Groups | None = None,
+) -> NDArray[np.float64]:
+    """Return twice the number of records misplaced if the columns were independent."""
+    groups = groups or (None,) * len(counts)
+    total = max(1.0, float(counts[0].sum()))
+    rough = [group(count, (members,)) for count, members in zip(counts, groups, strict=True)]
+    guesses = (
+        reduce(lambda guess, count: np.multiply.outer(guess, count) / total, (rough[column] for column in clique))
+        for clique in cliques
+    )
+    return table.score(cliques, guesses, share, groups)
+
+
+def by_workload(gains: NDArray[np.float64], weights: Mapping[Clique, int]) -> dict[Clique, float]:
+    """Weigh gains by how many marginals of the workload they are for."""
+    largest = max(weights.values(), default=1)
+    return {
+        clique: float(gain) * weight / largest for (clique, weight), gain in zip(weights.items(), gains, strict=True)
+    }

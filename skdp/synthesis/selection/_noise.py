@@ -21,9 +21,8 @@ _LARGEST = 1 << 52  # such counts are still exact as floats
 class NoiseBudget(ABC):
     """A whole budget, spent in shares."""
 
-    # A share buys the noisy counts of a table, the noisy scores of some candidates, or the choice of a candidate. How
-    # large a share is and what it is for may depend on earlier releases, as long as all add up to 1: more cannot be
-    # spent.
+    # A share buys noisy counts, noisy scores, or the choice of a candidate. Its size and use may depend on earlier
+    # releases, as long as all add up to 1.
 
     power: ClassVar[Fraction]
     """The standard deviation of the noise that a share buys is in proportion to ``share ** -power``."""
@@ -79,23 +78,18 @@ class NoiseBudget(ABC):
         parts = [max(1, round((weight / largest) ** exponent * 2**30)) for weight in weights]
         return [total * Fraction(part, sum(parts)) for part in parts]
 
-    def least_error(self, weights: Sequence[float], total: Fraction) -> float:
-        """Return the weighted sum of standard deviations that `best_shares` gives."""
-        exponent = 1 / (1 + float(self.power))
-        return math.fsum(weight**exponent for weight in weights) ** (1 / exponent) * self.std_error(total)
-
 
 class GaussianBudget(NoiseBudget):
     """Gaussian noise, rounded."""
 
-    # The counts of a table change by at most k in L2 norm with a person, so real Gaussian noise of variance ``k**2 /
-    # (mu**2 * share)`` makes them ``mu * sqrt(share)``-Gaussian differentially private, and rounding is
-    # post-processing. For adaptive releases mu**2 adds ([1]_), also where the shares are chosen as one goes ([2]_). The
-    # same with ``mu**2 = 2 * rho`` for zero-concentrated privacy, where a choice of epsilon counts as epsilon**2 / 8
-    # ([3]_); in Gaussian privacy a choice is not used.
-    # .. [1] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1). arXiv:1905.02383 .. [2] A.
-    #    Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy. arXiv:2210.17520 ..
-    #    [3] M. Cesar, R. Rogers (2021). Bounding, concentrating, and truncating: unifying privacy loss composition for
+    # A person changes the counts of a table by at most k in L2 norm, so real Gaussian noise of variance
+    # ``k**2 / (mu**2 * share)`` makes them ``mu * sqrt(share)``-Gaussian differentially private; rounding is
+    # post-processing. For adaptive releases mu**2 adds ([1]_), also with adaptive shares ([2]_). The same holds with
+    # ``mu**2 = 2 * rho`` for zero-concentrated privacy, where a choice of epsilon counts as epsilon**2 / 8 ([3]_).
+    # .. [1] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1). arXiv:1905.02383
+    # .. [2] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy.
+    #    arXiv:2210.17520
+    # .. [3] M. Cesar, R. Rogers (2021). Bounding, concentrating, and truncating: unifying privacy loss composition for
     #    data analytics. ALT. arXiv:2004.07223
 
     power = Fraction(1, 2)
@@ -131,11 +125,10 @@ class GaussianBudget(NoiseBudget):
 class LaplaceBudget(NoiseBudget):
     """Discrete Laplace noise: epsilons add."""
 
-    # The counts of a table change by at most k in L1 norm with a person, so noise of scale ``k / (epsilon * share)``
-    # costs epsilon * share. The scores, each of which changes by at most k, get the noise of the K-norm mechanism of
-    # the maximum norm (`skdp.randomness.cube_noise`), which is smaller than splitting epsilon among them. Its time
-    # grows with the third power of their number, so many are drawn in blocks that split epsilon, with nearly the same
-    # noise.
+    # A person changes the counts of a table by at most k in L1 norm, so noise of scale ``k / (epsilon * share)`` costs
+    # epsilon * share. Scores, each changed by at most k, get the smaller noise of the K-norm mechanism of the maximum
+    # norm (`skdp.randomness.cube_noise`). Its time grows with the third power of their number, so many are drawn in
+    # blocks that split epsilon, with nearly the same noise.
 
     power = Fraction(1)
     name = "discrete Laplace"

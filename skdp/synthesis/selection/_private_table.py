@@ -39,7 +39,7 @@ class PrivateTable:
         self.marginals: list[Marginal] = []
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Say what will be measured, so that large tables are read once for all of it."""
+        """Announce what will be measured, so that large tables are read once for all of it."""
         self._records.prepare(cliques)
 
     def measure(self, clique: Clique, share: Fraction, groups: Groups | None = None) -> Marginal:
@@ -100,11 +100,10 @@ _KINDS = {1: "column", 2: "pair", 3: "triple"}
 
 
 class Progress:
-    """Puts measurements of a kind together and says each step in a line, with the seconds since the start."""
+    """Reports each step in a line, measurements of a kind together, with the seconds since the start."""
 
-    # **Privacy.** It is told shares of the budget, numbers of candidates and of cells, and which marginals were chosen:
-    # what is public or released anyway; never a count. How many seconds something takes depends on the table: they are
-    # for the curator.
+    # **Privacy.** Shares, numbers of candidates and cells, and chosen marginals are public or released anyway. The
+    # seconds depend on the table: they are for the curator.
 
     def __init__(self, say: Callable[[str], Any] | None = None) -> None:
         self._say = say
@@ -114,7 +113,7 @@ class Progress:
         self._among = 0
 
     def measured(self, clique: tuple[int, ...], share: Fraction) -> None:
-        """Take note of a measurement; it is said with those that follow."""
+        """Note a measurement, reported with those that follow."""
         self._kinds[_KINDS.get(len(clique), f"table of {len(clique)} columns")] += 1
         self._share += share
         self._last = time.perf_counter()
@@ -122,22 +121,22 @@ class Progress:
             self.flush()
 
     def scored(self, n_candidates: int, share: Fraction) -> None:
-        """Say that candidates were scored."""
+        """Report that candidates were scored."""
         self.flush()
         self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share)} of the budget)")
 
     def chose(self, n_candidates: int, share: Fraction) -> None:
-        """Take note of a choice; it is said with the measurement that follows."""
+        """Note a choice, reported with the measurement that follows."""
         self.flush()
         self._among, self._share = n_candidates, share
 
     def fitted(self, n_steps: int, n_cells: int) -> None:
-        """Say that a model was fitted."""
+        """Report that a model was fitted."""
         self.flush()
         self._line(f"fitted a model: {_counted(n_steps, 'step')}, {_counted(n_cells, 'cell')}")
 
     def flush(self) -> None:
-        """Say what was measured since the last line."""
+        """Report what was measured since the last line."""
         if self._kinds:
             listed = ", ".join(_counted(number, kind) for kind, number in self._kinds.items())
             chosen = f", chosen among {self._among:,}" if self._among else ""

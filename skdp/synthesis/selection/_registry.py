@@ -13,13 +13,11 @@ from skdp.central.statistics import is_ordered
 from skdp.domain import Domain
 from skdp.oracles import check_size
 from skdp.synthesis._queries import find_column, read_conditions
-from skdp.synthesis.model import MOST_CELLS, Clique, JunctionTree, eliminate
+from skdp.synthesis.model import MOST_CELLS, Clique, JunctionTree, eliminate, expand
 from skdp.synthesis.selection._aim import ADAPTIVE
 from skdp.synthesis.selection._auto import AUTO
-from skdp.synthesis.selection._given import FULL, INDEPENDENT, given
-from skdp.synthesis.selection._plan import Plan
-from skdp.synthesis.selection._strategy import Strategy
-from skdp.synthesis.selection._tree import TREE
+from skdp.synthesis.selection._plan import Plan, Strategy
+from skdp.synthesis.selection._simple import FULL, INDEPENDENT, TREE, given
 
 STRATEGIES = {"auto": AUTO, "independent": INDEPENDENT, "tree": TREE, "adaptive": ADAPTIVE, "full": FULL}
 """By the names that `marginals=` takes."""
@@ -130,24 +128,19 @@ def _needed_cells(plan: Plan, strategy: Strategy) -> tuple[int, int]:
 
 
 def _leaves_something(plan: Plan) -> bool:
-    """Say whether some row has none of the combinations that cannot occur."""
+    """Return whether some row has none of the combinations that cannot occur."""
     tree = JunctionTree(plan.sizes, [clique for clique, _ in plan.zeros])
     possible = [np.ones([plan.sizes[column] for column in clique], bool) for clique in tree.cliques]
     for clique, impossible in plan.zeros:
         place = tree.holder(clique)
         assert place is not None  # the tree was made for it
-        possible[place] &= ~impossible.reshape(_shape_in(tree, place, clique))
+        possible[place] &= ~expand(impossible, clique, tree.cliques[place])
     for link in reversed(tree.links):
         child = tree.cliques[link.child]
         dropped = tuple(axis for axis, column in enumerate(child) if column not in link.separator)
-        message = possible[link.child].any(axis=dropped)
-        possible[link.parent] &= message.reshape(_shape_in(tree, link.parent, link.separator))
+        message = np.asarray(possible[link.child].any(axis=dropped))
+        possible[link.parent] &= expand(message, link.separator, tree.cliques[link.parent])
     return bool(possible[0].any())
-
-
-def _shape_in(tree: JunctionTree, place: int, columns: Clique) -> list[int]:
-    """Return the shape of a table of some columns beside that of a clique."""
-    return [tree.sizes[column] if column in columns else 1 for column in tree.cliques[place]]
 
 
 def _read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:

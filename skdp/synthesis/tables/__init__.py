@@ -10,12 +10,13 @@ from skdp.synthesis.tables._discovery import (
     undeclared,
     warn_undiscovered,
 )
-from skdp.synthesis.tables._encode import check_policy, read_codes, read_declared, target_column, with_target
+from skdp.synthesis.tables._encode import Policy, check_policy, read_codes, read_declared, target_column, with_target
 from skdp.synthesis.tables._records import CodedRecords, LargeRecords, Records, open_rows, rows_within
 
 __all__ = [
     "CodedRecords",
     "LargeRecords",
+    "Policy",
     "Records",
     "assemble",
     "check_decodable",

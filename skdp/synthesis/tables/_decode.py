@@ -223,9 +223,8 @@ def declared_kind(attribute: Categories | Interval) -> str | None:
 
 def as_declared(column: Any, attribute: Categories | Interval) -> Any:
     """Give a column without rows the dtype that its declared values have."""
-    # A dtype is read from the values of a table somewhere, and one value may change it: a missing one makes floats of
-    # integers and objects of truth values, and a column of missing values has a dtype of its own. So of these dtypes
-    # only the library remains, and the family: NumPy's, pandas' nullable ones, Arrow's. Categorical dtypes, dates and
+    # One value may change a dtype: a missing one makes floats of integers and objects of truth values. So only the
+    # library and the family of these remain: NumPy's, pandas' nullable ones, Arrow's. Categorical dtypes, dates and
     # narrow floats of real numbers stay.
     kind = declared_kind(attribute)
     if kind is None:

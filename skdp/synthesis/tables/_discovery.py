@@ -50,8 +50,8 @@ def discover_values(
     most: int | None = None,
 ) -> list[Any]:
     """Publish the values of a column that occur often enough (partition selection, [1]_)."""
-    # Each value that occurs gets its count plus discrete Laplace noise of scale ``max_rows_per_person / epsilon``, and
-    # is published if that reaches `discovery_threshold`. Missing is a value like any other.
+    # A value is published if its count plus discrete Laplace noise of scale ``max_rows_per_person / epsilon`` reaches
+    # `discovery_threshold`. Missing is a value like any other.
     # **Privacy.** (`epsilon`, `delta`)-differential privacy when one person with up to `max_rows_per_person` rows is
     # added or removed; proven at `discovery_threshold`. To replace a person is to remove one and to add one. Nothing is
     # charged here.
@@ -77,7 +77,7 @@ def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, m
     # The same holds of the count plus z itself, so that of the values above the threshold those of the highest noisy
     # counts may be chosen.
     # *Values that are new.* The first table never publishes one. The second publishes none with probability Q = the
-    # product of F(t - 1 - m_v), whatever it does with the others. If p and p' are the probabilities of a set of
+    # product of F(t - 1 - m_v), for any outcome of the others. If p and p' are the probabilities of a set of
     # outcomes among the old values, the second table has these outcomes with probability between Q p' and Q p' + 1 - Q.
     # So
     # ``Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)`` and ``p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)``:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from skdp.base import read_array
 from skdp.central.statistics import declared_domain
+from skdp.central.statistics import find_codes as find_outside
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, is_frame, read_table
 
-POLICIES = ("error", "clip", "ignore")
+Policy = Literal["error", "clip", "ignore"]
+POLICIES = get_args(Policy)
 TARGET = "target"
 
 
@@ -93,20 +95,18 @@ def find_codes(
     table: Table, domain: Domain, handle_unknown: Any, others: Mapping[Any, Any] | None = None
 ) -> tuple[list[NDArray[np.unsignedinteger]], list[Any]]:
     """Code the columns of a table, and say which hold values that are not declared, but have to be."""
-    codes = domain.encode(table.columns)
+    codes, outside = find_outside(table, domain, "error")
     instead = _replacements(domain, others) | _replacements(domain, handle_unknown)
     undeclared = []
-    for place, name in enumerate(domain.columns):
-        size = domain.sizes[place]
-        outside = codes[place] == size
-        if not outside.any():
-            continue
+    for name in outside:
+        place = domain.columns.index(name)
+        code, size = codes[place], domain.sizes[place]
         if name in instead:
-            codes[place][outside] = instead[name]
-        elif handle_unknown == "clip" and isinstance(domain[name], Interval):
-            _clip(codes[place], domain[name], table.columns[place])
-            outside = codes[place] == size
-        if handle_unknown != "ignore" and name not in instead and outside.any():
+            code[code == size] = instead[name]
+            continue
+        if handle_unknown == "clip" and isinstance(domain[name], Interval):
+            _clip(code, domain[name], table.columns[place])
+        if handle_unknown != "ignore" and (code == size).any():
             undeclared.append(name)
     return codes, undeclared
 

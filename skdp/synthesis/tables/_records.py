@@ -126,8 +126,7 @@ class LargeRecords:
 
 def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Mark at most `most` rows of each person, chosen at random."""
-    # Which of a person's rows are kept does not depend on other persons, so adding or removing a person changes the
-    # kept table by at most her own rows.
+    # Which of a person's rows are kept does not depend on other persons: one changes at most `most` kept rows.
     if is_frame(groups):
         table = read_table(groups)
         if len(table.columns) != 1:

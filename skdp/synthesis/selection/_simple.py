@@ -1,8 +1,8 @@
-"""Choosing a tree of pairs: every column is linked to the others once."""
+"""The plain strategies: marginals that are known beforehand, and a tree of pairs that links all columns once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,21 +10,44 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import DisjointSet
 
 from skdp.synthesis.model import Clique
-from skdp.synthesis.selection._fit import FittedTable, fit_measured
-from skdp.synthesis.selection._pair_scores import by_workload, measure_columns, score_marginals
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._fit import by_workload, fit_measured, measure_columns, score_marginals
+from skdp.synthesis.selection._plan import FittedTable, Plan, Strategy
 from skdp.synthesis.selection._private_table import PrivateTable
-from skdp.synthesis.selection._strategy import Strategy
 
 _ONE_WAY = Fraction(1, 5)
 _SCORES = Fraction(1, 10)
 
 
+def given(cliques: Sequence[Clique]) -> Strategy:
+    """Return the strategy that measures given marginals."""
+    return _certain(lambda plan: cliques, "within none of the given ones")
+
+
+def _certain(certain: Callable[[Plan], Collection[Clique]], beyond: str) -> Strategy:
+    """Measure marginals, each with the same share of the budget, so that all counts have the same noise."""
+
+    def measure(table: PrivateTable, plan: Plan) -> FittedTable:
+        cliques = certain(plan)
+        share = table.budget.left * Fraction(1, len(cliques))
+        table.prepare(list(cliques))
+        for clique in cliques:
+            table.measure(clique, share)
+        return fit_measured(table, plan)
+
+    return Strategy(measure=measure, certain=certain, beyond=beyond)
+
+
+INDEPENDENT = _certain(
+    lambda plan: [(column,) for column in range(len(plan.sizes))],
+    "marginals='independent' measures single columns only",
+)
+FULL = _certain(lambda plan: [tuple(range(len(plan.sizes)))], "")
+
+
 def measure_tree(table: PrivateTable, plan: Plan) -> FittedTable:
     """Measure the columns, and the pairs of a tree of the largest dependence."""
-    # A fifth of the budget is for the columns, a tenth for noisy scores of all pairs: how far each is from independence
-    # of its columns. A maximum spanning tree of these scores ([1]_, which draws edge by edge with the exponential
-    # mechanism instead) is measured with the rest.
+    # A fifth of the budget is for the columns, a tenth for noisy distances of all pairs from independence, the rest for
+    # a maximum spanning tree of these scores ([1]_ draws edge by edge with the exponential mechanism instead).
     # .. [1] R. McKenna, G. Miklau, D. Sheldon (2021). Winning the NIST contest: a scalable and general approach to
     #    differentially private synthetic data. Journal of Privacy and Confidentiality 11(3).
     weights = plan.candidates(2)
