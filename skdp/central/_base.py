@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
+    OnSite,
     as_asked,
     check_ledger,
     check_names,
@@ -31,7 +32,7 @@ from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_eps
 from skdp.randomness import ByteSource
 
 
-class CentralEstimator(BaseEstimator):
+class CentralEstimator(OnSite, BaseEstimator):
     """A statistic of a table that a trusted curator holds, released once in `fit`."""
 
     # `fit` checks everything, charges the ledger, draws, and sets attributes, in this order: an error costs nothing,
