@@ -25,8 +25,8 @@ def cube_noise(source: ByteSource, scale: Fraction | int, dimension: int, size: 
 
     With a = e^(-1/scale), the vector is uniform in a cube {-M, …, M}^D whose radius has the weights
     ``(2 * M + 1)**D * a**M``: a cube gives each of its points the weight a^M, and the cubes that contain z, those with
-    M >= max |z|, together give it ``a**max(abs(z)) / (1 - a)``. The radius is k plus D + 1 geometric numbers, where
-    k = 0, …, D has the weights ``B(D, k) * a**k`` with the Eulerian numbers of type B: the generating function of
+    ``M >= max(abs(z))``, together give it ``a**max(abs(z)) / (1 - a)``. The radius is k plus D + 1 geometric numbers,
+    where k = 0, …, D has the weights ``B(D, k) * a**k`` with the Eulerian numbers of type B: the generating function of
     (2 M + 1)^D is ``sum_k B(D, k) * x**k / (1 - x)**(D + 1)`` ([3]_).
 
     Parameters
