@@ -36,7 +36,7 @@ extensions = [
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_ext", "_templates", "_inventories", "figures", "guarantees/mechanisms/*", "gallery/**/*.ipynb"]
 templates_path = ["_templates"]
-nitpicky = False
+default_role = "py:obj"  # of single backticks in docstrings
 
 # Markdown
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -88,7 +88,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skdp"
 html_static_path = ["_static"]
 html_css_files = ["skdp.css"]
-html_js_files = ["sortable.js"]
+html_js_files = ["sortable.js", "accessible.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_search_summary = False  # summaries are fetched, which a browser refuses for files

@@ -69,7 +69,7 @@ TREE: Node = (
             "answer",
             [
                 (
-                    "Counts and numbers",
+                    "Counts, numbers",
                     "answer",
                     [
                         skdp_leaf("skdp.DPHistogram", "counts, ranges"),
