@@ -33,6 +33,7 @@ extensions = [
     "skdp_math",
     "skdp_repository",
 ]
+smartquotes = False  # values of parameters are in straight quotes
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_ext", "_templates", "_inventories", "figures", "guarantees/mechanisms/*", "gallery/**/*.ipynb"]
 templates_path = ["_templates"]
