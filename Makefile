@@ -10,10 +10,15 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # What `make test-fast` tests: the rooms that the others stand on, by default.
 ROOMS ?= tests/base tests/central tests/coding tests/local tests/metrics tests/oracles tests/privacy tests/randomness tests/test_*.py
 
-.PHONY: report test test-fast lint static types layers pytest notebooks-write test-long test-versions bench clean
+.PHONY: report docs test test-fast lint static types layers pytest notebooks-write test-long test-versions bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
+
+# The site, in site/html/index.html. Warnings are errors; then its links are checked, and the way from the map to each object.
+docs: .venv/docs
+	$(BIN)/sphinx-build -W --keep-going -j 2 -q -d site/.doctrees docs site/html
+	$(BIN)/python docs/check_site.py site/html
 
 test: lint static pytest
 
@@ -88,6 +93,10 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark]'
 	touch $@
 
+.venv/docs: .venv/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 .venv-bench/installed: pyproject.toml constraints.txt benchmarks/requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --constraint constraints.txt --editable . --requirement benchmarks/requirements.txt
@@ -105,4 +114,4 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	touch $@
 
 clean:
-	rm -rf .venv .venv-versions .venv-bench .venv-bench-central .venv-bench-mbi .venv-bench-dpmm report
+	rm -rf .venv .venv-versions .venv-bench .venv-bench-central .venv-bench-mbi .venv-bench-dpmm report site

@@ -1,0 +1,1 @@
+"""Functions that draw the pictures and compute the tables of the site, while it is built."""

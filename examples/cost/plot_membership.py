@@ -29,7 +29,7 @@ results = {name: membership_inference(table, members, others, random_state=0) fo
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
-for row, (name, result) in enumerate(results.items()):
+for row, result in enumerate(results.values()):
     axes.errorbar(
         result.auc, row, xerr=[[result.auc - result.auc_lower], [result.auc_upper - result.auc]], fmt="o", capsize=4
     )

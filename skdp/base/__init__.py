@@ -23,6 +23,8 @@ from skdp.base._estimator import (
     read_input,
 )
 from skdp.base._numbers import read_bounds, read_numbers
+from skdp.base._site import SITE as SITE
+from skdp.base._site import OnSite
 from skdp.base._table_file import (
     LARGEST_WHOLE,
     MISSING_TEXTS,
@@ -43,6 +45,7 @@ __all__ = [
     "ZONED",
     "CallCounter",
     "CallRandomness",
+    "OnSite",
     "all_or_nothing",
     "as_asked",
     "check_confidence_level",

@@ -16,6 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
+    OnSite,
     all_or_nothing,
     as_asked,
     check_ledger,
@@ -63,7 +64,7 @@ def charge(
     return guarantee, coins(random_state, what)
 
 
-class CentralEstimator(BaseEstimator):
+class CentralEstimator(OnSite, BaseEstimator):
     """A statistic of a table held by a trusted curator, released once in `fit`."""
 
     # `fit` checks everything, charges the ledger, draws, and sets attributes, in this order: an error costs nothing,

@@ -14,10 +14,13 @@ from skdp.coding import ColumnError, dates_like, decoder
 from skdp.domain._categories import Categories
 from skdp.domain._interval import Interval
 from skdp.domain._toml import read_toml, write_toml
+from skdp.markup import html_rows
 
 Codes = NDArray[np.unsignedinteger]
 
 _BLOCK = 1 << 16
+_FEW = 8
+"""The most values of a column that are shown in HTML."""
 
 
 class Domain:
@@ -100,6 +103,16 @@ class Domain:
 
     def __repr__(self) -> str:
         return f"Domain({self._attributes!r})"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name, attribute in self._attributes.items():
+            labels = [str(label) for label in attribute.labels[:_FEW]]
+            values = ", ".join([*labels, "…"] if len(attribute) > _FEW else labels)
+            rows.append((name, "bins" if isinstance(attribute, Interval) else "values", len(attribute), values))
+        return html_rows(
+            "Declared domain", ("column", "kind", "number", "values"), rows, f"{self.size:,} cells together"
+        )
 
     def select(self, columns: Iterable[Any]) -> Domain:
         """Return the domain of some of the columns.

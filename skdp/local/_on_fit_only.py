@@ -12,11 +12,11 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import all_or_nothing, as_asked
+from skdp.base import OnSite, all_or_nothing, as_asked
 from skdp.privacy import PrivacyGuarantee
 
 
-class OnFitOnly(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
+class OnFitOnly(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     """Privatise the rows at fit, and give the same encoding of true values afterwards.
 
     In a Pipeline, the model learns from privatised rows and predicts for true ones: for persons who give their data to

@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import CallCounter, all_or_nothing, as_asked, read_input
+from skdp.base import CallCounter, OnSite, all_or_nothing, as_asked, read_input
 from skdp.frames import read_table
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, split_counts, value_labels
@@ -23,7 +23,7 @@ from skdp.privacy import PrivacyGuarantee
 _WANTED = "encoder must be a local transformer with frequency oracles, such as RandomizedResponseEncoder(), got "
 
 
-class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
+class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     """Privatise rows, and give a model the probability of each true value instead of the raw report.
 
     A report is weak evidence. What it says of the true value v is ``P(v | report)``, which by Bayes' rule is

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.markup import html_facts
+
 
 class StoredTally(ABC):
     """Base of the tallies: sums for each attribute of a record, with a header that says what they are sums of."""
@@ -86,6 +88,17 @@ class StoredTally(ABC):
             The tally.
         """
         return self._of_numbers(sums)
+
+    def _repr_html_(self) -> str:
+        tally: Any = self  # its number of reports is a field of some tallies, and a property of others
+        protocol = self._header()["protocol"]
+        facts = [
+            ("reports", f"{tally.n_reports:,}"),
+            ("sums", ", ".join(f"{part.size:,}" for part in self._parts())),
+            *((name, protocol.get(name)) for name in ("strategy", "mechanism", "epsilon")),
+        ]
+        note = "Sums over reports, not counts of people: the encoder's estimates remove the bias."
+        return html_facts(type(self).__name__, facts, note)
 
     def to_json(self) -> str:
         """Write the tally, and what is needed to read it, as JSON.

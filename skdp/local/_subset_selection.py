@@ -79,8 +79,7 @@ class SubsetSelectionEncoder(OracleEncoder):
     References
     ----------
     .. [1] M. Ye, A. Barg (2018). Optimal schemes for discrete distribution estimation under locally differential
-    privacy.
-       IEEE Transactions on Information Theory 64(8).
+       privacy. IEEE Transactions on Information Theory 64(8).
 
     Examples
     --------

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     CallCounter,
     CallRandomness,
+    OnSite,
     all_or_nothing,
     as_asked,
     check_ledger,
@@ -28,7 +29,7 @@ from skdp.local.protocol import ReportProtocol
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 
 
-class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
+class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     """Base of the transformers that report each row by itself.
 
     A subclass has ``ledger`` and ``random_state`` among its parameters and implements `_make_protocol`; it inherits

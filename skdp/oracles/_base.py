@@ -20,7 +20,7 @@ _MOST_ENTRIES = 1 << 16
 
 
 class FrequencyOracle(SupportAlgebra):
-    """A local protocol for one attribute with k values, on integer codes ``0 .. k - 1``.
+    """A local protocol for one attribute with k values, on integer codes ``0, ..., k - 1``.
 
     A subclass defines how a code becomes a report and which values a report supports. All estimates follow from two
     probabilities (Wang et al. 2017, definition 1): a report supports the true value with probability p, and any other

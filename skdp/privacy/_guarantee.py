@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from skdp.exact import exp_bounds, round_up
+from skdp.markup import html_facts
 from skdp.privacy._parameters import check_delta, check_epsilon
 
 Relation = Literal["replace", "add_remove"]
@@ -197,6 +198,19 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         if not self.secure:
             parts.append("NOT SECURE: the coins come from a seed")
         return ", ".join(parts)
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("epsilon", shown(self.epsilon)),
+            ("delta", shown(self.delta)),
+            ("rho", None if self.rho is None else shown(self.rho)),
+            ("model", "local: no one is trusted" if self.trust == "local" else "central: a curator is trusted"),
+            ("neighbours", "one record replaced" if self.relation == "replace" else "one record added or removed"),
+            ("columns", ", ".join(map(str, self.scope))),
+            ("mechanism", self.mechanism),
+            ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
+        ]
+        return html_facts("Privacy guarantee", facts)
 
 
 def _float_above(check: Callable[[Any], Fraction], number: Any) -> float:

@@ -14,7 +14,7 @@ from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
 
 
 def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.unsignedinteger]:
-    """Draw independent integers, each value of ``0 .. high - 1`` with probability exactly ``1 / high``.
+    """Draw independent integers, each value of ``0, ..., high - 1`` with probability exactly ``1 / high``.
 
     A word x of w bits gives the integer ``x * high >> w``; words whose low half falls into the ``2**w mod high``
     surplus values are drawn again, so there is no modulo bias (Lemire 2019, algorithm 5).

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 
-from skdp.base import all_or_nothing
+from skdp.base import OnSite, all_or_nothing
 from skdp.frames import Table, is_frame
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._rows import check_n_samples
@@ -19,7 +19,7 @@ from skdp.synthesis.tables import assemble, decode, public_template, target_colu
 from skdp.typing import ColumnLike, TableLike
 
 
-class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
+class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     """Replace the rows that a model is trained on by synthetic ones, and leave those that it predicts unchanged.
 
     Features and target are synthesised together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)

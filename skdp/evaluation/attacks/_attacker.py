@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from skdp.base import check_confidence_level
 from skdp.evaluation.attacks._features import cells_of, code_column
 from skdp.evaluation.audits import clopper_pearson
+from skdp.markup import html_facts
 
 _FEW_ROWS = 10_000
 """With fewer, several threads are slower than one."""
@@ -181,3 +182,17 @@ class AttackResult:  # numpydoc ignore=PR02
         if share is None:
             return math.nan, math.nan
         return clopper_pearson(round(share * self.n_rows), self.n_rows, (1 - level) / 2)
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval()
+        without = self.accuracy_without_report
+        facts = [
+            ("guessed right", f"{self.accuracy:.4f} (95 % interval {low:.4f} to {high:.4f}, {self.n_rows:,} rows)"),
+            ("the most frequent value", f"{self.baseline:.4f}"),
+            ("the best guess from the reports", None if math.isnan(self.bayes_bound) else f"{self.bayes_bound:.4f}"),
+            ("bound", self.bound),
+            ("without the reports", None if without is None else f"{without:.4f}"),
+            ("exceeds the bound", "yes" if self.exceeds_bound else "no"),
+        ]
+        note = "Computed from true values: not private."
+        return html_facts("Attack", facts, note)

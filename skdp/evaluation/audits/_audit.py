@@ -20,6 +20,7 @@ from skdp.evaluation.audits._neighbours import (
 from skdp.evaluation.audits._search import search
 from skdp.evaluation.audits._target import Audited, claim_of, is_seeded, of_transformer, seed_shows
 from skdp.local import OnFitOnly
+from skdp.markup import html_facts
 from skdp.privacy import check_delta, check_epsilon
 
 _LEAST = 100
@@ -83,6 +84,20 @@ class AuditResult:  # numpydoc ignore=PR02
     def passed(self) -> bool:  # numpydoc ignore=RT01
         """Whether the claim is not refuted, which proves nothing."""
         return not self.rejected
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("verdict", "REJECTED: the promise is false" if self.rejected else "not refuted, which proves nothing"),
+            ("claimed epsilon", f"{self.epsilon_claimed:.6g}"),
+            ("lower bound", f"{self.epsilon_lower:.6g}, right with probability {self.confidence:.10g}"),
+            ("exact epsilon", None if self.epsilon_exact is None else f"{self.epsilon_exact:.6g}"),
+            ("largest possible bound", f"{self.epsilon_reach:.6g}, of {self.n_draws:,} draws"),
+            ("delta", f"{self.delta:g}" if self.delta else None),
+            ("event", self.event),
+            ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
+            ("findings", "; ".join(self.findings)),
+        ]
+        return html_facts("Audit", facts)
 
 
 def audit_epsilon(

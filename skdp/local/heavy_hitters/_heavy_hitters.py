@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from skdp.base import (
     CallCounter,
+    OnSite,
     all_or_nothing,
     check_confidence_level,
     check_ledger,
@@ -28,7 +29,7 @@ from skdp.oracles import PrefixHashing, check_size, vectors_of
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 
 
-class HeavyHitters(BaseEstimator):
+class HeavyHitters(OnSite, BaseEstimator):
     """Find the most frequent words of an open vocabulary from private reports.
 
     No list of candidates is needed: public groups of records report prefixes of different lengths by local hashing, and

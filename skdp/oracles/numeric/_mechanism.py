@@ -27,7 +27,7 @@ _STILL = 1e-6
 
 
 class NumericMechanism(ABC):
-    """A local mechanism for one number, given as its position ``0 .. steps`` on a grid.
+    """A local mechanism for one number, given as its position ``0, ..., steps`` on a grid.
 
     Floating-point noise has gaps that reveal the number ([1]_), so only integers are drawn: there are finitely many
     positions and reports, and the probability of each report and the worst ratio of two of them are exact fractions.

@@ -1,0 +1,131 @@
+"""The documentation site, without building it: lists of objects, guarantee pages, links, code of pages."""
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import skdp
+from skdp.base import SITE
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+INTERNAL = {"skdp.base", "skdp.coding"}
+API = tomllib.loads((DOCS / "api" / "groups.toml").read_text(encoding="utf-8"))
+LISTED = [name for group in API["group"] for name in group["objects"]]
+MECHANISMS = sorted((DOCS / "guarantees" / "mechanisms").glob("*.toml"))
+PAGES = [DOCS / "index.md", *sorted((DOCS / "guide").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*/plot_*.py"))
+
+
+def public_names():
+    """Return the shortest full name of each object of a public `__all__`."""
+    names = {f"skdp.{name}" for name in skdp.__all__}
+    for room in pkgutil.iter_modules(skdp.__path__, "skdp."):
+        if room.ispkg and room.name not in INTERNAL:
+            module = importlib.import_module(room.name)
+            own = set(getattr(module, "__all__", ())) - set(skdp.__all__)
+            names |= {f"{room.name}.{name}" for name in own}
+    return names
+
+
+def test_the_api_lists_every_public_object_once():
+    assert [name for name, number in Counter(LISTED).items() if number > 1] == []
+    assert set(LISTED) == public_names()
+
+
+def test_only_data_is_described_by_hand():
+    """Functions and classes are described by their docstrings."""
+    for name in LISTED:
+        package, _, own = name.rpartition(".")
+        thing = getattr(importlib.import_module(package), own)
+        described = (inspect.isclass(thing) and not hasattr(thing, "__origin__")) or hasattr(thing, "__wrapped__")
+        assert (name in API["data"]) != (described or inspect.isfunction(thing)), name
+
+
+def test_guarantees_of_the_api_are_of_listed_objects():
+    for group in API["group"]:
+        assert set(group.get("guarantees", ())) <= set(group["objects"])
+
+
+def load(name):
+    """Import a module of docs/_ext."""
+    sys.path.insert(0, str(DOCS / "_ext"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(DOCS / "_ext"))
+
+
+@pytest.mark.parametrize("path", MECHANISMS, ids=lambda path: path.stem)
+def test_guarantee_pages_are_complete(path):
+    pytest.importorskip("jinja2")
+    fields = load("skdp_guarantees").read_mechanism(path)
+    assert [name for name in fields["objects"] if name not in LISTED] == []
+    assert [name for name in fields["tests"] if not (ROOT / name).exists()] == []
+    module, _, function = fields["channel"]["function"].partition(":")
+    assert f"def {function}(" in (DOCS / "figures" / f"{module}.py").read_text(encoding="utf-8")
+    assert fields["channel"]["alt"]
+    assert any(f"guarantees/{path.stem}" in str(group) for group in API["group"])
+
+
+def test_an_incomplete_guarantee_page_is_found(tmp_path):
+    pytest.importorskip("jinja2")
+    page = tmp_path / "page.toml"
+    page.write_text('title = "Nothing"\n')
+    with pytest.raises(ValueError, match="missing or unknown fields"):
+        load("skdp_guarantees").read_mechanism(page)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_estimators_link_to_their_page(name):
+    package, _, own = name.rpartition(".")
+    thing = getattr(importlib.import_module(package), own)
+    if inspect.isclass(thing) and issubclass(thing, BaseEstimator) and not inspect.isabstract(thing):
+        link = thing._get_doc_link(thing.__new__(thing))
+        assert link == f"{SITE}/api/generated/{name}.html"
+
+
+def test_links_of_the_repository_lead_to_pages():
+    rewrite = load("skdp_repository").rewrite_links
+    page = "docs/project/contributing.md"
+    assert rewrite("[a](SECURITY.md#b)", "CONTRIBUTING.md", page) == "[a](security.md#b)"
+    assert rewrite("[a](docs/how_to/new_oracle.md)", "CONTRIBUTING.md", page) == "[a](../how_to/new_oracle.md)"
+    assert rewrite("[a](https://example.org)", "CONTRIBUTING.md", page) == "[a](https://example.org)"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_pages_have_pictures(path):
+    text = path.read_text(encoding="utf-8")
+    pictures = re.findall(r"```\{skdp-figure\} (\w+):(\w+)\n", text)
+    assert pictures
+    for module, function in pictures:
+        assert f"def {function}(" in (DOCS / "figures" / f"{module}.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_code_of_pages_runs(path):
+    """The code of a page is run from top to bottom, in one namespace."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    namespace = {}
+    for code in re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        exec(compile(code, str(path), "exec"), namespace)
+    if path.stem == "index" and "truth" in namespace:  # the attack on the code written by hand finds every value
+        assert (namespace["truth"] == namespace["codes"]).all()
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_have_a_title_and_cells(path):
+    text = path.read_text(encoding="utf-8")
+    assert re.match(r'"""\n.+\n=+\n\n', text)
+    assert "\n# %%\n" in text
+    assert (path.parent / "GALLERY_HEADER.rst").exists()

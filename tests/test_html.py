@@ -1,0 +1,63 @@
+"""What a notebook shows of results: escaped text, and no value of the data."""
+
+import html
+
+import pandas as pd
+import pytest
+
+from skdp import Domain, Interval, NumericPerturber, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
+from skdp.evaluation import AttackResult, AuditResult
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        PrivacyGuarantee(1.0, scope=(EVIL,), mechanism=EVIL),
+        Domain({EVIL: [EVIL, None]}),
+        AuditResult(0.5, 1.0, 0.999999, 1000, event=EVIL, findings=(EVIL,)),
+        AttackResult(0.8, 0.6, 0.73, 0.01, n_rows=1600, bound=EVIL),
+    ],
+    ids=lambda thing: type(thing).__name__,
+)
+def test_text_is_escaped(thing):
+    shown = thing._repr_html_()
+    assert "<script" not in shown
+    assert html.escape(EVIL) in shown
+
+
+def test_a_guarantee_names_what_holds():
+    shown = PrivacyGuarantee(1.5, 1e-6, relation="add_remove", trust="central", secure=False)._repr_html_()
+    assert all(text in shown for text in ("1.5", "0.000001", "central", "added or removed", "NOT SECURE"))
+    assert "rho" not in shown
+
+
+def test_a_domain_shows_few_values_of_many():
+    shown = Domain({"code": range(1000), "age": Interval(edges=[0, 38, 120])})._repr_html_()
+    assert '<td style="text-align: left">1000</td>' in shown
+    assert "0, 1, 2, 3, 4, 5, 6, 7, …" in shown
+    assert "[0, 38), [38, 120]" in shown
+    assert "2,000 cells" in shown
+
+
+def test_an_audit_says_its_verdict():
+    assert "REJECTED" in AuditResult(1.2, 1.0, 0.999999, 1000)._repr_html_()
+    assert "not refuted" in AuditResult(0.9, 1.0, 0.999999, 1000)._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("encoder", "values"),
+    [
+        (RandomizedResponseEncoder(1.0, categories={"x": [1, 2]}, random_state=0), [1, 2]),
+        (NumericPerturber(bounds=(0, 10), grid_size=10, random_state=0), [1.0, 9.0]),
+        (RapporEncoder(n_bits=16, random_state=0), ["a", "b"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_tally_shows_no_sum(encoder, values):
+    tables = [pd.DataFrame({"x": [value] * 50}) for value in values]
+    encoder.fit(tables[0])
+    one, two = (encoder.tally(encoder.transform(table))._repr_html_() for table in tables)
+    assert one == two
+    assert "50" in one
