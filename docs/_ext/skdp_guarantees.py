@@ -57,7 +57,7 @@ def setup(app: Any) -> dict[str, bool]:
         write(folder / f"{path.stem}.md", _page(path, template))
         names.append(path.stem)
     rows = "\n".join(names)
-    write(folder / "mechanisms.rst", f"Mechanisms\n==========\n\n.. toctree::\n\n{_indented(rows)}\n")
+    write(folder / "mechanisms.rst", f"Mechanisms\n==========\n\n.. toctree::\n   :maxdepth: 1\n\n{_indented(rows)}\n")
     return {"parallel_read_safe": True}
 
 
