@@ -17,7 +17,7 @@ from skdp.engines import privatize, privatize_file, tally
 from skdp.engines.backends.polars import count_groups, count_matches
 from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
 
-pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed anew")
+pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
 COLORS = {"color": ["red", "green"]}
 STRANGE = pa.table({"color": ["red"] * 999 + ["SECRET"]})

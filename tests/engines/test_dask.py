@@ -15,7 +15,7 @@ import pytest
 from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 
-pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed anew")
+pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 

@@ -22,7 +22,7 @@ from skdp import (
 from skdp.engines import privatize, tally, tally_batches
 from skdp.local import LocalHashingEncoder, OnFitOnly, PosteriorFeatures
 
-pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed anew")
+pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 # Dask's own, of pandas 3.1.
@@ -515,7 +515,7 @@ def test_a_broken_file_shows_no_row(tmp_path):
 @pytest.mark.parametrize("name", ["polars_lazy", "dask"])
 def test_who_keeps_reports_lazy_is_told(name, people, dask_frame):
     frame = dask_frame(people) if name == "dask" else pl.from_arrow(people).lazy()
-    with pytest.warns(PrivacyLeakWarning, match="computed anew at each use.*publish what it evaluates to") as caught:
+    with pytest.warns(PrivacyLeakWarning, match="computed again at each use.*publish what it evaluates to") as caught:
         privatize(frame, encoder(), persist=False)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

@@ -215,7 +215,7 @@ def test_a_batch_that_is_drawn_again_sends_the_same_single_report(people):
     pd.testing.assert_frame_equal(release(frame, Place(2)), again(frame, Place(2)))
 
 
-@pytest.mark.filterwarnings("ignore:the reports are computed anew")
+@pytest.mark.filterwarnings("ignore:the reports are computed again")
 def test_two_evaluations_send_the_same_single_report(lazy_engine, people):
     persist = lazy_engine.name not in ("polars_lazy", "dask")
     lazy = privatize(lazy_engine.frame(people), second(random_state=None), record_id="person", persist=persist)
@@ -553,7 +553,7 @@ def test_so_it_is_with_a_file_that_has_changed(people, tmp_path, form, check):
 
 @pytest.mark.parametrize("evaluation", [2, 3])
 @pytest.mark.parametrize("persist", [True, False])
-@pytest.mark.filterwarnings("ignore:the reports are computed anew")
+@pytest.mark.filterwarnings("ignore:the reports are computed again")
 def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation, persist):
     evaluations = iter([people] * (evaluation - 1) + [twice(people, ROWS - 1)] * 9)
     frame = pl.LazyFrame({"x": [0]}).map_batches(

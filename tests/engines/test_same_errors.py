@@ -20,7 +20,7 @@ from skdp import DPHistogram, DPMarginalSynthesizer, DPSimpleImputer, PrivacyLed
 from skdp.engines import privatize, tally
 from skdp.engines._registry import import_extra
 
-pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed anew")
+pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 
 ROWS = 3_000
 # Declared values, and one that is not.

@@ -29,7 +29,7 @@ _READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}  # batches in memo
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a table, a dataset or a reader."""
+    """Return whether it is a table, a dataset or a reader."""
     return isinstance(frame, pyarrow.Table | dataset.Dataset | pyarrow.RecordBatchReader)
 
 
@@ -229,8 +229,29 @@ class StreamedTable(ArrowTable):
         return text_batches(Path(file), names) if file.endswith(".csv") else _ipc_tables(file, names)
 
 
+def countable_ids(frame: Any, record_id: str) -> Any:
+    """Return a table, or the ids of a dataset in DuckDB."""
+    if isinstance(frame, pyarrow.RecordBatchReader):
+        raise ValueError(
+            "a RecordBatchReader is read once, and record ids are checked before a row is privatised: give a Dataset "
+            "or a Table"
+        )
+    if isinstance(frame, pyarrow.Table):
+        return frame
+    from skdp.engines.backends.duckdb import connect
+
+    schema = pyarrow.schema([frame.schema.field(record_id)])
+    checked = read_batches(frame, [record_id])  # DuckDB would follow the offsets of a damaged file
+    return connect().from_arrow(pyarrow.RecordBatchReader.from_batches(schema, checked))
+
+
 def open_table(frame: Any) -> ArrowTable:
     """Open a dataset."""
+    if isinstance(frame, pyarrow.RecordBatchReader):
+        raise TypeError(
+            "a RecordBatchReader can be read only once, and `fit` may read a table several times: give a pyarrow "
+            "Dataset of the files, or reader.read_all() if it fits into memory"
+        )
     return ArrowTable(frame)
 
 

@@ -28,7 +28,7 @@ _BRANCHES = 8  # of the tree that adds up tallies
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a Dask DataFrame."""
+    """Return whether it is a Dask DataFrame."""
     return isinstance(frame, dataframe.DataFrame)
 
 
@@ -190,6 +190,11 @@ class DaskTable(LargeTable):
         same = self._frame.assign(**{person: self._frame[person].astype(meta[person].dtype)})
         together = same.shuffle(on=person)
         return type(self)(together.map_partitions(_limit_persons, person, most, seed, meta=meta))
+
+
+def countable_ids(frame: Any, record_id: str) -> Any:
+    """Return the frame: its library compares text byte by byte."""
+    return frame
 
 
 def open_table(frame: Any) -> DaskTable:

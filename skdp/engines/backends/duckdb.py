@@ -47,7 +47,7 @@ def connect() -> Any:
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a relation."""
+    """Return whether it is a relation."""
     return isinstance(frame, duckdb.DuckDBPyRelation)
 
 
@@ -179,6 +179,11 @@ class DuckDBTable(LargeTable):
         view = f"skdp_{token_hex(8)}"
         ranks = f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY hash({values}, {seed}))"
         return type(self)(self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}"))
+
+
+def countable_ids(frame: Any, record_id: str) -> Any:
+    """Return the ids by their bytes, whatever the collation; the column alone, as DuckDB takes a and A for one."""
+    return frame.project(f"{bytewise(frame, record_id)} AS {_name(record_id)}")
 
 
 def open_table(frame: Any) -> DuckDBTable:

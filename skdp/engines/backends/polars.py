@@ -31,7 +31,7 @@ _MOST_ROWS = (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 <
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a lazy frame or a frame."""
+    """Return whether it is a lazy frame or a frame."""
     return isinstance(frame, polars.LazyFrame | polars.DataFrame)
 
 
@@ -205,6 +205,11 @@ class PolarsTable(LargeTable):
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         rank = polars.struct(polars.all()).hash(seed).rank("ordinal").over(person)
         return type(self)(self._frame.filter(rank <= most))
+
+
+def countable_ids(frame: Any, record_id: str) -> Any:
+    """Return the frame: its library compares text byte by byte."""
+    return frame
 
 
 def open_table(frame: Any) -> PolarsTable:

@@ -45,7 +45,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive
 
 
 def accepts(frame: Any) -> bool:
-    """Say whether it is a Spark DataFrame, classic or of Spark Connect."""
+    """Return whether it is a Spark DataFrame, classic or of Spark Connect."""
     return isinstance(frame, sql.DataFrame)
 
 
@@ -309,6 +309,11 @@ class SparkTable(LargeTable):
         column = f"skdp_{token_hex(8)}"
         ranked = self._frame.withColumn(column, rank)
         return type(self)(ranked.where(functions.col(column) <= most).drop(column))
+
+
+def countable_ids(frame: Any, record_id: str) -> Any:
+    """Return the ids by their bytes, whatever the collation."""
+    return frame.select(bytewise(frame, record_id).alias(record_id))
 
 
 def open_table(frame: Any) -> SparkTable:

@@ -50,7 +50,7 @@ class WorkingFolder:
         if folder.path.exists():
             raise FileExistsError(
                 f"{folder.path} is of a run that did not finish, or that still goes on: take it up with resume "
-                "(--resume), or remove it and start anew, which is one more release"
+                "(--resume), or remove it and start again, which is one more release"
             )
         randomness = transformer.randomness()
         with written_beside(folder.path) as beside:
@@ -74,7 +74,7 @@ class WorkingFolder:
         if other:
             raise ValueError(
                 f"the unfinished run in {folder.path} had another {', another '.join(other)}: resume it with what it "
-                "was started with, or remove it and start anew, which is one more release"
+                "was started with, or remove it and start again, which is one more release"
             )
         return folder
 
@@ -131,7 +131,7 @@ class WorkingFolder:
     @property
     def is_charged(self) -> bool:
         """Whether a charge is recorded."""
-        return self._charged.exists()
+        return _is_there(self._charged)
 
     def charge(self, transformer: ReportTransformer) -> None:
         """Charge the ledger, unless that is recorded here or there; a ledger in memory may be another one."""
