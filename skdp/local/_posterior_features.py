@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import CallCounter, all_or_nothing, as_asked, read_input
 from skdp.frames import read_table
+from skdp.local._oracle_encoder import input_names
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, split_counts, value_labels
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
@@ -294,15 +295,9 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             If the input features are not those of `fit`.
         """
         check_is_fitted(self, "prior_")
-        inputs = list(map(str, self.encoder_.protocol_.columns))
-        own = getattr(self, "feature_names_in_", None)
-        if input_features is not None:
-            given = [str(name) for name in input_features]
-            if own is not None and given != list(own):
-                raise ValueError("input_features is not equal to feature_names_in_")
-            if len(given) != self.n_features_in_:
-                raise ValueError(f"input_features should have length equal to {self.n_features_in_}, got {len(given)}")
-            inputs = given if self._privatize else inputs
+        columns = self._protocol.columns
+        given = input_names(self, columns, input_features)
+        inputs = given if self._privatize else list(map(str, columns))
         return np.array(_names(self._protocol, inputs), dtype=object)
 
     def get_metadata_routing(self) -> Any:

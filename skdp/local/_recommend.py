@@ -13,7 +13,7 @@ import pandas as pd
 from skdp.base import read_domain
 from skdp.domain import Domain
 from skdp.frames import is_frame, read_table
-from skdp.local._shares import attribute_epsilons
+from skdp.local._oracle_encoder import attribute_epsilons
 from skdp.oracles import ORACLES, FrequencyOracle, choose_oracle
 from skdp.privacy import check_epsilon
 

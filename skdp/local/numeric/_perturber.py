@@ -245,8 +245,6 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         read_input(self, reports, reset=False)  # they have the form of the input
         return super().tally(reports)
 
-    tally.__doc__ = ReportTransformer.tally.__doc__
-
     def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
         """Estimate the mean of each column, of the values clipped to their bounds.
 
@@ -384,5 +382,3 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         return pd.DataFrame({name: [0.0] for name in (self.bounds if isinstance(self.bounds, Mapping) else names)})
-
-    declared_row.__doc__ = ReportTransformer.declared_row.__doc__

@@ -10,12 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skdp.coding import ColumnError
 from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._tallies import RapporTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import SecretKey, canonical, check_key
+from skdp.local.memo import SecretKey, check_key, written_name
 from skdp.local.rappor._protocol import RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
@@ -178,7 +177,8 @@ class RapporEncoder(ReportTransformer):
         self._check_parameters()
         key = None if self.secret_key is None else SecretKey(self.secret_key)
         if key is not None:
-            _check_names_can_be_written(table.names)
+            for name in table.names:
+                written_name(name, "a secret_key")  # refused if it cannot be written
         share = None if self.epsilon is None else check_epsilon(self.epsilon) / len(table.names)
         rappor = BloomRandomizer(
             self.n_bits, self.n_hashes, self.n_cohorts, epsilon=share, f=self.f, p=self.p, q=self.q
@@ -216,18 +216,12 @@ class RapporEncoder(ReportTransformer):
             super().charge(run)
             self._charged = self._once
 
-    charge.__doc__ = ReportTransformer.charge.__doc__
-
     def check_budget(self) -> None:
         if not self._charged:
             super().check_budget()
 
-    check_budget.__doc__ = ReportTransformer.check_budget.__doc__
-
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         return pd.DataFrame({name: [""] for name in names})
-
-    declared_row.__doc__ = ReportTransformer.declared_row.__doc__
 
     def decode(self, reports: Any, candidates: Any, *, method: str = "nnls") -> pd.DataFrame:
         """Estimate how many records truly have each candidate value.
@@ -298,13 +292,3 @@ class RapporEncoder(ReportTransformer):
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         return np.array(self.protocol_.names(names), dtype=object)
-
-
-def _check_names_can_be_written(names: tuple[Any, ...]) -> None:
-    for name in names:
-        try:
-            canonical(name)
-        except ColumnError:
-            raise ValueError(
-                f"a secret_key needs column names of text, numbers, booleans or times; {name!r} is another"
-            ) from None
