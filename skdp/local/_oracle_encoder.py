@@ -236,25 +236,6 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         self.protocol_.check_encodable()
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Name the columns of the output.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns of the input, where `fit` saw none.
-
-        Returns
-        -------
-        ndarray of str
-            The names: ``<column>_<category>`` for bits, ``<column>_missing`` where missing is declared.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the input features are not those of `fit`.
-        """
         check_is_fitted(self)
         given = input_names(self, self.domain_.columns, input_features)
         return np.array(self.protocol_.names(given), dtype=object)

@@ -129,8 +129,8 @@ class RandomizedResponseEncoder(OracleEncoder):
     handle_unknown : {"error", "uniform"} or a declared value, default="error"
         What to do with a value (or a missing one) that is not declared: raise an error, replace it by a uniform draw
         from the domain before it is randomised, or by the given value. An error shows that the value occurs;
-        the reports under the other two do not. What a call takes in time shows, of a column of Python objects, how many
-        are none of text, numbers, booleans and None (about a microsecond each), and how long text is.
+        the reports under the other two do not. The time of a call shows, of a column of Python objects, how many
+        values are not text, numbers, booleans or None (about a microsecond each), and how long text is.
     memoize : bool, default=False
         Whether a record that reports again repeats its report, so that the average of many reports shows no more than
         one does ([3]_). The report is then a function of `secret_key`, record id, column and value, and no table is
@@ -213,8 +213,8 @@ class RandomizedResponseEncoder(OracleEncoder):
 
     Examples
     --------
-    Is somebody's occupation "Sales"? Two coins decide what is answered (Warner 1965): heads, the truth; tails, yes or
-    no by the second coin. That is epsilon = ln 3.
+    Is the occupation of a person "Sales"? Two coins decide the answer (Warner 1965): heads, the truth; tails, yes or no
+    by the second coin. That is epsilon = ln 3.
 
     >>> import math
     >>> import pandas as pd
@@ -287,24 +287,5 @@ handle_unknown='uniform'.
         return RandomizedResponse(k, epsilon)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Name the columns of the output: those of the input, and ``sampled`` under ``strategy="sample"``.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns of the input, where `fit` saw none.
-
-        Returns
-        -------
-        ndarray of str
-            The names.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the input features are not those of `fit`.
-        """
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         return np.append(names, SAMPLED).astype(object) if self.protocol_.strategy == "sample" else names

@@ -15,7 +15,8 @@ class UnaryEncodingTransformer(OracleEncoder):
     """Report a randomised bit for each category: less error than randomised response when a column has many values.
 
     The bit of the true category is 1 with probability p, every other bit with probability q, so that
-    ``e^eps = p (1 - q) / ((1 - p) q)`` ([1]_). The output has one 0/1 column a category, ``<column>_<category>``.
+    ``e^eps = p (1 - q) / ((1 - p) q)`` ([1]_). The output has one 0/1 column a category, ``<column>_<category>``
+    (``<column>_missing`` where missing is declared).
 
     Parameters
     ----------
