@@ -139,9 +139,9 @@ class RandomizedResponseEncoder(OracleEncoder):
         With `memoize`: at least 16 bytes, such as ``SecretKey.generate()`` or ``SecretKey(kept_bytes)``, which are not
         shown when the estimator is printed, as plain bytes are. A pickle of the estimator holds the key.
     instantaneous_epsilon : float, optional
-        With `memoize`: less than epsilon. Each report is the permanent one with fresh noise on it, so that a single
-        one costs so little, and all together no more than epsilon. (A few may cost more than as many times a single
-        one.) Shared among the columns as epsilon is.
+        With `memoize`: the privacy loss of a single report, less than epsilon. Each report is the permanent one with
+        fresh noise on it; m of them may cost more than m times a single one, and all together no more than epsilon.
+        Shared among the columns as epsilon is.
     ledger : PrivacyLedger, optional
         Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
     random_state : int, optional
@@ -159,7 +159,7 @@ class RandomizedResponseEncoder(OracleEncoder):
     categories_ : list of ndarray
         The same as a list, as `OneHotEncoder` has it; the bins of an `Interval` as text.
     oracles_ : tuple of RandomizedResponse
-        The protocol of each column ("split"), or the one of all ("joint").
+        The protocol of each column, or of all ("joint").
     permanent_oracles_ : tuple of FrequencyOracle
         With `memoize`, the protocol of the permanent reports; `oracles_` are those of a single report.
     instantaneous_guarantee_ : PrivacyGuarantee
@@ -185,9 +185,8 @@ class RandomizedResponseEncoder(OracleEncoder):
     Under "split" the epsilons of the columns add up. `fit` reads column names and dtypes, and the data only where
     ``categories="auto"`` finds no declared dtype. Every call of `transform` is a new release, at fit and at predict
     time alike, unless it is memoised: m releases of a record cost m times epsilon. Other columns of the same person are
-    not in the output, are not protected, and may reveal these ones. The row index passes through: reset it before
-    publishing if it identifies a person. The dtypes of the output depend on the declaration and the dtypes of the input
-    only.
+    not protected, and may reveal these ones. The row index passes through: reset it before publishing if it identifies
+    a person. The dtypes of the output depend on the declaration and the dtypes of the input only.
 
     **Repeated collection.** With `memoize`, `guarantee_` is what all reports of a record cost together while its values
     stay the same, towards anyone without the key; with it, the noise can be undone. Each further distinct value

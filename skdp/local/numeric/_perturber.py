@@ -109,9 +109,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     the grid for values: `guarantee_` is what all reports of a record cost together while its numbers stay the same, and
     each further position of a column that it is ever rounded to costs as much again, up to their number
     (`guarantee_for_changes`). *That* a number moved to another position, and when, is not hidden. Column names, bounds,
-    grid and epsilon enter the keyed function. There is no second round of noise. Where a single report needs a bound
-    of its own, cut the numbers into bins: `RandomizedResponseEncoder` with an `Interval` has
-    ``instantaneous_epsilon``.
+    grid and epsilon enter the keyed function. There is no second round of noise: where a single report needs a bound of
+    its own, use `RandomizedResponseEncoder` with an `Interval` and ``instantaneous_epsilon``.
 
     For bounds -1 and 1, the variance of a report is at most
 
