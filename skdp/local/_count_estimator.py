@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.local._tallies import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts
+from skdp.oracles import Postprocess
 
 
 class CountEstimator(ReportTransformer):
@@ -25,7 +26,7 @@ class CountEstimator(ReportTransformer):
         self,
         reports: Any,
         *,
-        postprocess: str = "none",
+        postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         simultaneous: bool = False,
     ) -> pd.DataFrame:
@@ -71,7 +72,7 @@ class CountEstimator(ReportTransformer):
         self,
         reports: Any,
         *,
-        postprocess: str = "none",
+        postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         simultaneous: bool = False,
     ) -> pd.DataFrame:

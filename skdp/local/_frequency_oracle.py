@@ -58,8 +58,7 @@ class FrequencyOracleEncoder(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up;
-        with `memoize`, what all calls together promise for a record whose values stay the same.
+        What a call of `transform` promises for one record; with `memoize`, what all calls together promise.
     domain_ : Domain
         The declared values of every column.
     categories_ : list of ndarray
@@ -93,10 +92,9 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
-    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection (for
-    values read buckets where a column is hashed), other columns and the row index holds here too.
+    **Privacy.** As for `RandomizedResponseEncoder`: local model, for each record, under replacement of its values in
+    the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``; each call of `transform` is a new release
+    unless it is memoised. Where a column is hashed, read "buckets" for "values" in repeated collection.
 
     The output columns are those of the oracle: whole numbers (the position of the category) for randomised response,
     bits for unary encoding and subset selection, seed and bucket for hashing, function and index for the sketch, an

@@ -42,8 +42,7 @@ class HadamardResponseEncoder(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up;
-        with `memoize`, what all calls together promise for a record whose values stay the same.
+        What a call of `transform` promises for one record; with `memoize`, what all calls together promise.
     domain_ : Domain
         The declared values of every column.
     categories_ : list of ndarray
@@ -68,10 +67,9 @@ class HadamardResponseEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
-    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection, other
-    columns and the row index holds here too.
+    **Privacy.** As for `RandomizedResponseEncoder`: local model, for each record, under replacement of its values in
+    the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``; each call of `transform` is a new release
+    unless it is memoised.
 
     References
     ----------

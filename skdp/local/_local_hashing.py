@@ -50,8 +50,7 @@ class LocalHashingEncoder(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up;
-        with `memoize`, what all calls together promise for a record whose values stay the same.
+        What a call of `transform` promises for one record; with `memoize`, what all calls together promise.
     domain_ : Domain
         The declared values of every column.
     categories_ : list of ndarray
@@ -78,11 +77,10 @@ class LocalHashingEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
-    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection (for
-    values read buckets), other columns and the row index holds here too. The seed is drawn without looking at the value
-    and is public.
+    **Privacy.** As for `RandomizedResponseEncoder`: local model, for each record, under replacement of its values in
+    the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``; each call of `transform` is a new release
+    unless it is memoised. For repeated collection read "buckets" for "values". The seed is drawn without looking at
+    the value and is public.
 
     Estimating the counts of k values from n reports takes n k hashes.
 

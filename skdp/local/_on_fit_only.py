@@ -1,4 +1,4 @@
-"""Privatise the rows that a model is trained on, and leave those that it predicts for as they are."""
+"""Privatise the rows that a model is trained on, and leave those that it predicts for unprotected."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from skdp.privacy import PrivacyGuarantee
 class OnFitOnly(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     """Privatise the rows at fit, and give the same encoding of true values afterwards.
 
-    In a Pipeline, the model learns from privatised rows and predicts for true ones: for persons who give their data to
-    whoever trains the model, but ask it about themselves on their own device.
+    In a Pipeline, the model learns from privatised rows and predicts for true ones: for persons who give their data for
+    training, but ask the model about themselves on their own device.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     -----
     **Privacy.** Only the call `fit_transform` privatises. Protected: each record of the rows that `fit_transform` got,
     as stated by `guarantee_`, against every recipient of its output or anything computed from that, such as a trained
-    model. **Not protected: the rows of `transform`**, which come out in the clear. This includes the training rows: no
-    attempt is made to recognise them, and a model that scores its own training rows sees them as they are. So does a
-    cross-validation with its test rows. Whoever runs the prediction sees the true values of the persons it is made for.
-    `fit` alone releases nothing. A ledger is charged by `fit_transform` only, as only this releases anything protected.
+    model. **Not protected: the rows of `transform`**, which come out in the clear. This includes the training rows,
+    which are not recognised: a model that scores them, or a cross-validation that scores test rows, sees true values.
+    The party that runs the prediction sees the true values. `fit` alone releases nothing. A ledger is charged by
+    `fit_transform` only, as only this releases anything protected.
 
     The transformer's own `set_output` is not used; what is set here, or globally, holds for both encodings. Metadata
     (``record_id``) are routed to the transformer's `transform`, within `fit_transform`. Encodings that are random by

@@ -19,8 +19,6 @@ from skdp.domain import Domain
 from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
-from skdp.local._shares import attribute_epsilons
-from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.protocol import OracleProtocol, attributes_of
 from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
@@ -238,35 +236,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         self.protocol_.check_encodable()
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Name the columns of the output.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns of the input, where `fit` saw none.
-
-        Returns
-        -------
-        ndarray of str
-            The names: ``<column>_<category>`` for bits, ``<column>_missing`` where missing is declared.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the input features are not those of `fit`.
-        """
         check_is_fitted(self)
-        own = getattr(self, "feature_names_in_", None)
-        if input_features is None:
-            given = list(map(str, self.domain_.columns)) if own is None else list(own)
-        else:
-            given = [str(name) for name in input_features]
-            if own is not None and given != list(own):
-                raise ValueError("input_features is not equal to feature_names_in_")
-            if len(given) != self.n_features_in_:
-                raise ValueError(f"input_features should have length equal to {self.n_features_in_}, got {len(given)}")
+        given = input_names(self, self.domain_.columns, input_features)
         return np.array(self.protocol_.names(given), dtype=object)
 
     @property
@@ -310,4 +281,42 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         domain = Domain({name: declared[name] for name in names})
         return pd.DataFrame({name: pd.Series([domain[name].values[0]], dtype=object) for name in names})
 
-    declared_row.__doc__ = ReportTransformer.declared_row.__doc__
+
+def attribute_epsilons(
+    epsilon: Fraction | None, attributes: Sequence[tuple[Any, ...]], sizes: Sequence[int], strategy: str, shares: Any
+) -> list[Fraction | None]:
+    """Divide epsilon among the attributes of a record."""
+    uniform = isinstance(shares, str) and shares == "uniform"
+    if strategy != "split" and not uniform:
+        raise ValueError(f"shares divide epsilon under strategy='split'; with {strategy!r} leave them 'uniform'")
+    weights = _weights([columns[0] for columns in attributes], sizes, shares)
+    if epsilon is None and not uniform:
+        raise ValueError("p and q decide epsilon for each column: leave the shares 'uniform'")
+    if epsilon is None or strategy != "split":
+        return [epsilon] * len(attributes)
+    return [epsilon * weight / sum(weights) for weight in weights]
+
+
+def _weights(names: list[Any], sizes: Sequence[int], shares: Any) -> list[Fraction]:
+    if isinstance(shares, str) and shares == "uniform":
+        return [Fraction(1)] * len(names)
+    if isinstance(shares, str) and shares == "proportional":
+        return [Fraction(size) for size in sizes]
+    if not isinstance(shares, Mapping):
+        raise ValueError(f"shares must be 'uniform', 'proportional' or a mapping of column to number, got {shares!r}")
+    if set(shares) != set(names):
+        raise ValueError(f"shares must name the columns {names}, got {list(shares)}")
+    return [check_epsilon(shares[name], name=f"the share of column {name!r}") for name in names]
+
+
+def input_names(estimator: Any, columns: Sequence[Any], input_features: Any) -> list[str]:
+    """Return the names of the columns of the input: those given, or else those of `fit`."""
+    own = getattr(estimator, "feature_names_in_", None)
+    if input_features is None:
+        return list(map(str, columns if own is None else own))
+    given = [str(name) for name in input_features]
+    if own is not None and given != list(own):
+        raise ValueError("input_features is not equal to feature_names_in_")
+    if len(given) != estimator.n_features_in_:
+        raise ValueError(f"input_features should have length equal to {estimator.n_features_in_}, got {len(given)}")
+    return given

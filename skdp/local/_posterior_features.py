@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import CallCounter, OnSite, all_or_nothing, as_asked, read_input
 from skdp.frames import read_table
+from skdp.local._oracle_encoder import input_names
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, split_counts, value_labels
-from skdp.oracles import POSTPROCESSORS, FrequencyOracle
+from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
 
 _WANTED = "encoder must be a local transformer with frequency oracles, such as RandomizedResponseEncoder(), got "
@@ -26,17 +27,15 @@ _WANTED = "encoder must be a local transformer with frequency oracles, such as R
 class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     """Privatise rows, and give a model the probability of each true value instead of the raw report.
 
-    A report is weak evidence. What it says of the true value v is ``P(v | report)``, which by Bayes' rule is
-    proportional to ``P(v) P(report | v)``: the likelihood is known from the protocol, and the prior ``P(v)`` is
-    estimated from the reports of `fit`. The features have a column for each declared value, ``<column>_<value>``; those
-    of an attribute add up to 1 in each row.
+    By Bayes' rule, ``P(v | report)`` is proportional to ``P(v) P(report | v)``: the likelihood is known from the
+    protocol, and the prior ``P(v)`` is estimated from the reports of `fit`. The features have a column for each
+    declared value, ``<column>_<value>``; those of an attribute add up to 1 in each row.
 
     Parameters
     ----------
     encoder : local transformer
-        What privatises, with frequency oracles: `RandomizedResponseEncoder`, `UnaryEncodingTransformer`,
-        `SubsetSelectionEncoder`, `LocalHashingEncoder`, `HadamardResponseEncoder` or `FrequencyOracleEncoder`. With
-        ``privatize=True`` it is cloned, and the original is never fitted.
+        An encoder with frequency oracles, such as `RandomizedResponseEncoder`, `UnaryEncodingTransformer` or
+        `FrequencyOracleEncoder`. With ``privatize=True`` it is cloned, and the original is never fitted.
     privatize : bool, default=True
         False if the rows are reports already: `encoder` must then be fitted, and is used as it is. Where scikit-learn
         clones (cross-validation, grid search), wrap it: ``FrozenEstimator(encoder)``.
@@ -71,24 +70,21 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstima
     -----
     **Privacy.** Local model. The encoder randomises each record; everything after that, the prior included, is computed
     from reports alone: post-processing, free. **Each call is a release, `fit` too**, as it needs reports for its prior:
-    `fit`, `fit_transform` and `transform` each charge the encoder's ledger once with `guarantee_`. In a Pipeline, the
-    training rows are released once (`fit_transform`), and each set of rows to predict for once more. What ``fit(X)``
-    and then ``transform(X)`` release of the same rows costs twice. With ``privatize=False`` nothing is released or
-    charged. `prior_` is an estimate from privatised data, and as public as the reports.
+    `fit`, `fit_transform` and `transform` each charge the encoder's ledger once with `guarantee_`; ``fit(X)`` and then
+    ``transform(X)`` cost twice. In a Pipeline, the training rows are released once (`fit_transform`), and each set of
+    rows to predict for once more. With ``privatize=False`` nothing is released or charged.
 
     Every oracle here reports with only two likelihoods: a report is r times likelier under the values that it supports
     than under the others, with r = e^epsilon of the attribute (of unary encoding, ``p (1 - q) / ((1 - p) q)`` for each
     bit that is 1). So ``P(v | report)`` is proportional to ``P(v)`` times r or 1 ([1]_). Under ``strategy="sample"``,
     an attribute that a record does not report keeps its prior.
 
-    The prior is ``(count + 1) / (n + k)``: that an estimated count is 0 does not rule a value out. It is that of the
-    attribute alone: how columns go together is for the model to learn (or for ``strategy="joint"``). Features of rows
-    in which columns correlate are not the posterior given all reports of the row.
+    The prior is ``(count + 1) / (n + k)``, positive for an estimated count of 0 too. It is that of the attribute alone:
+    where columns correlate, the features are not the posterior given all reports of the row.
 
-    The gain is small, and not for every model. With randomised response the posterior is a linear function of the
-    one-hot report, so that a linear model differs by its penalty only. Measured on Adult (five private columns, epsilon
-    1 and 4 each), logistic regression gains up to .004 of AUC over raw reports, most with optimised unary encoding, and
-    histogram trees lose up to .006: they do better with the bits.
+    With randomised response the posterior is a linear function of the one-hot report, so that a linear model differs by
+    its penalty only. On Adult (five private columns, epsilon 1 and 4 each), logistic regression gains up to .004 of AUC
+    over raw reports, and histogram trees lose up to .006: they do better with the bits.
 
     References
     ----------
@@ -111,7 +107,7 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstima
     [[0.66, 0.08, 0.26]]
     """
 
-    def __init__(self, encoder: Any, *, privatize: bool = True, postprocess: str = "simplex") -> None:
+    def __init__(self, encoder: Any, *, privatize: bool = True, postprocess: Postprocess = "simplex") -> None:
         self.encoder = encoder
         self.privatize = privatize
         self.postprocess = postprocess
@@ -294,15 +290,9 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstima
             If the input features are not those of `fit`.
         """
         check_is_fitted(self, "prior_")
-        inputs = list(map(str, self.encoder_.protocol_.columns))
-        own = getattr(self, "feature_names_in_", None)
-        if input_features is not None:
-            given = [str(name) for name in input_features]
-            if own is not None and given != list(own):
-                raise ValueError("input_features is not equal to feature_names_in_")
-            if len(given) != self.n_features_in_:
-                raise ValueError(f"input_features should have length equal to {self.n_features_in_}, got {len(given)}")
-            inputs = given if self._privatize else inputs
+        columns = self._protocol.columns
+        given = input_names(self, columns, input_features)
+        inputs = given if self._privatize else list(map(str, columns))
         return np.array(_names(self._protocol, inputs), dtype=object)
 
     def get_metadata_routing(self) -> Any:

@@ -129,8 +129,8 @@ class RandomizedResponseEncoder(OracleEncoder):
     handle_unknown : {"error", "uniform"} or a declared value, default="error"
         What to do with a value (or a missing one) that is not declared: raise an error, replace it by a uniform draw
         from the domain before it is randomised, or by the given value. An error shows that the value occurs;
-        the reports under the other two do not. What a call takes in time shows, of a column of Python objects, how many
-        are none of text, numbers, booleans and None (about a microsecond each), and how long text is.
+        the reports under the other two do not. The time of a call shows, of a column of Python objects, how many
+        values are not text, numbers, booleans or None (about a microsecond each), and how long text is.
     memoize : bool, default=False
         Whether a record that reports again repeats its report, so that the average of many reports shows no more than
         one does ([3]_). The report is then a function of `secret_key`, record id, column and value, and no table is
@@ -139,9 +139,9 @@ class RandomizedResponseEncoder(OracleEncoder):
         With `memoize`: at least 16 bytes, such as ``SecretKey.generate()`` or ``SecretKey(kept_bytes)``, which are not
         shown when the estimator is printed, as plain bytes are. A pickle of the estimator holds the key.
     instantaneous_epsilon : float, optional
-        With `memoize`: less than epsilon. Each report is the permanent one with fresh noise on it, so that a single
-        one costs so little, and all together no more than epsilon. (A few may cost more than as many times a single
-        one.) Shared among the columns as epsilon is.
+        With `memoize`: the privacy loss of a single report, less than epsilon. Each report is the permanent one with
+        fresh noise on it; m of them may cost more than m times a single one, and all together no more than epsilon.
+        Shared among the columns as epsilon is.
     ledger : PrivacyLedger, optional
         Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
     random_state : int, optional
@@ -159,7 +159,7 @@ class RandomizedResponseEncoder(OracleEncoder):
     categories_ : list of ndarray
         The same as a list, as `OneHotEncoder` has it; the bins of an `Interval` as text.
     oracles_ : tuple of RandomizedResponse
-        The protocol of each column ("split"), or the one of all ("joint").
+        The protocol of each column, or of all ("joint").
     permanent_oracles_ : tuple of FrequencyOracle
         With `memoize`, the protocol of the permanent reports; `oracles_` are those of a single report.
     instantaneous_guarantee_ : PrivacyGuarantee
@@ -185,9 +185,8 @@ class RandomizedResponseEncoder(OracleEncoder):
     Under "split" the epsilons of the columns add up. `fit` reads column names and dtypes, and the data only where
     ``categories="auto"`` finds no declared dtype. Every call of `transform` is a new release, at fit and at predict
     time alike, unless it is memoised: m releases of a record cost m times epsilon. Other columns of the same person are
-    not in the output, are not protected, and may reveal these ones. The row index passes through: reset it before
-    publishing if it identifies a person. The dtypes of the output depend on the declaration and the dtypes of the input
-    only.
+    not protected, and may reveal these ones. The row index passes through: reset it before publishing if it identifies
+    a person. The dtypes of the output depend on the declaration and the dtypes of the input only.
 
     **Repeated collection.** With `memoize`, `guarantee_` is what all reports of a record cost together while its values
     stay the same, towards anyone without the key; with it, the noise can be undone. Each further distinct value
@@ -213,8 +212,8 @@ class RandomizedResponseEncoder(OracleEncoder):
 
     Examples
     --------
-    Is somebody's occupation "Sales"? Two coins decide what is answered (Warner 1965): heads, the truth; tails, yes or
-    no by the second coin. That is epsilon = ln 3.
+    Is the occupation of a person "Sales"? Two coins decide the answer (Warner 1965): heads, the truth; tails, yes or no
+    by the second coin. That is epsilon = ln 3.
 
     >>> import math
     >>> import pandas as pd
@@ -287,24 +286,5 @@ handle_unknown='uniform'.
         return RandomizedResponse(k, epsilon)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Name the columns of the output: those of the input, and ``sampled`` under ``strategy="sample"``.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns of the input, where `fit` saw none.
-
-        Returns
-        -------
-        ndarray of str
-            The names.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the input features are not those of `fit`.
-        """
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         return np.append(names, SAMPLED).astype(object) if self.protocol_.strategy == "sample" else names

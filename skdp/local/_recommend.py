@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,13 +13,15 @@ import pandas as pd
 from skdp.base import read_domain
 from skdp.domain import Domain
 from skdp.frames import is_frame, read_table
-from skdp.local._shares import attribute_epsilons
+from skdp.local._oracle_encoder import Shares, attribute_epsilons
 from skdp.oracles import ORACLES, FrequencyOracle, choose_oracle
 from skdp.privacy import check_epsilon
 
+Target: TypeAlias = Literal["joint", "margins"]
+
 
 def recommend_strategy(
-    domain: Any, epsilon: float, *, target: str = "joint", oracle: str = "auto", shares: Any = "uniform"
+    domain: Any, epsilon: float, *, target: Target = "joint", oracle: str = "auto", shares: Shares = "uniform"
 ) -> pd.DataFrame:
     """Compare the expected errors of reporting columns jointly, apart, or one of them.
 
@@ -77,7 +79,7 @@ def recommend_strategy(
     sample      NaN
     """
     domain = _read_domain(domain)
-    if target not in ("joint", "margins"):
+    if target not in get_args(Target):
         raise ValueError(f"target must be 'joint' or 'margins', got {target!r}")
     make = _maker(oracle)
     whole = check_epsilon(epsilon)
@@ -115,7 +117,7 @@ def _maker(oracle: str) -> Callable[[int, Any], tuple[str, FrequencyOracle]]:
 
 
 def _row(
-    strategy: str, names: list[str], domain: Domain, errors: list[float], floors: list[float], target: str
+    strategy: str, names: Sequence[str], domain: Domain, errors: list[float], floors: list[float], target: str
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"strategy": strategy, "oracles": ", ".join(names)}
     if target == "joint":
@@ -138,7 +140,7 @@ def _split(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., A
     attributes = [(column,) for column in domain.columns]
     parts = attribute_epsilons(epsilon, attributes, domain.sizes, "split", shares)
     pairs = [make(size, part) for size, part in zip(domain.sizes, parts, strict=True)]
-    names, oracles = [name for name, _ in pairs], [oracle for _, oracle in pairs]
+    names, oracles = zip(*pairs, strict=True)
     floors = [oracle.error_floor for oracle in oracles]
     if target == "margins":
         return _row("split", names, domain, [oracle.mean_squared_error for oracle in oracles], floors, target)
@@ -150,12 +152,12 @@ def _split(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., A
 
 def _sample(domain: Domain, epsilon: Fraction, target: str, make: Callable[..., Any]) -> dict[str, Any]:
     d = len(domain.columns)
-    pairs = [make(size, epsilon) for size in domain.sizes]
+    names, oracles = zip(*(make(size, epsilon) for size in domain.sizes), strict=True)
     if target == "joint":
-        return _row("sample", [name for name, _ in pairs], domain, [math.nan], [math.nan], target)
-    errors = [d * oracle.mean_squared_error + (d - 1) / oracle.k * (1 - 1 / oracle.k) for _, oracle in pairs]
-    floors = [oracle.error_floor for _, oracle in pairs]
-    return _row("sample", [name for name, _ in pairs], domain, errors, floors, target)
+        return _row("sample", names, domain, [math.nan], [math.nan], target)
+    errors = [d * oracle.mean_squared_error + (d - 1) / oracle.k * (1 - 1 / oracle.k) for oracle in oracles]
+    floors = [oracle.error_floor for oracle in oracles]
+    return _row("sample", names, domain, errors, floors, target)
 
 
 def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:

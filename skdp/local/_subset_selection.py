@@ -44,8 +44,7 @@ class SubsetSelectionEncoder(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up;
-        with `memoize`, what all calls together promise for a record whose values stay the same.
+        What a call of `transform` promises for one record; with `memoize`, what all calls together promise.
     domain_ : Domain
         The declared values of every column.
     categories_ : list of ndarray
@@ -70,11 +69,9 @@ class SubsetSelectionEncoder(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
-    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection, other
-    columns and the row index holds here too. A set leaves as bits: a list in the order of drawing would show which
-    member is true.
+    **Privacy.** As for `RandomizedResponseEncoder`: local model, for each record, under replacement of its values in
+    the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``; each call of `transform` is a new release
+    unless it is memoised. A set leaves as bits: a list in the order of drawing would show which member is true.
 
     References
     ----------

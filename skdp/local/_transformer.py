@@ -197,17 +197,19 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Parameters
         ----------
         input_features : array-like of str, optional
-            Ignored.
+            Names of the columns of the input, where `fit` saw none.
 
         Returns
         -------
         ndarray of str
-            The names of the report columns.
+            The names of the report columns, which the class describes.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
+        ValueError
+            If the input features are not those of `fit`.
         """
         check_is_fitted(self)
         return np.array(list(map(str, self.protocol_.report_columns)), dtype=object)

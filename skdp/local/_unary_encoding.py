@@ -15,7 +15,8 @@ class UnaryEncodingTransformer(OracleEncoder):
     """Report a randomised bit for each category: less error than randomised response when a column has many values.
 
     The bit of the true category is 1 with probability p, every other bit with probability q, so that
-    ``e^eps = p (1 - q) / ((1 - p) q)`` ([1]_). The output has one 0/1 column a category, ``<column>_<category>``.
+    ``e^eps = p (1 - q) / ((1 - p) q)`` ([1]_). The output has one 0/1 column a category, ``<column>_<category>``
+    (``<column>_missing`` where missing is declared).
 
     Parameters
     ----------
@@ -51,8 +52,7 @@ class UnaryEncodingTransformer(OracleEncoder):
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record, computed from the integer probabilities and rounded up;
-        with `memoize`, what all calls together promise for a record whose values stay the same.
+        What a call of `transform` promises for one record; with `memoize`, what all calls together promise.
     domain_ : Domain
         The declared values of every column.
     categories_ : list of ndarray
@@ -80,10 +80,9 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     Notes
     -----
-    **Privacy.** Local model: holds against every recipient of the output, for each record, under replacement of the
-    record's values in the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``. Every call of `transform`
-    is a new release unless it is memoised. What `RandomizedResponseEncoder` says of `fit`, repeated collection, other
-    columns and the row index holds here too.
+    **Privacy.** As for `RandomizedResponseEncoder`: local model, for each record, under replacement of its values in
+    the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``; each call of `transform` is a new release
+    unless it is memoised.
 
     References
     ----------

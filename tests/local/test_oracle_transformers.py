@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 from datetime import date, datetime
@@ -495,6 +496,11 @@ class TestTally:
             assert old in text
             with pytest.raises(ValueError, match=match):
                 ReportTally.from_json(text.replace(old, new))
+        content = json.loads(text)
+        for least in (-(2**63), -(2**63) + 1, -6):  # the least int64 is its own absolute value
+            content["support"][0][0] = least
+            with pytest.raises(ValueError, match="do not fit each other"):
+                ReportTally.from_json(json.dumps(content))
         pair = pd.DataFrame({("a", "b"): ["x"]})
         labels = RandomizedResponseEncoder(categories=[["x", "y"]]).fit(pair)
         named_by_tuples = labels.tally(labels.transform(pair))

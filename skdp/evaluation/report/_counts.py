@@ -14,6 +14,7 @@ from skdp.domain import Codes, Domain
 from skdp.frames import read_table
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import expected_l2_error, l1_count_error, l2_count_error
+from skdp.oracles import Postprocess
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def count_study(
     *,
     epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
     repeats: int = 500,
-    postprocess: Sequence[str] = ("none", "clip", "simplex", "mle"),
+    postprocess: Sequence[Postprocess] = ("none", "clip", "simplex", "mle"),
     random_state: int | None = None,
     advance: Callable[[], Any] = lambda: None,
 ) -> CountStudy:

@@ -70,8 +70,8 @@ class HeavyHitters(OnSite, BaseEstimator):
     top_ : pandas.DataFrame
         After `fit`: ``value, count, std_error, lower, upper``, at most `n_top` words, the largest estimated count
         first. The intervals hold for all words that were considered, at once (Bonferroni, normal approximation), and a
-        word whose ``lower`` is not above 0 is left out: it cannot be told from noise. The estimate of a given word is
-        unbiased, but those that come out on top are a little too large on average.
+        word whose ``lower`` is not above 0 is left out. The estimate of a given word is unbiased, but those of the top
+        words are a little too large on average.
     n_reports_ : int
         After `fit`: the number of reports.
 
@@ -90,14 +90,13 @@ class HeavyHitters(OnSite, BaseEstimator):
     word; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``. A record reports one prefix of its
     word, with the whole of epsilon; group and hash function are drawn without looking at the word, so they may be
     public. Every call of `report` is a new release: m reports of a record cost m times epsilon. `fit` works on reports
-    only, so it costs nothing and may be repeated. The row index passes through: reset it before publishing if it
-    identifies anybody.
+    only: it is free. The row index passes through: reset it before publishing if it identifies a person.
 
     A report holds the coefficients of its hash function, 31 bits for each 30 bits of a word and 31 more: two given
     prefixes then meet in a bucket with an exactly known probability, however long they are. Where the end of a word is
-    in the prefix of a group, its report speaks for the word itself: the groups from that one on are counted together,
+    in the prefix of a group, its report is one of the word itself: the groups from that one on are counted together,
     so short words have smaller errors than long ones. A count c out of n, estimated from the n' reports of the groups
-    that can tell the word, has the variance
+    that identify the word, has the variance
     ``(n / n')² ((c' p (1 - p) + (n' - c') q (1 - q)) / (p - q)² + c' (1 - c / n) (n - n') / (n - 1))``
     with c' = c n' / n: of the randomness, and of the groups that the records happen to be in.
 

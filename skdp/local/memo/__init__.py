@@ -11,6 +11,7 @@ from skdp.local.memo._keys import (
     keyed_integers,
     read_record_ids,
     to_bytes,
+    written_name,
 )
 from skdp.local.memo._memo import Memo
 from skdp.local.memo._numbers import NumericMemo
@@ -28,4 +29,5 @@ __all__ = [
     "keyed_integers",
     "read_record_ids",
     "to_bytes",
+    "written_name",
 ]

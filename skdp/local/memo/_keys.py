@@ -180,6 +180,16 @@ def canonical(value: Any) -> bytes:
     return to_bytes([value])[0]
 
 
+def written_name(name: Any, parameter: str) -> bytes:
+    """Write the name of a column as bytes, which the parameter that is named needs."""
+    try:
+        return canonical(name)
+    except ColumnError:
+        raise ValueError(
+            f"{parameter} needs column names of text, numbers, booleans or times; {name!r} is another"
+        ) from None
+
+
 def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     """Write record ids as bytes."""
     ids = _as_list(record_id)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.coding import ColumnError
-from skdp.local.memo._keys import SecretKey, canonical, keyed_digests
+from skdp.local.memo._keys import SecretKey, keyed_digests, written_name
 from skdp.local.memo._memo import context_of
 from skdp.oracles import NumericMechanism
 from skdp.oracles.numeric import round_at_random
@@ -38,8 +37,8 @@ class NumericMemo:
         self.key, self._mechanism = SecretKey(key), mechanism
         parts = [type(mechanism).__name__, str(mechanism.steps), str(epsilon)]
         self._contexts = [
-            context_of(owner, *map(str.encode, parts), _written(name), (ends + 0.0).astype(">f8").tobytes())
-            for name, ends in zip(names, bounds, strict=True)
+            context_of(owner, *map(str.encode, parts), written, (ends + 0.0).astype(">f8").tobytes())
+            for written, ends in zip([written_name(name, "memoize=True") for name in names], bounds, strict=True)
         ]
 
     def report(self, scaled: list[NDArray[np.int64]], records: Sequence[bytes]) -> list[NDArray[np.int64]]:
@@ -73,12 +72,3 @@ class _Given:
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         return np.frombuffer(self._given, np.uint8, size)
-
-
-def _written(name: Any) -> bytes:
-    try:
-        return canonical(name)
-    except ColumnError:
-        raise ValueError(
-            f"memoize=True needs column names of text, numbers, booleans or times; {name!r} is another"
-        ) from None

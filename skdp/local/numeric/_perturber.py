@@ -23,6 +23,7 @@ from skdp.local.numeric._protocol import NumericProtocol
 from skdp.oracles import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Piecewise, SquareWave
 from skdp.oracles.numeric import check_steps
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.typing import Bounds
 
 _MECHANISMS: dict[str, tuple[type[Any], str]] = {
     "hybrid": (Hybrid, "hybrid mechanism"),
@@ -101,17 +102,15 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     record's values in the fitted columns; epsilon as stated by `guarantee_`, at most the parameter, ``delta = 0``. The
     epsilons of the columns add up. `fit` reads column names, and checks that the values are finite numbers; an error
     shows that some value is not, and nothing else of the data is kept or shown. Every call of `transform` is a new
-    release, at fit and at predict time alike, unless it is memoised: m releases of a record cost m times epsilon. Other
-    columns of the same person are not in the output, are not protected, and may reveal these ones. The row index passes
-    through: reset it before publishing if it identifies a person.
+    release, at fit and at predict time alike, unless it is memoised: m releases of a record cost m times epsilon. For
+    other columns and the row index, as for `RandomizedResponseEncoder`.
 
     **Repeated collection.** With `memoize`, what `RandomizedResponseEncoder` says of it holds here, with positions of
     the grid for values: `guarantee_` is what all reports of a record cost together while its numbers stay the same, and
     each further position of a column that it is ever rounded to costs as much again, up to their number
     (`guarantee_for_changes`). *That* a number moved to another position, and when, is not hidden. Column names, bounds,
-    grid and epsilon enter the keyed function. There is no second round of noise: it would be one on the reports of the
-    first, which are so many that little would be left of them. Where a single report needs a bound of its own, cut the
-    numbers into bins: `RandomizedResponseEncoder` with an `Interval` has ``instantaneous_epsilon``.
+    grid and epsilon enter the keyed function. There is no second round of noise: where a single report needs a bound of
+    its own, use `RandomizedResponseEncoder` with an `Interval` and ``instantaneous_epsilon``.
 
     For bounds -1 and 1, the variance of a report is at most
 
@@ -156,7 +155,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     >>> round(float(people["age"].mean()), 1)
     38.6
 
-    Who is how old is best learnt by the square wave:
+    The distribution of age is best estimated by the square wave:
 
     >>> perturber = NumericPerturber(2.0, mechanism="square_wave", bounds=(0, 100), random_state=0)
     >>> perturber.estimate_distribution(perturber.fit_transform(people), n_bins=5).round(3)
@@ -186,7 +185,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         epsilon: float = 1.0,
         *,
         mechanism: str = "hybrid",
-        bounds: Any = None,
+        bounds: Bounds | None = None,
         grid_size: int = 1024,
         memoize: bool = False,
         secret_key: bytes | None = None,
@@ -245,8 +244,6 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         read_input(self, reports, reset=False)  # they have the form of the input
         return super().tally(reports)
 
-    tally.__doc__ = ReportTransformer.tally.__doc__
-
     def estimate_mean(self, reports: Any, *, confidence_level: float = 0.95) -> pd.DataFrame:
         """Estimate the mean of each column, of the values clipped to their bounds.
 
@@ -283,10 +280,10 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     def estimate_distribution(self, reports: Any, *, n_bins: int | None = None, smooth: bool = True) -> pd.DataFrame:
         """Estimate how the values of each column are distributed over bins of equal width.
 
-        By default a smooth distribution that explains the reports on the exact channel: expectation maximisation,
-        averaged over neighbours at each update, as the square wave mechanism has it ("EMS"), until nothing moves. That
-        is regularised, not the likeliest distribution, and biased where the distribution has spikes. There are no
-        standard errors; to learn how sure it is, repeat it on resampled reports, which is free.
+        By default by expectation maximisation on the exact channel, averaged over neighbours at each update ("EMS",
+        as for the square wave mechanism), until nothing moves. That is regularised, not the likeliest distribution, and
+        biased where the distribution has spikes. There are no standard errors: repeat it on resampled reports, which is
+        free.
 
         Parameters
         ----------
@@ -311,7 +308,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             Before `fit`.
         TypeError, ValueError
             If the reports come from another transformer, a parameter is out of range, or the mechanism reports nothing
-            but two numbers (Duchi's, and the hybrid one up to epsilon = 0.61), which tell the mean only.
+            but two numbers (Duchi's, and the hybrid one up to epsilon = 0.61), which determine the mean only.
 
         Notes
         -----
@@ -345,7 +342,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     def encode(self, X: Any) -> Any:
         """Clip the numbers of a table to their bounds, without noise. Not private.
 
-        For rows that need no protection, such as those of a model's own users: `OnFitOnly` uses it.
+        For rows that need no protection: `OnFitOnly` uses it.
 
         Parameters
         ----------
@@ -384,5 +381,3 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         return pd.DataFrame({name: [0.0] for name in (self.bounds if isinstance(self.bounds, Mapping) else names)})
-
-    declared_row.__doc__ = ReportTransformer.declared_row.__doc__

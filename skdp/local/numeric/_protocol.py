@@ -1,4 +1,4 @@
-"""The protocol of privatised numbers: positions on a grid, randomised, and what they tell of the truth."""
+"""The protocol of privatised numbers: positions on a grid, randomised, and estimates from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skdp.privacy import PrivacyGuarantee
 
 _BINS = 32
 _CELLS = 512
-"""The smoothing of neighbours must not reach far: about so many bins are estimated, and merged in the end."""
+"""About the number of bins that are estimated, and merged in the end: smoothing must not reach far."""
 _MOST_COUNTED = 1 << 16
 """Of the numbers that may be reported, for an engine to count them."""
 
@@ -180,7 +180,7 @@ class NumericProtocol(ReportProtocol):
         bins = check_size(min(_BINS, steps) if n_bins is None else n_bins, least=1, most=steps, name="n_bins")
         if self.mechanism.n_reports == 2 < bins + 1:
             raise ValueError(
-                "two numbers are all that is reported, and they tell the mean but not the distribution; use "
+                "two numbers are all that is reported, and they determine the mean but not the distribution; use "
                 "mechanism='square_wave'"
             )
         cells = bins * max(1, min(_CELLS, steps) // bins) if smooth and bins > 1 else bins

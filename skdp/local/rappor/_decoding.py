@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from sklearn.linear_model import Lasso
 
 from skdp.oracles import MAX_REPORT_BYTES, BloomRandomizer
 
-METHODS = ("nnls", "lasso", "least_squares")
+Method: TypeAlias = Literal["nnls", "lasso", "least_squares"]
+METHODS = get_args(Method)
 
 
 def decode_counts(
@@ -21,7 +23,7 @@ def decode_counts(
     ones: NDArray[np.int64],
     n_reports: NDArray[np.int64],
     candidates: Sequence[bytes],
-    method: str,
+    method: Method,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Regress the debiased bit counts on the Bloom filters of the candidates."""
     gain, seen = float(rappor.on - rappor.off), np.flatnonzero(n_reports)

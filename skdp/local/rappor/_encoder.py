@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skdp.coding import ColumnError
 from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._tallies import RapporTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.memo import SecretKey, canonical, check_key
+from skdp.local.memo import SecretKey, check_key, written_name
+from skdp.local.rappor._decoding import Method
 from skdp.local.rappor._protocol import RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
@@ -24,11 +24,11 @@ from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 class RapporEncoder(ReportTransformer):
     """Report each value as a Bloom filter whose bits are randomised twice ("RAPPOR").
 
-    No domain needs to be declared: any text, number or boolean is hashed into a filter, and who reads the reports asks
-    for the counts of candidate values. The permanent round flips every bit of the filter with probability f/2; the
-    instantaneous round reports a 1 with probability q where the permanent bit is 1, and with probability p where it is
-    0. With a secret key and record ids, a record that reports again repeats its permanent bits, so that the average of
-    many reports shows these, and never the value ([1]_).
+    No domain needs to be declared: any text, number or boolean is hashed into a filter, and the server asks for the
+    counts of candidate values. The output has the columns ``cohort`` and ``<column>_bit_<number>``. The permanent round
+    flips every bit of the filter with probability f/2; the instantaneous round reports a 1 with probability q where the
+    permanent bit is 1, and with probability p where it is 0. With a secret key and record ids, a record that reports
+    again repeats its permanent bits, so that the average of many reports shows these, and never the value ([1]_).
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class RapporEncoder(ReportTransformer):
         The number of hash functions, from 1 to `n_bits`. Two values differ in up to twice as many bits, and epsilon is
         spread over these.
     n_cohorts : int, default=8
-        The number of groups of records with hash functions of their own: values that share bits in one cohort are told
-        apart in another.
+        The number of groups of records with hash functions of their own: values that share bits in one cohort are
+        distinguished in another.
     handle_missing : {"error", "value"}, default="error"
         Whether missing values are refused (an error shows that one occurs), or are one more value, hashed as the others
         are (candidate None).
@@ -101,9 +101,8 @@ class RapporEncoder(ReportTransformer):
     times as much, without limit. *With* it, cohort and permanent bits are a function (keyed BLAKE2b, then SHAKE-128) of
     key, record id, column and value; no table is kept. Then all calls together spend `permanent_guarantee_` for each
     distinct value that a record has had: a value that changes c times costs (c + 1) times it, against another history
-    that changes at the same calls; whether and when a value changes is not hidden. The permanent bits are as
-    unpredictable as the key: keep it with the client, or in a vault, and know that a pickle of the estimator holds it.
-    An encoder of other `n_bits`, `n_hashes`, `n_cohorts` or f has permanent bits of its own and its cost adds up.
+    that changes at the same calls; whether and when a value changes is not hidden. A pickle of the estimator holds the
+    key. The costs of encoders with other `n_bits`, `n_hashes`, `n_cohorts` or f add up.
 
     `fit` keeps the column names only. The row index passes through: reset it before publishing if it identifies
     a person.
@@ -147,7 +146,7 @@ class RapporEncoder(ReportTransformer):
         n_bits: int = 128,
         n_hashes: int = 2,
         n_cohorts: int = 8,
-        handle_missing: str = "error",
+        handle_missing: Literal["error", "value"] = "error",
         secret_key: bytes | None = None,
         constant_values: bool = False,
         ledger: PrivacyLedger | None = None,
@@ -178,7 +177,8 @@ class RapporEncoder(ReportTransformer):
         self._check_parameters()
         key = None if self.secret_key is None else SecretKey(self.secret_key)
         if key is not None:
-            _check_names_can_be_written(table.names)
+            for name in table.names:
+                written_name(name, "a secret_key")  # refused if it cannot be written
         share = None if self.epsilon is None else check_epsilon(self.epsilon) / len(table.names)
         rappor = BloomRandomizer(
             self.n_bits, self.n_hashes, self.n_cohorts, epsilon=share, f=self.f, p=self.p, q=self.q
@@ -216,20 +216,14 @@ class RapporEncoder(ReportTransformer):
             super().charge(run)
             self._charged = self._once
 
-    charge.__doc__ = ReportTransformer.charge.__doc__
-
     def check_budget(self) -> None:
         if not self._charged:
             super().check_budget()
 
-    check_budget.__doc__ = ReportTransformer.check_budget.__doc__
-
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         return pd.DataFrame({name: [""] for name in names})
 
-    declared_row.__doc__ = ReportTransformer.declared_row.__doc__
-
-    def decode(self, reports: Any, candidates: Any, *, method: str = "nnls") -> pd.DataFrame:
+    def decode(self, reports: Any, candidates: Any, *, method: Method = "nnls") -> pd.DataFrame:
         """Estimate how many records truly have each candidate value.
 
         The counts of ones, freed of the expected noise, are regressed on the filters of the candidates (a row a bit of
@@ -276,35 +270,6 @@ class RapporEncoder(ReportTransformer):
         return self.protocol_.estimate(tally, candidates, method=method)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Name the columns of the output.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns of the input, where `fit` saw none.
-
-        Returns
-        -------
-        ndarray of str
-            ``cohort`` and ``<column>_bit_<number>``.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the names are not those of `fit`.
-        """
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         return np.array(self.protocol_.names(names), dtype=object)
-
-
-def _check_names_can_be_written(names: tuple[Any, ...]) -> None:
-    for name in names:
-        try:
-            canonical(name)
-        except ColumnError:
-            raise ValueError(
-                f"a secret_key needs column names of text, numbers, booleans or times; {name!r} is another"
-            ) from None

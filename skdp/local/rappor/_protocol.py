@@ -15,7 +15,7 @@ from skdp.frames import Table
 from skdp.local._tallies import RapporTally
 from skdp.local.memo import SecretKey, canonical, keyed_coins, keyed_digests, keyed_integers, to_bytes
 from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
-from skdp.local.rappor._decoding import METHODS, decode_counts
+from skdp.local.rappor._decoding import METHODS, Method, decode_counts
 from skdp.oracles import BloomRandomizer, check_bits
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import bernoulli, uniform_integers
@@ -107,7 +107,7 @@ class RapporProtocol(ReportProtocol):
         return RapporTally(ones, np.zeros(rappor.n_cohorts, np.int64), self.meaning)
 
     def estimate(  # type: ignore[override]
-        self, tally: RapporTally, candidates: Any, *, method: str = "nnls"
+        self, tally: RapporTally, candidates: Any, *, method: Method = "nnls"
     ) -> pd.DataFrame:
         """Estimate the count of each candidate value."""
         if not isinstance(method, str) or method not in METHODS:
