@@ -29,6 +29,7 @@ def oldest() -> str:
     bounds: dict[str, str] = {}
     for name, version in (found.groups() for line in listed if (found := re.match(r"([\w-]+)[^>]*>=([\d.]+)", line))):
         bounds[name] = max(bounds.get(name, "0"), version, key=lambda text: [int(part) for part in text.split(".")])
+    bounds["pyparsing"] = "3.1"  # matplotlib 3.9 calls what is deprecated since
     return "".join(f"{name}=={version}\n" for name, version in bounds.items())
 
 

@@ -16,14 +16,15 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from skdp.randomness import SecureSource, SeededSource
 
 # `make test` runs the same examples each time; `make test-long` searches at random, with `--hypothesis-profile=search`.
-# No deadlines: a busy machine is no fault of the code.
-settings.register_profile("skdp", deadline=None, derandomize=True, database=None, max_examples=30)
-settings.register_profile("search", deadline=None, derandomize=False, print_blob=True, max_examples=300)
+# Nothing depends on time: a busy machine is no fault of the code.
+UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("skdp", **UNTIMED, derandomize=True, database=None, max_examples=30)
+settings.register_profile("search", **UNTIMED, derandomize=False, print_blob=True, max_examples=300)
 settings.load_profile("skdp")
 
 

@@ -185,7 +185,9 @@ def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
 
 def _object_frame(rows: Rows) -> pd.DataFrame:
     """Build a frame of unconverted objects: pandas would look for dates, and fail for huge numbers."""
-    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in rows.items()})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of pandas 2.2, about objects that are arrays
+        return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in rows.items()})
 
 
 def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:

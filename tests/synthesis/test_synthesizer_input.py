@@ -350,7 +350,7 @@ class TestDates:
     def test_a_column_of_text_is_refused_by_name(self):
         ledger = PrivacyLedger(epsilon=1.0)
         with pytest.raises(ValueError, match="column 'since': expected dates, or datetimes without a time zone"):
-            fitted(pd.DataFrame({"since": ["2020-01-01"]}), domain={"since": self.BINS}, ledger=ledger)
+            fitted(pd.DataFrame({"since": ["2020-01-01"]}, dtype="string"), domain={"since": self.BINS}, ledger=ledger)
         assert ledger.spent.epsilon == 0
 
     def test_it_is_kept_in_a_file(self, tmp_path):
