@@ -184,10 +184,12 @@ def _odd_tables(subject: Subject) -> Iterator[tuple[str, Any]]:
 
 
 def _object_frame(rows: Rows) -> pd.DataFrame:
-    """Build a frame of unconverted objects: pandas would look for dates, and fail for huge numbers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of pandas 2.2, about objects that are arrays
-        return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in rows.items()})
+    """Build a frame of unconverted objects: pandas would look for dates, and ask objects for their arrays."""
+    columns = {name: np.empty(len(values), object) for name, values in rows.items()}
+    for name, values in rows.items():
+        for place, value in enumerate(values):
+            columns[name][place] = value
+    return pd.DataFrame(columns)
 
 
 def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:
