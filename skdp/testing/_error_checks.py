@@ -189,7 +189,7 @@ def _object_frame(rows: Rows) -> pd.DataFrame:
     for name, values in rows.items():
         for place, value in enumerate(values):
             columns[name][place] = value
-    return pd.DataFrame(columns)
+    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in columns.items()})
 
 
 def _odd_reports(fitted: Any, subject: Subject) -> Iterator[tuple[str, Any]]:
