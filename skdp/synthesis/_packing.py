@@ -182,7 +182,8 @@ def _unpack_pandas(packed: Any) -> Any:
         kind = _unpack_pandas(packed["category"])
         return pd.CategoricalDtype(pd.Index([], dtype=kind), ordered=bool(packed["ordered"]))
     if "string" in packed:
-        return pd.StringDtype(packed["string"], na_value=np.nan if packed["nan"] else pd.NA)
+        nan = {"na_value": np.nan} if packed["nan"] else {}  # pandas 2.2 has pd.NA only, and no such parameter
+        return pd.StringDtype(packed["string"], **nan)
     if "arrow" in packed:
         return pd.ArrowDtype(_unpack_arrow(packed["arrow"]))
     return pd.api.types.pandas_dtype(packed["name"])
