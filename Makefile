@@ -10,7 +10,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # What `make test-fast` tests: the rooms that the others stand on, by default.
 ROOMS ?= tests/base tests/central tests/coding tests/local tests/metrics tests/oracles tests/privacy tests/randomness tests/test_*.py
 
-.PHONY: report docs test test-fast lint static types layers pytest notebooks-write test-long test-versions bench clean
+.PHONY: report docs test test-fast lint static types layers pytest notebooks-write test-long test-versions release-check bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -59,6 +59,10 @@ test-long: .venv/installed .venv/spark
 test-versions:
 	$(PYTHON) .ci/versions.py $(PYTHONS)
 
+# Two builds that are equal byte for byte, a bare environment with the wheel in it, and a list of what that has: in dist.
+release-check: .venv/release
+	$(BIN)/python .ci/release.py
+
 # The peers pin old packages, so they have environments of their own.
 bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
@@ -95,6 +99,10 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 
 .venv/docs: .venv/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+.venv/release: .venv/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[release]'
 	touch $@
 
 .venv-bench/installed: pyproject.toml constraints.txt benchmarks/requirements.txt
