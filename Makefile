@@ -42,7 +42,7 @@ layers: .venv/installed
 
 # The two short notebooks first: they are the longest tests. The other notebooks run in `make test-long`.
 pytest: .venv/installed
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --nbmake notebooks/0[12]_*.ipynb tests skdp
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" tests/test_notebooks.py tests skdp
 
 # The percent scripts are the source; this makes the notebooks from them, with output.
 notebooks-write: .venv/installed
@@ -50,8 +50,7 @@ notebooks-write: .venv/installed
 
 # All notebooks, the studies that take minutes, and the property tests on random examples. The printed command shows
 # the seed.
-test-long: .venv/installed .venv/spark
-	$(BIN)/pytest -n 2 --nbmake notebooks/*.ipynb
+test-long: .venv/installed .venv/spark docs
 	$(BIN)/pytest -n 2 -m long --secure
 	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) --secure tests
 
