@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,8 +45,10 @@ _STYLE = {
     "xtick.color": INK,
     "ytick.color": INK,
     "lines.linewidth": 1.8,
+    "svg.fonttype": "none",
     "svg.hashsalt": "skdp",
 }
+_FONTS = re.compile(r"'DejaVu Sans'[^;\"]*sans-serif\b")  # matplotlib's, by which it lays out
 _MOST_CELLS = 20
 POSTPROCESS_NAMES = {
     "none": "unbiased",
@@ -204,7 +207,7 @@ class _Drawing:
         text = io.StringIO()
         # No date: the file is reproducible.
         self.figure.savefig(text, format="svg", metadata={"Date": None})
-        return text.getvalue()
+        return _FONTS.sub("system-ui, sans-serif", text.getvalue())  # as the page
 
 
 def _write_out(axis: Any) -> None:
