@@ -4,6 +4,7 @@ from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._bloom import BloomRandomizer as BloomRandomizer
 from skdp.oracles._choice import ORACLES, choose_oracle
 from skdp.oracles._choice import names_with as names_with
+from skdp.oracles._client import Draws, client_report
 from skdp.oracles._count_mean_sketch import CountMeanSketch
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import AffineHash, QuadraticHash
@@ -29,6 +30,7 @@ __all__ = [
     "AffineHash",
     "ClampedLaplace",
     "CountMeanSketch",
+    "Draws",
     "Duchi",
     "FrequencyOracle",
     "HadamardResponse",
@@ -44,5 +46,6 @@ __all__ = [
     "UnaryEncoding",
     "check_size",
     "choose_oracle",
+    "client_report",
     "project_to_simplex",
 ]

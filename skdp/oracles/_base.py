@@ -200,6 +200,22 @@ class FrequencyOracle(SupportAlgebra):
         """
         return {"oracle": type(self).__name__, "k": self.k, "p": str(self.p), "q": str(self.q)}
 
+    def sampler(self) -> dict[str, Any]:
+        """Return what a client needs to draw a report, in integers.
+
+        Returns
+        -------
+        dict
+            For `client_report`, and as JSON for clients in other languages. Numbers of 64 bits are text, since not all
+            languages read them exactly. Nothing in it is secret.
+
+        Raises
+        ------
+        NotImplementedError
+            If the oracle has no such form.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no sampler for clients")
+
     def fields(self, labels: Sequence[str]) -> list[str]:
         """Name the columns of a report.
 

@@ -122,6 +122,10 @@ class CountMeanSketch(FrequencyOracle):
         meet = float(self.hash_family.collision)
         return (1 - 1 / self.k) * meet / (self.n_functions * (1 - meet))
 
+    def sampler(self) -> dict[str, Any]:
+        numbers = {"k": self.k, "n_buckets": self.n_buckets, "inner": self.inner.sampler()}
+        return {"kind": "sketch"} | numbers | {"coefficients": self.hash_family.coefficients.tolist()}
+
     def parameters(self) -> dict[str, Any]:
         own = {"n_functions": self.n_functions, "n_buckets": self.n_buckets, "seed": self.seed}
         return super().parameters() | self.inner.parameters() | {"oracle": type(self).__name__, "k": self.k} | own

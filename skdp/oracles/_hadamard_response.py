@@ -117,6 +117,10 @@ class HadamardResponse(FrequencyOracle):
         """The share of pairs of distinct values that are in the same block."""
         return (self.k * _share_together(self.k, self.n_blocks) - 1) / (self.k - 1)
 
+    def sampler(self) -> dict[str, Any]:
+        numbers = {"k": self.k, "n_blocks": self.n_blocks, "block_size": self.block_size, "lie": str(self._lie)}
+        return {"kind": "hadamard"} | numbers
+
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"n_blocks": self.n_blocks}
 

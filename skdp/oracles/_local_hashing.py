@@ -107,6 +107,10 @@ class LocalHashing(FrequencyOracle):
     def report_bytes(self) -> int:
         return -(-self.hash_family.seed_bits // 8) + self._inner.report_bytes
 
+    def sampler(self) -> dict[str, Any]:
+        numbers = {"k": self.k, "n_buckets": self.n_buckets, "prime": self.hash_family.prime}
+        return {"kind": "hashing"} | numbers | {"inner": self._inner.sampler()}
+
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"n_buckets": self.n_buckets, "prime": self.hash_family.prime}
 

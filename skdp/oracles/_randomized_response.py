@@ -112,6 +112,10 @@ class RandomizedResponse(FrequencyOracle):
         self.p = 1 - self.lie * (self.k - 1) / self.k
         self.q = self.lie / self.k
 
+    def sampler(self) -> dict[str, Any]:
+        numbers = {"k": self.k, "word_bits": self._bits, "bound": self._bound, "threshold": str(self._threshold)}
+        return {"kind": "response"} | numbers
+
     @property
     def worst_ratio(self) -> Fraction:
         return self.p / self.q

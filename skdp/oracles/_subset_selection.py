@@ -98,6 +98,9 @@ class SubsetSelection(FrequencyOracle):
         p = 1 - Fraction(lie, ONE) * Fraction(self.k - size, self.k)
         return p, (size - p) / (self.k - 1)
 
+    def sampler(self) -> dict[str, Any]:
+        return {"kind": "subset", "k": self.k, "size": self.subset_size, "lie": str(self._lie)}
+
     @property
     def worst_ratio(self) -> Fraction:
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)

@@ -110,6 +110,9 @@ class UnaryEncoding(FrequencyOracle):
         """
         return cls(k, p=Fraction(p, ONE), q=Fraction(q, ONE))
 
+    def sampler(self) -> dict[str, Any]:
+        return {"kind": "bits", "k": self.k, "p": str(self._heads[0]), "q": str(self._heads[1])}
+
     @property
     def worst_ratio(self) -> Fraction:
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)

@@ -1,0 +1,133 @@
+// A client of skdp's local protocols: one report at a time, exact, from the browser's secure random bytes.
+// The specification is docs/client.md; `node --test` checks this file against the package's test vectors.
+
+/** Random bytes of Web Crypto. A source is an object with `bytes(n)`, which returns a Uint8Array. */
+export const secureSource = {
+  bytes: (n) => crypto.getRandomValues(new Uint8Array(n)),
+};
+
+/** Exact draws from a source of bytes, the most significant byte first. */
+export class Draws {
+  constructor(source = secureSource) {
+    this.source = source;
+  }
+
+  number(nBytes) {
+    let value = 0n;
+    for (const byte of this.source.bytes(nBytes)) value = (value << 8n) | BigInt(byte);
+    return value;
+  }
+
+  /** True with probability threshold / 2^64; the threshold is a decimal string. */
+  coin(threshold) {
+    return this.number(8) < BigInt(threshold);
+  }
+
+  /** A uniform integer of 0 ... high - 1, for high up to 2^53. */
+  uniform(high) {
+    const bits = BigInt(high - 1).toString(2).length * (high > 1);
+    const nBytes = Math.ceil(bits / 8);
+    for (;;) {
+      const drawn = Number(this.number(nBytes) >> BigInt(8 * nBytes - bits));
+      if (drawn < high) return drawn;
+    }
+  }
+}
+
+function response({ k, word_bits, bound, threshold }, code, draws) {
+  const word = draws.uniform(2 ** word_bits);
+  const quotient = Math.floor(word / k);
+  const undecided = draws.coin(threshold);
+  const lie = draws.uniform(k);
+  if (quotient === bound) return [undecided ? lie : code];
+  return [quotient < bound ? word % k : code];
+}
+
+function bits({ k, p, q }, code, draws) {
+  return Array.from({ length: k }, (_, value) => Number(draws.coin(value === code ? p : q)));
+}
+
+function subset({ k, size, lie }, code, draws) {
+  const uniform = draws.coin(lie);
+  const order = Array.from({ length: k }, (_, value) => value);
+  for (let place = 0; place < size; place++) {
+    const drawn = place + draws.uniform(k - place);
+    const other = place === 0 && !uniform ? code : drawn;
+    [order[place], order[other]] = [order[other], order[place]];
+  }
+  const chosen = new Set(order.slice(0, size));
+  return Array.from({ length: k }, (_, value) => Number(chosen.has(value)));
+}
+
+function parity(number) {
+  let odd = 0;
+  for (; number; number &= number - 1) odd ^= 1;
+  return odd;
+}
+
+function hadamard({ n_blocks, block_size, lie }, code, draws) {
+  const drawn = draws.uniform(n_blocks * block_size);
+  const uniform = draws.coin(lie);
+  const block = Math.floor(code / (block_size - 1));
+  const row = (code % (block_size - 1)) + 1;
+  let inside = drawn % block_size;
+  if (parity(inside & row)) inside ^= row & -row;
+  return [uniform ? drawn : block * block_size + inside];
+}
+
+function hashing({ n_buckets, prime, inner }, code, draws) {
+  const factor = BigInt(draws.uniform(prime));
+  const summand = BigInt(draws.uniform(prime));
+  const bucket = Number(((factor * BigInt(code) + summand) % BigInt(prime)) % BigInt(n_buckets));
+  const seed = (factor << BigInt(prime.toString(2).length)) | summand;
+  return [seed.toString(), ...response(inner, bucket, draws)];
+}
+
+function sketch({ n_buckets, coefficients, inner }, code, draws) {
+  const place = draws.uniform(coefficients.length);
+  const [square, linear, constant] = coefficients[place].map(BigInt);
+  const x = BigInt(code);
+  const residue = ((square * x + linear) * x + constant) % (2n ** 31n - 1n);
+  return [place, ...hadamard(inner, Number(residue % BigInt(n_buckets)), draws)];
+}
+
+const KINDS = { response, bits, subset, hadamard, hashing, sketch };
+
+/** Randomise a code; a seed of a hash function is text, as it may need more than 53 bits. */
+export function clientReport(sampler, code, draws = new Draws()) {
+  if (!Object.hasOwn(KINDS, sampler.kind)) throw new Error("unknown kind of sampler");
+  if (!Number.isInteger(code) || code < 0 || code >= sampler.k) throw new Error("the code is out of range");
+  return KINDS[sampler.kind](sampler, code, draws);
+}
+
+/** Report a record {column: value} by a protocol, as an object {report column: value}. */
+export function report(protocol, record, draws = new Draws()) {
+  const codes = protocol.columns.map(({ name, values }) => {
+    const code = values.indexOf(record[name] ?? null);
+    if (code < 0) throw new Error(`column ${name}: the value is not declared`);
+    return code;
+  });
+  const sizes = protocol.columns.map(({ values }) => values.length);
+  const joint = protocol.strategy === "joint";
+  const attributes = joint ? [codes.reduce((cell, code, i) => cell * sizes[i] + code, 0)] : codes;
+  const chosen = protocol.strategy === "sample" ? draws.uniform(attributes.length) : null;
+  const row = attributes.flatMap((code, i) => {
+    const numbers = clientReport(protocol.samplers[i], code, draws);
+    return chosen === null || chosen === i ? write(protocol, i, numbers) : numbers.map(() => (protocol.reports_values ? null : 0));
+  });
+  if (chosen !== null) row.push(chosen);
+  return Object.fromEntries(protocol.report_columns.map((name, i) => [name, row[i]]));
+}
+
+/** Randomised response reports values; a joint one reports the value of each column. */
+function write(protocol, attribute, numbers) {
+  if (!protocol.reports_values) return numbers;
+  if (protocol.strategy !== "joint") return [protocol.columns[attribute].values[numbers[0]]];
+  const values = [];
+  let cell = numbers[0];
+  for (const column of [...protocol.columns].reverse()) {
+    values.unshift(column.values[cell % column.values.length]);
+    cell = Math.floor(cell / column.values.length);
+  }
+  return values;
+}

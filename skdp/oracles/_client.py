@@ -1,0 +1,178 @@
+"""The client's side of an oracle in plain integers: one report at a time, in any language.
+
+`Sampler` is the specification of ``docs/client.md``: each draw is a coin or a uniform integer, read from a stream of
+bytes in a fixed order. `FrequencyOracle.report` draws many reports at a time from the same distributions, in an order
+that suits NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skdp.randomness import ByteSource
+
+_LARGE_PRIME = (1 << 31) - 1
+
+
+class Draws:
+    """Exact draws from a stream of bytes, most significant byte first.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the random bytes.
+
+    Examples
+    --------
+    >>> from skdp.oracles import Draws
+    >>> from skdp.randomness import SecureSource
+    >>> Draws(SecureSource()).uniform(6) < 6
+    True
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+
+    def _number(self, n_bytes: int) -> int:
+        return int.from_bytes(self._source.bytes(n_bytes).tobytes(), "big")
+
+    def coin(self, threshold: int) -> bool:
+        """Toss a coin: eight bytes are a number below the threshold.
+
+        Parameters
+        ----------
+        threshold : int
+            The probability times 2**64.
+
+        Returns
+        -------
+        bool
+            True with probability exactly ``threshold / 2**64``.
+        """
+        return self._number(8) < threshold
+
+    def uniform(self, high: int) -> int:
+        """Draw a uniform integer: as many bits as `high` - 1 has, drawn again until the number is below `high`.
+
+        Parameters
+        ----------
+        high : int
+            At least 1. The bits are the highest ones of the fewest bytes that have as many.
+
+        Returns
+        -------
+        int
+            Each of ``0, ..., high - 1`` with probability exactly ``1 / high``.
+        """
+        bits = (high - 1).bit_length()
+        n_bytes = -(-bits // 8)
+        while True:
+            drawn = self._number(n_bytes) >> 8 * n_bytes - bits
+            if drawn < high:
+                return drawn
+
+
+def client_report(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+    """Randomise one code as a client does.
+
+    Parameters
+    ----------
+    sampler : mapping
+        What `FrequencyOracle.sampler` returns, also after a round trip through JSON.
+    code : int
+        The true value, ``0, ..., k - 1``.
+    draws : Draws
+        The random numbers.
+
+    Returns
+    -------
+    list of int
+        The report: one number, one bit per value, or the numbers of `FrequencyOracle.field_names`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the code is no int or out of range, or the sampler is of no known kind.
+
+    Notes
+    -----
+    **Privacy.** The same channel as that of the oracle, exactly; the tests enumerate it. How many bytes are read
+    depends on the random bytes only, not on the code, nor on whether the report is the truth.
+
+    Examples
+    --------
+    >>> from skdp.oracles import Draws, RandomizedResponse, client_report
+    >>> from skdp.randomness import SecureSource
+    >>> report = client_report(RandomizedResponse(4, 1.0).sampler(), 2, Draws(SecureSource()))
+    >>> len(report), report[0] in range(4)
+    (1, True)
+    """
+    if isinstance(code, bool) or not isinstance(code, int):
+        raise TypeError(f"code must be an int, got {type(code).__name__}")
+    if sampler["kind"] not in _KINDS:
+        raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {sampler['kind']!r}")
+    if not 0 <= code < sampler["k"]:
+        raise ValueError(f"code must be between 0 and {sampler['k'] - 1}")
+    return _KINDS[sampler["kind"]](sampler, code, draws)
+
+
+def _response(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+    quotient, other = divmod(draws.uniform(1 << sampler["word_bits"]), sampler["k"])
+    # A coin and a uniform value are drawn always: time must not tell whether they decide.
+    undecided, lie = draws.coin(int(sampler["threshold"])), draws.uniform(sampler["k"])
+    if quotient == sampler["bound"]:
+        return [lie if undecided else code]
+    return [other if quotient < sampler["bound"] else code]
+
+
+def _bits(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+    p, q = int(sampler["p"]), int(sampler["q"])
+    return [int(draws.coin(p if value == code else q)) for value in range(sampler["k"])]
+
+
+def _subset(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+    k, size = sampler["k"], sampler["size"]
+    lie = draws.coin(int(sampler["lie"]))
+    # The first places of a shuffle; without a lie, the first draw gives way to the true value.
+    order = list(range(k))
+    for place in range(size):
+        other = place + draws.uniform(k - place)
+        other = code if place == 0 and not lie else other
+        order[place], order[other] = order[other], order[place]
+    chosen = set(order[:size])
+    return [int(value in chosen) for value in range(k)]
+
+
+def _hadamard(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+    size = sampler["block_size"]
+    drawn, lie = draws.uniform(sampler["n_blocks"] * size), draws.coin(int(sampler["lie"]))
+    block, row = divmod(code, size - 1)
+    row, inside = row + 1, drawn % size
+    if (inside & row).bit_count() % 2:
+        inside ^= row & -row  # flips the lowest bit of the row: now the index supports the value
+    return [drawn if lie else block * size + inside]
+
+
+def _hashing(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+    prime, bits = sampler["prime"], sampler["prime"].bit_length()
+    factor, summand = draws.uniform(prime), draws.uniform(prime)
+    bucket = (factor * code + summand) % prime % sampler["n_buckets"]
+    return [factor << bits | summand, *_response(sampler["inner"], bucket, draws)]
+
+
+def _sketch(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+    function = draws.uniform(len(sampler["coefficients"]))
+    square, linear, constant = sampler["coefficients"][function]
+    bucket = ((square * code + linear) * code + constant) % _LARGE_PRIME % sampler["n_buckets"]
+    return [function, *_hadamard(sampler["inner"], bucket, draws)]
+
+
+_KINDS = {
+    "response": _response,
+    "bits": _bits,
+    "subset": _subset,
+    "hadamard": _hadamard,
+    "hashing": _hashing,
+    "sketch": _sketch,
+}
