@@ -103,7 +103,7 @@ class OracleProtocol(ReportProtocol):
         chosen = None
         if self.memo is not None:
             codes = codes if self.unknown == "uniform" else self._fill_unknown(codes, randomness)
-            reports, chosen = self.memo.report([*codes], records)
+            reports, chosen = self.memo.report(codes, records)
             if self.permanent:
                 two_rounds = cast(tuple[TwoRounds, ...], self.oracles)
                 reports = [
