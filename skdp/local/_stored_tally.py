@@ -25,6 +25,14 @@ class StoredTally(ABC):
 
     protocol: Mapping[str, Any]
 
+    @abstractmethod
+    def _numbers(self) -> list[NDArray[np.int64]]:
+        """Return the arrays that add up when tallies do."""
+
+    @abstractmethod
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
+        """Return a tally of the same protocol with other numbers."""
+
     @classmethod
     @abstractmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
@@ -35,13 +43,13 @@ class StoredTally(ABC):
             return NotImplemented
         if self._meaning() != other._meaning():
             raise ValueError(f"the tallies come from {self._makers} and cannot be added")
-        return self.with_sums([left + right for left, right in zip(self.sums(), other.sums(), strict=True)])
+        return self._of_numbers([left + right for left, right in zip(self._numbers(), other._numbers(), strict=True)])
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, type(self))
             and self._meaning() == other._meaning()
-            and all(map(np.array_equal, self.sums(), other.sums()))
+            and all(map(np.array_equal, self._numbers(), other._numbers()))
         )
 
     def _meaning(self) -> tuple[Any, ...]:
@@ -56,7 +64,6 @@ class StoredTally(ABC):
         """Return the sums of each attribute, 1-D."""
         return [part.ravel() for part in getattr(self, self._sums)]
 
-    @abstractmethod
     def sums(self) -> list[NDArray[np.int64]]:
         """Return the arrays that add up when tallies do.
 
@@ -65,8 +72,8 @@ class StoredTally(ABC):
         list of ndarray of int64
             Arrays that can be added up elsewhere.
         """
+        return self._numbers()
 
-    @abstractmethod
     def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Self:
         """Return a tally like this one, of other sums.
 
@@ -80,6 +87,7 @@ class StoredTally(ABC):
         tally
             The tally.
         """
+        return self._of_numbers(sums)
 
     def _repr_html_(self) -> str:
         tally: Any = self  # its number of reports is a field of some tallies, and a property of others

@@ -70,11 +70,11 @@ class ReportTally(StoredTally):  # numpydoc ignore=PR02
             "sizes": self.sizes,
         }
 
-    def sums(self) -> list[NDArray[np.int64]]:
+    def _numbers(self) -> list[NDArray[np.int64]]:
         return [*self.support, np.array(self.sizes, np.int64), np.array([self.n_reports], np.int64)]
 
-    def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Self:
-        *support, sizes, n_reports = sums
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
+        *support, sizes, n_reports = numbers
         return replace(self, support=tuple(support), sizes=tuple(sizes.tolist()), n_reports=int(n_reports[0]))
 
     @classmethod
@@ -182,11 +182,11 @@ class RapporTally(StoredTally):  # numpydoc ignore=PR02
     def _header(self) -> dict[str, Any]:
         return super()._header() | {"cohort_sizes": self.cohort_sizes.tolist()}
 
-    def sums(self) -> list[NDArray[np.int64]]:
+    def _numbers(self) -> list[NDArray[np.int64]]:
         return [self.ones, self.cohort_sizes]
 
-    def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Self:
-        ones, cohort_sizes = sums
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
+        ones, cohort_sizes = numbers
         return replace(self, ones=ones, cohort_sizes=cohort_sizes)
 
     @classmethod
@@ -244,11 +244,11 @@ class NumericTally(StoredTally):  # numpydoc ignore=PR02
         """The number of records."""
         return int(self.counts[0].sum())
 
-    def sums(self) -> list[NDArray[np.int64]]:
+    def _numbers(self) -> list[NDArray[np.int64]]:
         return list(self.counts)
 
-    def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Self:
-        return replace(self, counts=tuple(sums))
+    def _of_numbers(self, numbers: Sequence[NDArray[np.int64]]) -> Self:
+        return replace(self, counts=tuple(numbers))
 
     @classmethod
     def _read(cls, header: dict[str, Any], parts: list[NDArray[Any]]) -> Self:
