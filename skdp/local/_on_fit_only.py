@@ -168,10 +168,8 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the transformer refuses the rows.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the transformer refuses the rows.
         """
         check_is_fitted(self, "transformer_")
         return as_asked(self, self.transformer_.encode(X))

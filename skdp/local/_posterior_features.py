@@ -187,10 +187,8 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstima
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the encoder refuses the rows.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the encoder refuses the rows.
         BudgetExceeded
             If the ledger of the encoder does not cover the release.
         """
@@ -284,10 +282,8 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstima
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the input features are not those of `fit`.
+        NotFittedError, ValueError
+            Before `fit`, or if the input features are not those of `fit`.
         """
         check_is_fitted(self, "prior_")
         columns = self._protocol.columns

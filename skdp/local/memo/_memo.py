@@ -65,11 +65,9 @@ class MemoisedReports:
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the number is no integer of at least 1, or the reports are not memoised: then every call costs
-            `guarantee_`, whether or not a value changes.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the number is no integer of at least 1, or the reports are not memoised: then every call
+            costs `guarantee_`, whether or not a value changes.
 
         Notes
         -----
