@@ -34,9 +34,8 @@ class FrequencyOracleEncoder(OracleEncoder):
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together; finite and > 0.
     oracle : str, default="auto"
-        ``"auto"``, or one of ``"randomized_response"``, ``"subset_selection"``, ``"optimized_unary_encoding"``,
-        ``"symmetric_unary_encoding"``, ``"threshold_unary_encoding"``, ``"local_hashing"``,
-        ``"binary_local_hashing"``, ``"hadamard_response"``, ``"count_mean_sketch"``.
+        ``"auto"``, or a name of `skdp.oracles.ORACLES`, such as ``"randomized_response"``, ``"subset_selection"``,
+        ``"optimized_unary_encoding"``, ``"local_hashing"``, ``"hadamard_response"`` or ``"count_mean_sketch"``.
     max_report_bytes : int or None, default=1024
         With "auto", only oracles whose report of a column fits into this many bytes, bits packed, are considered; None
         for no limit. The columns of the output are wider: a byte for each bit, eight for a seed.
