@@ -1,17 +1,14 @@
 """Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
-from skdp.local._frequency_oracle import FrequencyOracleEncoder
-from skdp.local._hadamard_response import HadamardResponseEncoder
-from skdp.local._local_hashing import LocalHashingEncoder
+from skdp.local._bit_encoders import SubsetSelectionEncoder, UnaryEncodingTransformer
+from skdp.local._frequency_oracle import FrequencyOracleEncoder, recommend_strategy
+from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._posterior_features import PosteriorFeatures
 from skdp.local._randomized_response import RandomizedResponseEncoder
-from skdp.local._recommend import recommend_strategy
-from skdp.local._subset_selection import SubsetSelectionEncoder
 from skdp.local._tallies import NumericTally, RapporTally, ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local._unary_encoding import UnaryEncodingTransformer
 from skdp.local.heavy_hitters import HeavyHitters
 from skdp.local.memo import SecretKey
 from skdp.local.numeric import NumericPerturber

@@ -57,16 +57,16 @@ class CountEstimator(ReportTransformer):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the reports come from another encoder, or a parameter is out of range.
+        NotFittedError, ValueError
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._estimate(reports, postprocess, confidence_level, simultaneous, "count")
+        return self._estimate(
+            reports, "count", postprocess=postprocess, confidence_level=confidence_level, simultaneous=simultaneous
+        )
 
     def estimate_frequencies(
         self,
@@ -82,11 +82,7 @@ class CountEstimator(ReportTransformer):
         ----------
         reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
-        postprocess : str, default="none"
-            As for `estimate_counts`.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
-        simultaneous : bool, default=False
+        postprocess, confidence_level, simultaneous : optional
             As for `estimate_counts`.
 
         Returns
@@ -97,33 +93,23 @@ class CountEstimator(ReportTransformer):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the reports come from another encoder, or a parameter is out of range.
+        NotFittedError, ValueError
+            Before `fit`, or if the reports come from another encoder, or a parameter is out of range.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        return self._estimate(reports, postprocess, confidence_level, simultaneous, "frequency")
-
-    def _estimate(
-        self, reports: Any, postprocess: str, confidence_level: float, simultaneous: bool, what: str
-    ) -> pd.DataFrame:
-        check_is_fitted(self)
-        protocol, arrays, tally = self.protocol_, None, reports
-        if not isinstance(reports, ReportTally):
-            arrays = protocol.read(reports)
-            tally = protocol.tally(arrays)
-        return protocol.estimate(
-            tally,
-            reports=arrays,
-            postprocess=postprocess,
-            confidence_level=confidence_level,
-            simultaneous=simultaneous,
-            what=what,
+        return self._estimate(
+            reports, "frequency", postprocess=postprocess, confidence_level=confidence_level, simultaneous=simultaneous
         )
+
+    def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:
+        check_is_fitted(self)
+        if isinstance(reports, ReportTally):
+            return self.protocol_.estimate(reports, what=what, **options)
+        arrays = self.protocol_.read(reports)
+        return self.protocol_.estimate(self.protocol_.tally(arrays), reports=arrays, what=what, **options)
 
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Return the variances of the unbiased counts if the true counts are given ones.
@@ -140,10 +126,9 @@ class CountEstimator(ReportTransformer):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the counts are of another number than the cells, negative, or do not add up to the same n in each column.
+        NotFittedError, ValueError
+            Before `fit`, or if the counts are of another number than the cells, negative, or do not add up to the same
+            n in each column.
         """
         check_is_fitted(self)
         return count_variances(self.protocol_, counts)
@@ -172,10 +157,8 @@ class CountEstimator(ReportTransformer):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the encoder has another strategy, a column is unknown, or a parameter is out of range.
+        NotFittedError, ValueError
+            Before `fit`, or if the encoder has another strategy, a column is unknown, or a parameter is out of range.
 
         Notes
         -----

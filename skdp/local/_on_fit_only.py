@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,42 @@ from skdp.base import OnSite, all_or_nothing, as_asked
 from skdp.privacy import PrivacyGuarantee
 
 
-class OnFitOnly(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
+class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
+    """Base of the meta-estimators whose only estimator is a local transformer, whose `transform` gets the metadata."""
+
+    _wrapped: ClassVar[str]
+    """The parameter that holds the transformer."""
+    _releasing: ClassVar[tuple[str, ...]] = ("fit", "fit_transform", "transform")
+    """The methods that privatise rows."""
+
+    def _route(self, caller: str, params: dict[str, Any]) -> dict[str, Any]:
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, caller, **params)[self._wrapped]["transform"]
+        return params
+
+    def get_metadata_routing(self) -> Any:
+        """Route metadata to the `transform` of the transformer that is wrapped.
+
+        Returns
+        -------
+        MetadataRouter
+            The routing.
+        """
+        mapping = MethodMapping()
+        for caller in self._releasing:
+            mapping.add(caller=caller, callee="transform")
+        inner = {self._wrapped: getattr(self, self._wrapped)}
+        return MetadataRouter(owner=type(self).__name__).add(**inner, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), getattr(self, self._wrapped)
+        if hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type):
+            tags.input_tags = get_tags(inner).input_tags
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class OnFitOnly(WrapsTransformer):
     """Privatise the rows at fit, and give the same encoding of true values afterwards.
 
     In a Pipeline, the model learns from privatised rows and predicts for true ones: for persons who give their data for
@@ -82,6 +117,9 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     >>> model.score(people, ill)
     1.0
     """
+
+    _wrapped = "transformer"
+    _releasing = ("fit_transform",)
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
@@ -149,8 +187,7 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         BudgetExceeded
             If the ledger of the transformer does not cover the release.
         """
-        if get_config()["enable_metadata_routing"]:
-            params = process_routing(self, "fit_transform", **params)["transformer"]["transform"]
+        params = self._route("fit_transform", params)
         return as_asked(self, self.fit(X, y).transformer_.transform(X, **params))
 
     def transform(self, X: Any) -> Any:
@@ -168,10 +205,8 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the transformer refuses the rows.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the transformer refuses the rows.
         """
         check_is_fitted(self, "transformer_")
         return as_asked(self, self.transformer_.encode(X))
@@ -211,21 +246,3 @@ class OnFitOnly(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         """
         check_is_fitted(self, "transformer_")
         return self.transformer_.get_feature_names_out(input_features)
-
-    def get_metadata_routing(self) -> Any:
-        """Route metadata to the `transform` of the transformer, when the rows at fit are privatised.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing.
-        """
-        mapping = MethodMapping().add(caller="fit_transform", callee="transform")
-        return MetadataRouter(owner=type(self).__name__).add(transformer=self.transformer, method_mapping=mapping)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if hasattr(self.transformer, "__sklearn_tags__") and not isinstance(self.transformer, type):
-            tags.input_tags = get_tags(self.transformer).input_tags
-        tags.transformer_tags.preserves_dtype = []
-        return tags

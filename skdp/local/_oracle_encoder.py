@@ -209,11 +209,9 @@ class OracleEncoder(MemoisedReports, CountEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If X has other columns or undeclared values, or if the encoding draws random bits by nature (hashing,
-            Hadamard response, sampling).
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns or undeclared values, or if the encoding draws random bits by nature
+            (hashing, Hadamard response, sampling).
 
         Notes
         -----
@@ -227,10 +225,9 @@ class OracleEncoder(MemoisedReports, CountEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the encoding draws random bits by nature: hashing, Hadamard response, one sampled column.
+        NotFittedError, ValueError
+            Before `fit`, or if the encoding draws random bits by nature: hashing, Hadamard response, one sampled
+            column.
         """
         check_is_fitted(self)
         self.protocol_.check_encodable()

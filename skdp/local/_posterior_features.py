@@ -6,15 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn import get_config
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import CallCounter, OnSite, all_or_nothing, as_asked, read_input
+from skdp.base import CallCounter, all_or_nothing, as_asked, read_input
 from skdp.frames import read_table
+from skdp.local._on_fit_only import WrapsTransformer
 from skdp.local._oracle_encoder import input_names
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, split_counts, value_labels
@@ -24,7 +22,7 @@ from skdp.privacy import PrivacyGuarantee
 _WANTED = "encoder must be a local transformer with frequency oracles, such as RandomizedResponseEncoder(), got "
 
 
-class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
+class PosteriorFeatures(WrapsTransformer):
     """Privatise rows, and give a model the probability of each true value instead of the raw report.
 
     By Bayes' rule, ``P(v | report)`` is proportional to ``P(v) P(report | v)``: the likelihood is known from the
@@ -107,6 +105,8 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstima
     [[0.66, 0.08, 0.26]]
     """
 
+    _wrapped = "encoder"
+
     def __init__(self, encoder: Any, *, privatize: bool = True, postprocess: Postprocess = "simplex") -> None:
         self.encoder = encoder
         self.privatize = privatize
@@ -187,10 +187,8 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstima
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the encoder refuses the rows.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the encoder refuses the rows.
         BudgetExceeded
             If the ledger of the encoder does not cover the release.
         """
@@ -200,11 +198,6 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstima
             read_input(self, X, reset=False)
             return as_asked(self, self._features(X))
         return as_asked(self, self._features(self.encoder_.transform(X, **params)))
-
-    def _route(self, caller: str, params: dict[str, Any]) -> dict[str, Any]:
-        if get_config()["enable_metadata_routing"]:
-            return process_routing(self, caller, **params)["encoder"]["transform"]
-        return params
 
     @all_or_nothing
     def _learn(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
@@ -284,36 +277,14 @@ class PosteriorFeatures(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstima
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the input features are not those of `fit`.
+        NotFittedError, ValueError
+            Before `fit`, or if the input features are not those of `fit`.
         """
         check_is_fitted(self, "prior_")
         columns = self._protocol.columns
         given = input_names(self, columns, input_features)
         inputs = given if self._privatize else list(map(str, columns))
         return np.array(_names(self._protocol, inputs), dtype=object)
-
-    def get_metadata_routing(self) -> Any:
-        """Route metadata to the `transform` of the encoder.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing.
-        """
-        mapping = MethodMapping()
-        for caller in ("fit", "fit_transform", "transform"):
-            mapping.add(caller=caller, callee="transform")
-        return MetadataRouter(owner=type(self).__name__).add(encoder=self.encoder, method_mapping=mapping)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if hasattr(self.encoder, "__sklearn_tags__") and not isinstance(self.encoder, type):
-            tags.input_tags = get_tags(self.encoder).input_tags
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) -> NDArray[np.float64]:

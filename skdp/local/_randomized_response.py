@@ -2,102 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 
-from skdp.domain import Codes, Domain
-from skdp.frames import Table, read_table
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
-from skdp.local._tallies import ReportTally
-from skdp.local.protocol import SAMPLED, OracleProtocol, Reports, read_report_table, read_sampled, spread
+from skdp.local.protocol import SAMPLED, ValueProtocol
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger
 from skdp.typing import HandleUnknown, ReportStrategy
-
-
-class ValueProtocol(OracleProtocol):
-    """Reports of randomised response, as values of the domain in the columns and dtypes of the input."""
-
-    @property
-    def report_columns(self) -> list[Any]:
-        return [*self.columns, *([SAMPLED] if self.strategy == "sample" else [])]
-
-    def columns_of(self, index: int, inputs: Any = None) -> list[Any]:
-        return list(self.attributes[index])
-
-    @property
-    def values(self) -> Domain:  # type: ignore[override]
-        return self.domain
-
-    @property
-    def counted_columns(self) -> list[list[Any]]:
-        # The second round of an oracle has other reports than values.
-        countable = self.strategy != "sample" and all(type(oracle) is RandomizedResponse for oracle in self.oracles)
-        return [list(columns) for columns in self.attributes] if countable else []
-
-    def prepare(self, table: Table) -> list[Codes]:
-        codes = super().prepare(table)
-        self._written_domain.decoders(table.columns)  # refuses a dtype that cannot hold the values
-        return codes
-
-    @property
-    def _written_domain(self) -> Domain:
-        if self.strategy != "sample":
-            return self.domain
-        # A column that a record does not report is missing, whether or not missing is declared.
-        values = {name: self.domain[name].values for name in self.columns}
-        return Domain({name: own if None in own else (*own, None) for name, own in values.items()})
-
-    def write(self, reports: Reports, table: Table) -> Any:
-        domain = self._written_domain
-        decoders = domain.decoders(table.columns)
-        if self.strategy == "joint":
-            reports = self.domain.split(reports[0])
-        elif self.strategy == "sample":
-            *reports, chosen = reports
-            missing = [domain[name].values.index(None) for name in domain.columns]
-            least = [np.min_scalar_type(len(domain[name])) for name in domain.columns]
-            reports = [
-                np.where(chosen == index, codes, missing[index]).astype(least[index])
-                for index, codes in enumerate(reports)
-            ]
-        columns = [decode(codes) for decode, codes in zip(decoders, reports, strict=True)]
-        return table.rebuild([*columns, chosen] if self.strategy == "sample" else columns, self.report_columns)
-
-    def read(self, reports: Any) -> Reports:
-        table = read_report_table(reports, self.report_columns)
-        columns = list(table.columns)
-        if self.strategy != "sample":
-            return self._codes_of(columns)
-        chosen = read_sampled(columns.pop(), len(columns))
-        rows = [chosen == index for index in range(len(columns))]
-        codes = [column[own] for column, own in zip(self.domain.encode(columns), rows, strict=True)]
-        self.refuse_undeclared(self.domain, codes, _NO_REPORTS)
-        return [*(spread(part, own) for part, own in zip(codes, rows, strict=True)), chosen]
-
-    def _codes_of(self, columns: list[Any]) -> Reports:
-        codes = self.domain.encode(columns)
-        self.refuse_undeclared(self.domain, codes, _NO_REPORTS)
-        return self._join(codes)
-
-    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
-        table, tally = read_table(rows), self.empty_tally()
-        domain, total, sizes = self.domain.select(table.names), int(counts.sum()), [0] * len(self.attributes)
-        codes = domain.encode(table.columns)
-        self.refuse_undeclared(domain, codes, _NO_REPORTS)
-        for index, columns in enumerate(self.attributes):
-            if set(columns) <= set(table.names):
-                cells = self.domains[index].join([codes[table.names.index(name)] for name in columns])
-                np.add.at(tally.support[index], cells.astype(np.intp), counts)
-                sizes[index] = total
-        return replace(tally, sizes=tuple(sizes), n_reports=sizes[0])
-
-
-_NO_REPORTS = "These are not reports of this encoder."
 
 
 class RandomizedResponseEncoder(OracleEncoder):

@@ -143,11 +143,9 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If X has other columns or values that cannot be reported, or the record ids are missing, too few, repeated,
-            or not wanted.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns or values that cannot be reported, or the record ids are missing,
+            too few, repeated, or not wanted.
         BudgetExceeded
             If the ledger does not cover the release.
         """
@@ -179,10 +177,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the reports have other columns or values than this transformer's.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports have other columns or values than this transformer's.
 
         Notes
         -----
@@ -206,10 +202,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If the input features are not those of `fit`.
+        NotFittedError, ValueError
+            Before `fit`, or if the input features are not those of `fit`.
         """
         check_is_fitted(self)
         return np.array(list(map(str, self.protocol_.report_columns)), dtype=object)

@@ -8,11 +8,11 @@ from skdp.oracles._client import Draws, client_report
 from skdp.oracles._count_mean_sketch import CountMeanSketch
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import AffineHash, QuadraticHash
+from skdp.oracles._local_hashing import LIMB_BITS as LIMB_BITS
 from skdp.oracles._local_hashing import LocalHashing
+from skdp.oracles._local_hashing import PrefixHashing as PrefixHashing
+from skdp.oracles._local_hashing import vectors_of as vectors_of
 from skdp.oracles._postprocess import POSTPROCESSORS, Postprocess, project_to_simplex
-from skdp.oracles._prefix_hashing import LIMB_BITS as LIMB_BITS
-from skdp.oracles._prefix_hashing import PrefixHashing as PrefixHashing
-from skdp.oracles._prefix_hashing import vectors_of as vectors_of
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._subset_selection import SubsetSelection
 from skdp.oracles._support import MAX_REPORT_BYTES as MAX_REPORT_BYTES

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import log_upper
-from skdp.oracles._support import SupportAlgebra, check_bits, check_bytes, pure_error
+from skdp.oracles._support import MAX_REPORT_BYTES, SupportAlgebra, check_bits, pure_error
 from skdp.randomness import ByteSource, DigestSource
 
 _MOST_ENTRIES = 1 << 16
@@ -339,3 +339,12 @@ class FrequencyOracle(SupportAlgebra):
 
     def _check_size(self, n: int, itemsize: int = 1) -> None:
         check_bytes(n, self.width, itemsize, ", or use LocalHashing or HadamardResponse" if self.width > 2 else "")
+
+
+def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None:
+    """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
+    if (size := n * width * itemsize) > MAX_REPORT_BYTES:
+        raise ValueError(
+            f"{n:,} reports of {width:,} cells would need {size:,} bytes (the limit is {MAX_REPORT_BYTES:,}); report "
+            f"in batches{advice}"
+        )

@@ -138,7 +138,7 @@ class HadamardResponse(FrequencyOracle):
         first, row = self._rows(codes)
         inside = drawn & np.uint32(self.block_size - 1)
         # Flipping a bit that is set in the row turns an index that does not support the value into one that does.
-        odd = _parity(inside & row)
+        odd = np.bitwise_count(inside & row) & 1
         inside ^= (row & (np.uint32(0) - row)) * odd
         return np.where(lies, drawn, first + inside)
 
@@ -153,7 +153,7 @@ class HadamardResponse(FrequencyOracle):
         first, row = self._rows(np.arange(self.k))
         index = reports.astype(np.uint32)[:, np.newaxis]
         same_block = (index ^ first) < np.uint32(self.block_size)
-        return (1 - 2 * _parity(index & row).astype(np.int8)) * same_block
+        return (1 - 2 * (np.bitwise_count(index & row) & 1).astype(np.int8)) * same_block
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return self._signs(reports) > 0
@@ -231,14 +231,6 @@ def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 def _block_size(k: int, n_blocks: int) -> int:
     """Return the least power of two with enough rows, without the first, for the values of a block."""
     return 1 << (-(-k // n_blocks)).bit_length()
-
-
-def _parity(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return 1 where the number of ones in a word is odd, else 0; the words are overwritten."""
-    for shift in (16, 8, 4, 2, 1):
-        words ^= words >> np.uint32(shift)
-    words &= np.uint32(1)
-    return words
 
 
 def _share_together(k: int, n_blocks: int) -> float:

@@ -12,6 +12,7 @@ from skdp.randomness import BLOCK, ByteSource, uniform_integers
 
 _SMALL_PRIME = 65_521  # the largest below 2**16
 _LARGE_PRIME = (1 << 31) - 1
+_VECTOR_CELLS = 1 << 18
 
 
 def collision_probability(prime: int, g: int) -> Fraction:
@@ -184,6 +185,64 @@ class QuadraticHash:
         # Compute the remainder from the quotient: NumPy vectorises division by a scalar, but not the remainder.
         buckets = residues - residues // np.uint64(self.g) * np.uint64(self.g)
         return buckets.astype(np.min_scalar_type(self.g - 1))
+
+
+class VectorHash:
+    """Affine maps of vectors modulo a prime P, folded into g buckets: ``h(x) = ((a · x + b) mod P) mod g``."""
+
+    # For a uniform vector a and a uniform b, let the vectors x ≠ y of residues differ in place j. For any other
+    # coefficients, the equations ``a_j x_j + b = u``, ``a_j y_j + b = w`` have exactly one solution (a_j, b) for each
+    # of the P² pairs (u, w), as for `AffineHash`: the residues of x and y are independent and uniform, and the vectors
+    # collide with the same probability for every pair and every length.
+
+    def __init__(self, width: int, g: int, *, prime: int = _LARGE_PRIME) -> None:
+        self.width, self.g, self.prime = width, g, prime
+        self.seed_bits = (width + 1) * prime.bit_length()
+        self.collision = collision_probability(prime, g)
+
+    def draw(self, source: ByteSource, n: int) -> NDArray[np.uint32]:
+        residues = uniform_integers(source, self.prime, n * (self.width + 1))
+        return residues.astype(np.uint32).reshape(n, self.width + 1)
+
+    def __call__(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.unsignedinteger]:
+        residues = seeds[:, -1].astype(np.uint64)
+        for place in range(self.width):
+            residues += seeds[:, place].astype(np.uint64) * vectors[:, place].astype(np.uint64)  # below 2**63
+            residues %= np.uint64(self.prime)
+        return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
+
+    def count_matches(
+        self, seeds: NDArray[np.uint32], buckets: NDArray[Any], heads: NDArray[Any], tails: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Count, for each sum of a head and a tail, the reports whose bucket is that of the sum."""
+        counts = np.zeros((len(heads), len(tails)), np.int64)
+        prime, g = np.uint32(self.prime), np.uint32(self.g)
+        step = max(16, _VECTOR_CELLS // len(tails))
+        for start in range(0, len(seeds), step):
+            part = seeds[start : start + step]
+            base = self._products(part, heads)
+            base += part[:, -1]
+            base -= prime * (base >= prime)
+            added = self._products(part, tails)
+            wanted = buckets[start : start + step].astype(np.uint32)
+            residue, other = np.empty_like(added), np.empty_like(added)
+            for row, count in zip(base, counts, strict=True):
+                np.add(added, row, out=residue)  # below 2 P < 2**32
+                np.subtract(residue, prime, out=other)  # wraps to beyond P where the sum is below P
+                np.minimum(residue, other, out=residue)
+                np.floor_divide(residue, g, out=other)
+                other *= g
+                residue -= other
+                count += np.count_nonzero(residue == wanted, axis=1)
+        return counts
+
+    def _products(self, seeds: NDArray[np.uint32], vectors: NDArray[Any]) -> NDArray[np.uint32]:
+        """Return a · x modulo P, of shape (len(vectors), len(seeds))."""
+        total = np.zeros((len(vectors), len(seeds)), np.uint64)
+        for place in np.flatnonzero(vectors.any(axis=0)):
+            total += vectors[:, place, None].astype(np.uint64) * seeds[:, place].astype(np.uint64)
+            total %= np.uint64(self.prime)
+        return total.astype(np.uint32)
 
 
 def _residues(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

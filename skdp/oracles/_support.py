@@ -249,15 +249,6 @@ def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str =
     return int(k)
 
 
-def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None:
-    """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
-    if (size := n * width * itemsize) > MAX_REPORT_BYTES:
-        raise ValueError(
-            f"{n:,} reports of {width:,} cells would need {size:,} bytes (the limit is {MAX_REPORT_BYTES:,}); report "
-            f"in batches{advice}"
-        )
-
-
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     """Return the least probability of a lie that achieves epsilon, times 2**64, rounded up."""
     # With probability l ("a lie") a protocol reports uniformly from all reports, otherwise uniformly from those that

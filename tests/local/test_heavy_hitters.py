@@ -21,7 +21,8 @@ from skdp.base import coins
 from skdp.exact import exp_bounds
 from skdp.local import HeavyHitters
 from skdp.local.heavy_hitters._words import Start, WordCoder
-from skdp.oracles._prefix_hashing import PrefixHashing, VectorHash, vectors_of
+from skdp.oracles import PrefixHashing, vectors_of
+from skdp.oracles._hashing import VectorHash
 from skdp.randomness import SeededSource
 
 FALSE_ALARM = 1e-6

@@ -22,7 +22,7 @@ from skdp import BudgetExceeded, NumericPerturber, PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
 from skdp.local.memo._keys import keyed_digests
-from skdp.local.memo._numbers import NumericMemo, keyed_numbers
+from skdp.local.memo._memo import NumericMemo, keyed_numbers
 from skdp.oracles import Duchi
 from skdp.oracles.numeric._mechanism import SUBSTEPS
 from skdp.randomness import MOST_ROWS, DigestSource
@@ -225,7 +225,7 @@ class TestRounding:
             salt = (str(next(calls)),) if purpose[-1] == "rounding" else ()
             return keyed_digests(key, (*purpose, *salt), *fields)
 
-        monkeypatch.setattr("skdp.local.memo._numbers.keyed_digests", digests)
+        monkeypatch.setattr("skdp.local.memo._memo.keyed_digests", digests)
         with pytest.raises(AssertionError):
             self.test_a_number_between_two_positions_has_one_report()
 
@@ -290,7 +290,7 @@ class TestPromises:
         for _ in range(2):
             fitted.transform(table(), record_id=list(range(60)))
         assert ledger.spent[0] == pytest.approx(2.0)
-        monkeypatch.setattr("skdp.local.memo._numbers.keyed_digests", lambda *key: pytest.fail("a coin was computed"))
+        monkeypatch.setattr("skdp.local.memo._memo.keyed_digests", lambda *key: pytest.fail("a coin was computed"))
         with pytest.raises(BudgetExceeded):
             fitted.transform(table(), record_id=list(range(60)))
         for ids in (None, [1, 2], [1] * 60):

@@ -54,10 +54,8 @@ def all_reports():
             case SubsetSelection():
                 sets = list(combinations(range(oracle.k), oracle.subset_size))
                 return np.array([[value in members for value in range(oracle.k)] for members in sets], np.uint8)
-            case HadamardResponse():
-                return np.arange(oracle.n_indices)
-            case RandomizedResponse():
-                return np.arange(oracle.k, dtype=np.uint16)
+            case _ if not oracle.shows_hash:
+                return np.arange(oracle.n_reports, dtype=np.uint16)
 
     return make
 

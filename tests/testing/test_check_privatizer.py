@@ -28,7 +28,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.local._randomized_response import ValueProtocol
+from skdp.local.protocol import ValueProtocol
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource, uniform_integers
 from skdp.testing import _privatizer, check_privatizer, privatizer_checks

@@ -1,6 +1,5 @@
 """Permanent reports: keyed functions of record, column and value."""
 
-from skdp.local.memo._guarantees import MemoisedReports
 from skdp.local.memo._keys import (
     SecretKey,
     canonical,
@@ -13,8 +12,7 @@ from skdp.local.memo._keys import (
     to_bytes,
     written_name,
 )
-from skdp.local.memo._memo import Memo
-from skdp.local.memo._numbers import NumericMemo
+from skdp.local.memo._memo import Memo, MemoisedReports, NumericMemo
 
 __all__ = [
     "Memo",

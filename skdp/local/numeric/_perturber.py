@@ -265,10 +265,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the reports come from another transformer, or the parameter is out of range.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another transformer, or the parameter is out of range.
 
         Notes
         -----
@@ -304,11 +302,10 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the reports come from another transformer, a parameter is out of range, or the mechanism reports nothing
-            but two numbers (Duchi's, and the hybrid one up to epsilon = 0.61), which determine the mean only.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another transformer, a parameter is out of range, or the mechanism
+            reports nothing but two numbers (Duchi's, and the hybrid one up to epsilon = 0.61), which determine the mean
+            only.
 
         Notes
         -----
@@ -356,10 +353,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If X has other columns, or holds anything but finite numbers.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns, or holds anything but finite numbers.
 
         Notes
         -----

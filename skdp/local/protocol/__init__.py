@@ -1,7 +1,7 @@
 """What client and server agree on: how a row becomes a report, and how reports become estimates."""
 
 from skdp.local.protocol._estimation import count_variances, estimate_joint_counts, split_counts
-from skdp.local.protocol._oracles import SAMPLED, OracleProtocol, attributes_of, read_sampled, spread, value_labels
+from skdp.local.protocol._oracles import SAMPLED, OracleProtocol, ValueProtocol, attributes_of, value_labels
 from skdp.local.protocol._protocol import (
     Channel,
     Codes,
@@ -21,12 +21,11 @@ __all__ = [
     "ReportProtocol",
     "Reports",
     "Tally",
+    "ValueProtocol",
     "attributes_of",
     "count_variances",
     "estimate_joint_counts",
     "read_report_table",
-    "read_sampled",
     "split_counts",
-    "spread",
     "value_labels",
 ]

@@ -13,17 +13,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.frames import Table
+from skdp.frames import Table, read_table
 from skdp.local._tallies import ReportTally
 from skdp.local.memo import Memo
 from skdp.local.protocol._estimation import estimate_counts
 from skdp.local.protocol._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
-from skdp.oracles import FrequencyOracle, TwoRounds
+from skdp.oracles import FrequencyOracle, RandomizedResponse, TwoRounds
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import uniform_integers
 
 SAMPLED = "sampled"
 """The column that says, under ``strategy="sample"``, which attribute a row reports."""
+
+_NO_REPORTS = "These are not reports of this encoder."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,7 +103,7 @@ class OracleProtocol(ReportProtocol):
         chosen = None
         if self.memo is not None:
             codes = codes if self.unknown == "uniform" else self._fill_unknown(codes, randomness)
-            reports, chosen = self.memo.report([*codes], records)
+            reports, chosen = self.memo.report(codes, records)
             if self.permanent:
                 two_rounds = cast(tuple[TwoRounds, ...], self.oracles)
                 reports = [
@@ -176,19 +178,26 @@ class OracleProtocol(ReportProtocol):
     def read(self, reports: Any) -> Reports:
         table = read_report_table(reports, self.report_columns)
         columns = list(table.columns)
-        chosen = read_sampled(columns.pop(), len(self.oracles)) if self.strategy == "sample" else None
-        arrays, start = [], 0
-        for index, oracle in enumerate(self.oracles):
-            block = np.column_stack([np.asarray(column) for column in columns[start : start + oracle.width]])
-            start += oracle.width
+        chosen = _read_sampled(columns.pop(), len(self.oracles)) if self.strategy == "sample" else None
+        arrays = []
+        for index in range(len(self.oracles)):
+            width = self.width_of(index)
+            own, columns = columns[:width], columns[width:]
             if chosen is None:
-                arrays.append(self._to_report(oracle, block))
+                arrays.append(self.read_part(index, own, slice(None)))
             else:
-                own = chosen == index
-                arrays.append(spread(self._to_report(oracle, block[own]), own))
+                rows = chosen == index
+                arrays.append(_spread(self.read_part(index, own, rows), rows))
         return arrays if chosen is None else [*arrays, chosen]
 
-    def _to_report(self, oracle: FrequencyOracle, block: NDArray[Any]) -> NDArray[Any]:
+    def width_of(self, index: int) -> int:
+        """Return the number of report columns of one attribute."""
+        return self.oracles[index].width
+
+    def read_part(self, index: int, columns: list[Any], rows: NDArray[np.bool_] | slice) -> NDArray[Any]:
+        """Read the reports of one attribute in some rows of its columns."""
+        oracle = self.oracles[index]
+        block = np.column_stack([np.asarray(column) for column in columns])[rows]
         if self.output == "unbiased":
             numbers = _floats(block)
             bits = (numbers > 0).view(np.uint8)
@@ -262,6 +271,77 @@ class OracleProtocol(ReportProtocol):
         return max(costs) if self.strategy == "sample" else sum(costs, Fraction(0))
 
 
+class ValueProtocol(OracleProtocol):
+    """Reports of randomised response, as values of the domain in the columns and dtypes of the input."""
+
+    @property
+    def report_columns(self) -> list[Any]:
+        return [*self.columns, *([SAMPLED] if self.strategy == "sample" else [])]
+
+    def columns_of(self, index: int, inputs: Any = None) -> list[Any]:
+        return list(self.attributes[index])
+
+    @property
+    def values(self) -> Domain:  # type: ignore[override]
+        return self.domain
+
+    @property
+    def counted_columns(self) -> list[list[Any]]:
+        # The second round of an oracle has other reports than values.
+        countable = self.strategy != "sample" and all(type(oracle) is RandomizedResponse for oracle in self.oracles)
+        return [list(columns) for columns in self.attributes] if countable else []
+
+    def prepare(self, table: Table) -> Codes:
+        codes = super().prepare(table)
+        self._written_domain.decoders(table.columns)  # refuses a dtype that cannot hold the values
+        return codes
+
+    @property
+    def _written_domain(self) -> Domain:
+        if self.strategy != "sample":
+            return self.domain
+        # A column that a record does not report is missing, whether or not missing is declared.
+        values = {name: self.domain[name].values for name in self.columns}
+        return Domain({name: own if None in own else (*own, None) for name, own in values.items()})
+
+    def write(self, reports: Reports, table: Table) -> Any:
+        domain = self._written_domain
+        decoders = domain.decoders(table.columns)
+        if self.strategy == "joint":
+            reports = self.domain.split(reports[0])
+        elif self.strategy == "sample":
+            *reports, chosen = reports
+            missing = [domain[name].values.index(None) for name in domain.columns]
+            least = [np.min_scalar_type(len(domain[name])) for name in domain.columns]
+            reports = [
+                np.where(chosen == index, codes, missing[index]).astype(least[index])
+                for index, codes in enumerate(reports)
+            ]
+        columns = [decode(codes) for decode, codes in zip(decoders, reports, strict=True)]
+        return table.rebuild([*columns, chosen] if self.strategy == "sample" else columns, self.report_columns)
+
+    def width_of(self, index: int) -> int:
+        return len(self.attributes[index])
+
+    def read_part(self, index: int, columns: list[Any], rows: NDArray[np.bool_] | slice) -> NDArray[Any]:
+        domain = self.domains[index]
+        codes = [column[rows] for column in domain.encode(columns)]
+        self.refuse_undeclared(domain, codes, _NO_REPORTS)
+        return codes[0] if len(codes) == 1 else domain.join(codes)
+
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
+        table, tally = read_table(rows), self.empty_tally()
+        domain, total, sizes = self.domain.select(table.names), int(counts.sum()), [0] * len(self.attributes)
+        codes = domain.encode(table.columns)
+        self.refuse_undeclared(domain, codes, _NO_REPORTS)
+        for index, columns in enumerate(self.attributes):
+            if set(columns) <= set(table.names):
+                cells = self.domains[index].join([codes[table.names.index(name)] for name in columns])
+                np.add.at(tally.support[index], cells.astype(np.intp), counts)
+                sizes[index] = total
+        return replace(tally, sizes=tuple(sizes), n_reports=sizes[0])
+
+
 def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
     """Return the columns of each attribute."""
     return [domain.columns] if strategy == "joint" else [(name,) for name in domain.columns]
@@ -273,7 +353,7 @@ def value_labels(domain: Domain) -> list[str]:
     return ["_".join("missing" if value is None else str(value) for value in cell) for cell in cells]
 
 
-def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
+def _read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     """Read which attribute each row reports."""
     numbers = _floats(np.asarray(column))
     if not np.isin(numbers, np.arange(n_attributes)).all():
@@ -289,7 +369,7 @@ def _floats(block: NDArray[Any]) -> NDArray[np.float64]:
     raise ValueError("the reports hold something else than numbers")
 
 
-def spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
+def _spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
     """Put the reports of some rows in their places, and 0 elsewhere."""
     whole = np.zeros((len(rows), *part.shape[1:]), part.dtype)
     whole[rows] = part

@@ -15,8 +15,7 @@ from skdp.frames import Table
 from skdp.local._tallies import RapporTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import SecretKey, check_key, written_name
-from skdp.local.rappor._decoding import Method
-from skdp.local.rappor._protocol import RapporProtocol, read_values
+from skdp.local.rappor._protocol import Method, RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 
@@ -252,11 +251,9 @@ class RapporEncoder(ReportTransformer):
 
         Raises
         ------
-        NotFittedError
-            Before `fit`.
-        TypeError, ValueError
-            If the reports come from another encoder, a candidate is repeated or of a kind that cannot be reported, or
-            "least_squares" cannot distinguish the candidates.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if the reports come from another encoder, a candidate is repeated or of a kind that cannot
+            be reported, or "least_squares" cannot distinguish the candidates.
 
         Notes
         -----

@@ -1,4 +1,4 @@
-"""Unary encoding for the columns of a table."""
+"""The encoders that report bits: unary encoding and subset selection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
-from skdp.oracles import UnaryEncoding
+from skdp.oracles import SubsetSelection, UnaryEncoding
 from skdp.privacy import PrivacyLedger
 from skdp.typing import HandleUnknown, ReportStrategy
 
@@ -27,46 +27,24 @@ class UnaryEncodingTransformer(OracleEncoder):
         ``"symmetric"`` (SUE) has q = 1 - p, ``"threshold"`` (THE) thresholds Laplace noise.
     p, q : float, optional
         The two probabilities themselves, 0 < q < p < 1, for every column; then epsilon must be None, and follows.
-    strategy : {"split", "joint", "sample"}, default="split"
+    strategy, shares, categories, handle_unknown : optional
         As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
-    shares : "uniform", "proportional" or mapping, default="uniform"
-        As for `RandomizedResponseEncoder`.
-    categories : "auto", list of array-like, mapping or Domain, default="auto"
-        As for `RandomizedResponseEncoder`.
-    handle_unknown : {"error", "uniform"} or a declared value, default="error"
-        As for `RandomizedResponseEncoder`.
     output : {"bits", "unbiased"}, default="bits"
         ``"unbiased"`` gives ``(bit - q) / (p - q)`` instead of the bits: a feature matrix whose column means are the
         estimated frequencies.
-    memoize : bool, default=False
-        As for `RandomizedResponseEncoder`.
-    secret_key : bytes, optional
+    memoize, secret_key : optional
         As for `RandomizedResponseEncoder`.
     instantaneous_epsilon : float, optional
         As for `RandomizedResponseEncoder`: each bit is flipped once more at each report.
-    ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any randomness is drawn.
-    random_state : int, optional
-        None uses secure randomness. An int gives a reproducible stream, for tests and experiments only.
+    ledger, random_state : optional
+        As for `RandomizedResponseEncoder`.
 
     Attributes
     ----------
-    guarantee_ : PrivacyGuarantee
-        What a call of `transform` promises for one record; with `memoize`, what all calls together promise.
-    domain_ : Domain
-        The declared values of every column.
-    categories_ : list of ndarray
-        The same as a list.
-    oracles_ : tuple of FrequencyOracle
-        The protocol of each attribute.
-    permanent_oracles_ : tuple of FrequencyOracle
-        With `memoize`, the protocol of the permanent reports; `oracles_` are those of a single report.
-    instantaneous_guarantee_ : PrivacyGuarantee
-        With `instantaneous_epsilon`, what a single report promises.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of str
-        Their names, if X had string names.
+    guarantee_, instantaneous_guarantee_, domain_, categories_, oracles_, permanent_oracles_
+        As for `RandomizedResponseEncoder`.
+    n_features_in_, feature_names_in_
+        As for `RandomizedResponseEncoder`.
 
     Raises
     ------
@@ -153,3 +131,91 @@ class UnaryEncodingTransformer(OracleEncoder):
         if self.epsilon is not None and (self.p is not None or self.q is not None):
             raise ValueError("p and q decide epsilon: give either epsilon, or p and q with epsilon=None")
         return UnaryEncoding(k, epsilon, variant=self.variant, p=self.p, q=self.q)
+
+
+class SubsetSelectionEncoder(OracleEncoder):
+    """Report a random set of categories, which holds the true one more often than not: the least error of all.
+
+    Of k categories, w are reported; a set that holds the true one is e^eps times likelier than one that does not
+    ([1]_). The output has one 0/1 column a category, ``<column>_<category>``, with w ones in each row.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss of one record over all columns together; finite and > 0.
+    subset_size : int, optional
+        The size w of the sets of every column; by default the best one, near k / (e^eps + 1).
+    strategy, shares, categories, handle_unknown : optional
+        As for `RandomizedResponseEncoder`; under "sample" the columns that a record does not report hold zeros.
+    output : {"bits", "unbiased"}, default="bits"
+        As for `UnaryEncodingTransformer`.
+    memoize, secret_key, ledger, random_state : optional
+        As for `RandomizedResponseEncoder`.
+
+    Attributes
+    ----------
+    guarantee_, domain_, categories_, oracles_, permanent_oracles_, n_features_in_, feature_names_in_
+        As for `RandomizedResponseEncoder`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `fit`, for a parameter out of range or a domain that does not fit.
+
+    See Also
+    --------
+    UnaryEncodingTransformer : Independent bits.
+
+    Notes
+    -----
+    **Privacy.** As for `RandomizedResponseEncoder`: local model, for each record, under replacement of its values in
+    the fitted columns; epsilon as stated by `guarantee_`, ``delta = 0``; each call of `transform` is a new release
+    unless it is memoised. A set leaves as bits: a list in the order of drawing would show which member is true.
+
+    References
+    ----------
+    .. [1] M. Ye, A. Barg (2018). Optimal schemes for discrete distribution estimation under locally differential
+       privacy. IEEE Transactions on Information Theory 64(8).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import SubsetSelectionEncoder
+    >>> people = pd.DataFrame({"colour": ["red", "blue", "blue"]})
+    >>> encoder = SubsetSelectionEncoder(1.0, categories={"colour": ["red", "green", "blue", "black", "white"]})
+    >>> sets = encoder.fit_transform(people)
+    >>> sets.sum(axis=1).tolist()
+    [1, 1, 1]
+    """
+
+    _mechanism = "subset selection"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        subset_size: int | None = None,
+        strategy: ReportStrategy = "split",
+        shares: Shares = "uniform",
+        categories: Categories = "auto",
+        handle_unknown: HandleUnknown = "error",
+        output: Output = "bits",
+        memoize: bool = False,
+        secret_key: bytes | None = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.subset_size = subset_size
+        self.strategy = strategy
+        self.shares = shares
+        self.categories = categories
+        self.handle_unknown = handle_unknown
+        self.output = output
+        self.memoize = memoize
+        self.secret_key = secret_key
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _make_oracle(self, k: int, epsilon: Any) -> SubsetSelection:
+        return SubsetSelection(k, epsilon, subset_size=self.subset_size)
