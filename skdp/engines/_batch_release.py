@@ -7,17 +7,20 @@ import hashlib
 import hmac
 import itertools
 import multiprocessing
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import joblib
 import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins, digest
 from skdp.engines._errors import RefusedBatch, quietly, refusing
 from skdp.engines._kept import kept_columns
-from skdp.engines._record_ids import DistinctIds, check_record_id
+from skdp.engines._record_ids import DistinctIds, check_record_id, digest_records, whole_numbers
 from skdp.engines._schema import fit_on_schema
 from skdp.frames import Table, read_table
 from skdp.local import Codes, OnFitOnly, ReportProtocol, ReportTransformer, SecretKey
@@ -71,20 +74,23 @@ class BatchCheck:
     def _records(self, ids: Any, rows: int) -> list[bytes]:
         return [] if ids is None else refusing(lambda: read_record_ids(ids, rows))
 
-    def digest_ids(self, batch: Any) -> list[bytes]:
+    def digest_ids(self, batch: Any) -> NDArray[np.uint64]:
         """Digest the record ids of a batch, to compare them with those of other batches."""
-        if self._record_id is None:
-            return []
-        table = read_table(batch)
-        records = self._records(table.columns[table.names.index(self._record_id)], len(batch))
-        return [hashlib.blake2b(record, digest_size=16, key=self._digest_key).digest() for record in records]
+        return digest_records(self._records(self._ids(batch), len(batch)), self._digest_key)
 
     def distinct(self, batches: Iterable[Found]) -> Iterator[Found]:
         """Pass on the batches of one evaluation of the table, and refuse a record id that comes a second time."""
         seen = DistinctIds()
         for batch in batches:
-            seen.add(self.digest_ids(batch))
+            numbers = whole_numbers(self._ids(batch))
+            seen.add(self.digest_ids(batch) if numbers is None else numbers)
             yield batch
+
+    def _ids(self, batch: Any) -> Any:
+        if self._record_id is None:
+            return None
+        table = read_table(batch)
+        return table.columns[table.names.index(self._record_id)]
 
     def digest_of(self, codes: list[Any], records: list[bytes], batch: Any) -> bytes:
         """Digest a batch that is coded already."""
@@ -264,16 +270,19 @@ def in_processes(release: Release) -> tuple[Draw, int]:
     from joblib.externals.loky import ProcessPoolExecutor  # does not run the user's script again, as others do
 
     asked = itertools.count()
+    processes = cores - 1  # this one reads, compares ids and writes; if there is one other only, it draws as well
+    free = threading.Semaphore(processes)
     # Not joblib's own pool: it would end for ours, and ours for it, at each batch. This one ends with `draw`.
-    pool = functools.cache(lambda: ProcessPoolExecutor(cores, timeout=_IDLE_SECONDS))
+    pool = functools.cache(lambda: ProcessPoolExecutor(processes, timeout=_IDLE_SECONDS))
 
     def draw(*batch: Any) -> Any:
-        if next(asked) < FEW:
-            return release(*batch)
-        try:
-            return pool().submit(release, *batch).result()
-        except Exception:  # a refusal, which is the same here; or no process, such as for lack of memory
-            pass
+        if next(asked) >= FEW and free.acquire(blocking=False):
+            try:
+                return pool().submit(release, *batch).result()
+            except Exception:  # a refusal, which is the same here; or no process, such as for lack of memory
+                pass
+            finally:
+                free.release()
         return release(*batch)
 
-    return draw, cores
+    return draw, max(2, processes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 from dataclasses import dataclass
@@ -68,10 +69,14 @@ class KeyedCoins:
     def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
         """Draw the reports of a batch of codes."""
         where = repr((place.partition, place.first)).encode()
-        key = _derive(self._key, b"batch", where, *map(digest, codes), _digest_bytes(records))
+        held = [*map(digest, codes)]  # now: `randomise` consumes the codes
+
+        @functools.cache  # permanent reports may need no such key
+        def key() -> bytes:
+            return _derive(self._key, b"batch", where, *held, _digest_bytes(records))
 
         def source(purpose: str, *columns: Any) -> ByteSource:
-            return KeyedSource(_derive(key, b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
+            return KeyedSource(_derive(key(), b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
 
         return protocol.randomise(codes, records, source)
 

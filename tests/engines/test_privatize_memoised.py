@@ -28,7 +28,7 @@ from skdp import (
 from skdp.engines import privatize, privatize_file, tally
 from skdp.engines._batch_release import Release
 from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
-from skdp.engines._record_ids import DistinctIds
+from skdp.engines._record_ids import DistinctIds, digest_records
 from skdp.engines.backends import duckdb as _duckdb
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
@@ -569,9 +569,9 @@ def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation, persist):
 def test_ids_are_compared_with_those_of_all_batches():
     rng = np.random.default_rng(0)
     for _ in range(200):
-        seen, ids = DistinctIds(), [f"{number}".encode() for number in rng.permutation(60)]
+        seen, ids = DistinctIds(), digest_records([f"{number}".encode() for number in rng.permutation(60)], bytes(32))
         cuts = np.sort(rng.integers(0, 61, 6))
         for start, stop in pairwise([0, *cuts, 60]):
             seen.add(ids[start:stop])
         with pytest.raises(ValueError, match="record_id has repeated entries"):
-            seen.add([b"new", ids[rng.integers(60)]])
+            seen.add(np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]]))

@@ -54,12 +54,12 @@ def used(monkeypatch, shared_pool):
     for module in (_batches, _files_privatize, _polars):
         monkeypatch.setattr(module, "batch_rows", lambda width: BATCH)
     monkeypatch.setattr(_processes, "FEW", 1)
-    monkeypatch.setattr(_processes.joblib, "cpu_count", lambda: 2)
+    monkeypatch.setattr(_processes.joblib, "cpu_count", lambda: 3)  # this process, and two others
     submitted = []
 
     class Pool:
-        def __init__(self, cores, timeout):
-            assert (cores, timeout > 0) == (2, True)
+        def __init__(self, processes, timeout):
+            assert (processes, timeout > 0) == (2, True)
 
         def submit(self, *args):
             submitted.append(1)

@@ -60,7 +60,7 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
 
 def _refuse_repeated(ids: pd.DataFrame) -> None:
     """Refuse an id that is in two partitions."""
-    DistinctIds().add(np.ascontiguousarray(ids).view("S16").ravel())
+    DistinctIds().add(ids.to_numpy())
 
 
 def _has_workers(frame: Any) -> bool:
@@ -110,7 +110,9 @@ def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[by
     both = [task(shared, *batch) for batch in zip(partitions, places, expected, strict=True)]
     reports, ids = (
         dataframe.from_delayed([part[place] for part in both], meta=meta, divisions=divisions, verify_meta=False)
-        for place, (meta, divisions) in enumerate([(trial, frame.divisions), (_frame_of([]), None)])
+        for place, (meta, divisions) in enumerate(
+            [(trial, frame.divisions), (_frame_of(np.empty((0, 2), np.uint64)), None)]
+        )
     )
     return reports, ids
 
@@ -122,9 +124,8 @@ def _release_partition(
     return release(partition, place, expected), _frame_of(release.check.digest_ids(partition))
 
 
-def _frame_of(ids: list[bytes]) -> pd.DataFrame:
-    """Write digests as numbers: Dask would read bytes as text."""
-    return pd.DataFrame(np.frombuffer(b"".join(ids), np.uint64).reshape(-1, 2), columns=["first", "second"])
+def _frame_of(ids: NDArray[np.uint64]) -> pd.DataFrame:
+    return pd.DataFrame(ids, columns=["first", "second"])
 
 
 def _wait(persisted: Any) -> Any:

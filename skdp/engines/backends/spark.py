@@ -60,8 +60,8 @@ def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) 
     def look(looking: BatchCheck, trial: Any) -> None:
         if check:
             rows = frame.select(*map(_name, looking.columns))
-            ids = rows.mapInArrow(Marked(_Checker(looking, trial.num_columns)), "id binary")
-            job = ids.agg(functions.count("id"), functions.countDistinct("id"))
+            ids = rows.mapInArrow(Marked(_Checker(looking, trial.num_columns)), "first long, second long")
+            job = ids.agg(functions.count("first"), functions.countDistinct("first", "second"))
         else:  # do the workers have what they need?
             job = session.range(0, 16).mapInArrow(_Imports(), "id long")
         found = _refusals_of(job.toArrow)
@@ -232,11 +232,11 @@ class _Checker:
 
         def noted() -> Iterator[Any]:
             for batch in batches:
-                ids.append(pyarrow.array(self._check.digest_ids(pyarrow.Table.from_batches([batch])), pyarrow.binary()))
+                ids.append(self._check.digest_ids(pyarrow.Table.from_batches([batch])).view(np.int64))
                 yield batch
 
         check_arrow(noted(), self._check, self._width)
-        yield from (pyarrow.record_batch({"id": part}) for part in ids)
+        yield from (pyarrow.record_batch({"first": part[:, 0], "second": part[:, 1]}) for part in ids)
 
 
 class _Imports:
