@@ -56,7 +56,7 @@ class DistinctIds:
         """Add the digests of a batch."""
         if not len(digests):
             return
-        new = _sorted(digests.T)
+        new = _sorted([*digests.T])
         first, second = new
         if ((first[1:] == first[:-1]) & (second[1:] == second[:-1])).any() or any(
             _meet(run, new) for run in self._runs

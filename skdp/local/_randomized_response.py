@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin
 
 from skdp.domain import Codes, Domain
-from skdp.frames import Table, read_table
+from skdp.frames import Table
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
-from skdp.local._tallies import ReportTally
 from skdp.local.protocol import SAMPLED, OracleProtocol, Reports, read_report_table, read_sampled, spread
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyLedger
@@ -84,17 +82,11 @@ class ValueProtocol(OracleProtocol):
         self.refuse_undeclared(self.domain, codes, _NO_REPORTS)
         return self._join(codes)
 
-    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
-        table, tally = read_table(rows), self.empty_tally()
-        domain, total, sizes = self.domain.select(table.names), int(counts.sum()), [0] * len(self.attributes)
-        codes = domain.encode(table.columns)
+    def _add_distinct(self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]) -> None:
+        domain = self.domains[index]
+        codes = domain.encode(columns)
         self.refuse_undeclared(domain, codes, _NO_REPORTS)
-        for index, columns in enumerate(self.attributes):
-            if set(columns) <= set(table.names):
-                cells = self.domains[index].join([codes[table.names.index(name)] for name in columns])
-                np.add.at(tally.support[index], cells.astype(np.intp), counts)
-                sizes[index] = total
-        return replace(tally, sizes=tuple(sizes), n_reports=sizes[0])
+        np.add.at(support, domain.join(codes).astype(np.intp), counts)
 
 
 _NO_REPORTS = "These are not reports of this encoder."

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skdp import Domain, DPHistogram, Interval, NumericPerturber
+from skdp import Domain, DPHistogram, Interval, NumericPerturber, UnaryEncodingTransformer
 from skdp.central.statistics._cells import CellTally
 from skdp.central.statistics._large_sums import RankTally, SumTally
 from skdp.domain._bins import Grid, find_bins
@@ -242,4 +242,41 @@ def test_what_is_no_numeric_report_is_refused_without_a_value(wrong):
         frame = connection.sql(f"SELECT {float(perturber.report_values_[0][0])}::DOUBLE AS age, {wrong} AS hours")
         with pytest.raises((TypeError, ValueError), match="column 'hours'") as caught:
             tally(frame, perturber)
+    assert "1234" not in str(caught.value)
+
+
+def bit_reports(**parameters):
+    categories = {"smokes": ["yes", "no"], "answer": ["a", "b", None]}
+    encoder = UnaryEncodingTransformer(3.0, categories=categories, random_state=0, **parameters)
+    people = pd.DataFrame({"smokes": ["yes", "no"] * 600, "answer": ["a", "b", None] * 400})
+    return encoder, encoder.fit_transform(people)
+
+
+@pytest.mark.parametrize("strategy", ["split", "joint"])
+def test_reports_of_few_bits_are_counted_as_in_memory(strategy, monkeypatch):
+    encoder, reports = bit_reports(strategy=strategy)
+    expected = encoder.tally(reports)
+    assert np.concatenate(expected.support).tolist() == reports.sum().tolist()
+    monkeypatch.setattr(_counts.Counter, "add", None)
+    with duckdb.connect() as connection:
+        connection.register("given", reports[reports.columns[::-1]])
+        assert tally(connection.sql("SELECT 'other' AS other, * FROM given"), encoder) == expected
+
+
+@pytest.mark.parametrize("parameters", [{"output": "unbiased"}, {"strategy": "sample"}])
+def test_other_reports_of_bits_come_in_batches(parameters):
+    encoder, reports = bit_reports(**parameters)
+    with duckdb.connect() as connection:
+        connection.register("given", reports)
+        assert tally(connection.sql("SELECT * FROM given"), encoder) == encoder.tally(reports)
+
+
+@pytest.mark.parametrize("wrong", ["NULL", "2", "-1", "0.5", "'1234'", "'nan'::DOUBLE"])
+def test_what_is_no_bit_is_refused_without_a_value(wrong):
+    encoder, reports = bit_reports()
+    with duckdb.connect() as connection:
+        connection.register("given", reports)
+        frame = connection.sql(f"SELECT * REPLACE ({wrong} AS smokes_yes) FROM given")
+        with pytest.raises(ValueError, match="reports") as caught:
+            tally(frame, encoder)
     assert "1234" not in str(caught.value)

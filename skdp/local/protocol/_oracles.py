@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.frames import Table
+from skdp.frames import Table, read_table
 from skdp.local._tallies import ReportTally
 from skdp.local.memo import Memo
 from skdp.local.protocol._estimation import estimate_counts
@@ -21,6 +21,8 @@ from skdp.local.protocol._protocol import Channel, Codes, Randomness, ReportProt
 from skdp.oracles import FrequencyOracle, TwoRounds
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import uniform_integers
+
+_MOST_BITS = 6
 
 SAMPLED = "sampled"
 """The column that says, under ``strategy="sample"``, which attribute a row reports."""
@@ -214,6 +216,32 @@ class OracleProtocol(ReportProtocol):
         own = [part for part, _ in self.parts(reports)] if self.strategy == "sample" else reports
         support = tuple(oracle.tally(part) for oracle, part in zip(self.oracles, own, strict=True))
         return self._tally_of(support, tuple(map(len, own)), len(reports[0]))
+
+    @property
+    def counted_columns(self) -> list[list[Any]]:
+        # The distinct reports of a few bits are few: an engine counts them in less time than it hands over all rows.
+        few = all(oracle.has_bits and oracle.k <= _MOST_BITS for oracle in self.oracles)
+        countable = few and self.output == "bits" and self.strategy != "sample"
+        return [self.columns_of(index) for index in range(len(self.oracles))] if countable else []
+
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
+        table, tally = read_table(rows), self.empty_tally()
+        found, total, sizes = (
+            dict(zip(table.names, table.columns, strict=True)),
+            int(counts.sum()),
+            [0] * len(tally.sizes),
+        )
+        for index, support in enumerate(tally.support):
+            names = self.columns_of(index)
+            if set(names) <= set(found):
+                self._add_distinct(support, index, [found[name] for name in names], counts)
+                sizes[index] = total
+        return replace(tally, sizes=tuple(sizes), n_reports=sizes[0])
+
+    def _add_distinct(self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]) -> None:
+        """Add the distinct reports of an attribute."""
+        reports = self._to_report(self.oracles[index], np.column_stack([np.asarray(column) for column in columns]))
+        support += counts @ self.oracles[index].supports(reports)
 
     def empty_tally(self) -> ReportTally:
         support = tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles)
