@@ -113,36 +113,16 @@ class Release:
         record_id: str | None = None,
         check: BatchCheck | None = None,
     ) -> None:
-        self._protocol = protocol
-        self._keep = tuple(keep)
-        self._coins = coins
-        self._check = BatchCheck(protocol, keep, record_id) if check is None else check
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        return self._check.columns
-
-    @property
-    def check(self) -> BatchCheck:
-        """What checks the batches."""
-        return self._check
-
-    @property
-    def permanent(self) -> bool:
-        """Whether the reports are a function of a secret key, hashed record by record."""
-        return self._protocol.permanent_key is not None
-
-    @property
-    def seeded(self) -> bool:
-        """Whether the coins come from a seed, and depend on the numbers of rows."""
-        return not isinstance(self._coins, KeyedCoins)
+        self._protocol, self._keep, self._coins = protocol, tuple(keep), coins
+        self.check = BatchCheck(protocol, keep, record_id) if check is None else check
+        self.seeded = not isinstance(coins, KeyedCoins)  # and then they depend on the numbers of rows
+        self.permanent = protocol.permanent_key is not None  # the reports are hashed record by record
 
     def __call__(self, batch: Any, place: Place = WHOLE, expected: bytes | None = None) -> Any:
         """Privatise a batch."""
-        codes, rows, ids = self._check.read(batch)
+        codes, rows, ids = self.check.read(batch)
         records = refusing(lambda: self._protocol.read_records(ids, len(batch)))
-        if expected is not None and not hmac.compare_digest(expected, self._check.digest_of(codes, records, batch)):
+        if expected is not None and not hmac.compare_digest(expected, self.check.digest_of(codes, records, batch)):
             raise RefusedBatch(CHANGED)
         reports = self._coins.draw(self._protocol, codes, place, records)
         return self._with_kept(self._protocol.write(reports, rows), batch)

@@ -22,7 +22,9 @@ from skdp.base import (
     type_of_values,
 )
 from skdp.domain import Domain, Interval
-from skdp.engines._registry import UnreadableError, import_extra
+from skdp.engines._registry import Extra, UnreadableError
+
+pyarrow, pyarrow_csv, pyarrow_dataset = map(Extra, ("pyarrow", "pyarrow.csv", "pyarrow.dataset"))
 
 _BLOCK_BYTES = 1 << 21  # Arrow reads up to 32 blocks ahead
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
@@ -44,7 +46,6 @@ def column_names(path: Path) -> list[str]:
 
 def text_batches(path: Path, columns: list[str]) -> Iterator[Any]:
     """Read some columns as text."""
-    pyarrow, pyarrow_csv = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.csv", "duckdb")
     read, parse, convert = _options()
     convert.column_types = dict.fromkeys(columns, pyarrow.string())
     convert.include_columns = columns
@@ -58,11 +59,12 @@ def text_batches(path: Path, columns: list[str]) -> Iterator[Any]:
 
 def text_dataset(path: Path, columns: list[str]) -> Any:
     """Open some columns as text, to be read as often as need be."""
-    pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
     read, parse, convert = _options()
-    scan = dataset.CsvFragmentScanOptions(convert_options=convert, read_options=read)
-    form = dataset.CsvFileFormat(parse_options=parse, default_fragment_scan_options=scan)
-    return dataset.dataset(path, format=form, schema=pyarrow.schema([(name, pyarrow.string()) for name in columns]))
+    scan = pyarrow_dataset.CsvFragmentScanOptions(convert_options=convert, read_options=read)
+    form = pyarrow_dataset.CsvFileFormat(parse_options=parse, default_fragment_scan_options=scan)
+    return pyarrow_dataset.dataset(
+        path, format=form, schema=pyarrow.schema([(name, pyarrow.string()) for name in columns])
+    )
 
 
 def unreadable_error(path: Path) -> UnreadableError:
@@ -75,7 +77,6 @@ def unreadable_error(path: Path) -> UnreadableError:
 
 def _options() -> tuple[Any, Any, Any]:
     """Say how text is read, cut into rows and columns, and when it is null."""
-    pyarrow_csv = import_extra("pyarrow.csv", "duckdb")
     return (
         pyarrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
         pyarrow_csv.ParseOptions(newlines_in_values=True),
@@ -106,7 +107,6 @@ def _reader(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[Any], 
 
 def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[str | None]], Any]]:
     """Return the Arrow type of a declared column, and what makes an array of texts."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     kind, dates = type_of_values(values), date_dtype(values)
     if dates is not None:
         unit = pyarrow.date32() if dates == np.dtype("datetime64[D]") else pyarrow.timestamp("us")
@@ -163,7 +163,6 @@ def _truth(text: str | None, name: str) -> bool | None:
 
 def write_csv(tables: Iterable[Any], schema: Any, path: Path) -> None:
     """Write a stream of tables; dates and datetimes as ISO 8601."""
-    pyarrow, pyarrow_csv = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.csv", "duckdb")
     options = pyarrow_csv.WriteOptions(include_header=False)
     with path.open("wb") as file:
         file.write((",".join(map(_quoted, schema.names)) + "\n").encode())
@@ -179,7 +178,6 @@ def _quoted(name: str) -> str:
 
 def _plain(table: Any) -> Any:
     """Write datetimes as text, and the nulls of a table of one column as quoted text: an empty line is no row."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     for place, field in enumerate(table.schema):
         column = table.column(place)
         if pyarrow.types.is_dictionary(field.type):
@@ -193,7 +191,6 @@ def _plain(table: Any) -> Any:
 
 
 def _iso(column: Any) -> Any:
-    pyarrow = import_extra("pyarrow", "duckdb")
     fine = column if column.type.unit == "ns" else column.cast(pyarrow.timestamp("us", column.type.tz))
     coded = fine.combine_chunks().dictionary_encode()
     texts = [None if time is None else time.isoformat() for time in coded.dictionary.to_pylist()]

@@ -175,4 +175,4 @@ def privatize(
         raise ValueError("a path is where reports are stored: leave it out with persist=False")
     check_ids = partial(check_distinct, frame)
     plan = partial(Release.plan, transformer=transformer, keep=keep, record_id=record_id, check_ids=check_ids)
-    return engine.privatize(frame, plan, persist=persist, path=path, check=check)
+    return engine.privatize(plan, persist=persist, path=path, check=check)

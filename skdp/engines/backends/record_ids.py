@@ -20,7 +20,7 @@ _KINDS = (
 
 def check_distinct(frame: Any, record_id: str) -> None:
     """Check that no record id of a table is missing or repeated; in an engine, by counting there."""
-    opened = nw.from_native(engine_of(frame).countable_ids(frame, record_id))
+    opened = nw.from_native(engine_of(frame).countable_ids(record_id))
     if isinstance(opened, nw.DataFrame):
         ids = read_record_ids(opened.get_column(record_id).to_native(), len(opened))
         missing, distinct, rows = 0, len({*ids}), len(ids)

@@ -20,14 +20,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from skdp.engines._atomic import sync, written_beside
+from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
+from skdp.engines._registry import Extra
+from skdp.local import ReportTransformer, SecretKey
+
 try:
     import fcntl
 except ImportError:  # there are no such locks on Windows
     fcntl = None  # type: ignore[assignment]
-from skdp.engines._atomic import sync, written_beside
-from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
-from skdp.engines._registry import import_extra
-from skdp.local import ReportTransformer, SecretKey
+
+pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
 
 _KEY_BYTES = _DIGEST_BYTES = 32
 
@@ -144,7 +147,6 @@ class WorkingFolder:
 
     def read(self, part: int) -> Any:
         """Read the reports of a part."""
-        pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
         path = self._part(part)
         if not _is_there(path):
             return None
@@ -156,7 +158,6 @@ class WorkingFolder:
 
     def write(self, part: int, reports: Any) -> None:
         """Store the reports of a part, whole or not at all."""
-        pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
         sink = pyarrow.BufferOutputStream()
         with ipc.new_file(sink, reports.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(reports)

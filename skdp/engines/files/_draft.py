@@ -11,8 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import MISSING_TEXTS, draft_domain_toml, type_texts
-from skdp.engines._registry import import_extra
+from skdp.engines._registry import Extra
 from skdp.engines.files._formats import TableFile
+
+pyarrow, compute, types = map(Extra, ("pyarrow", "pyarrow.compute", "pyarrow.types"))
 
 _ROWS_AT_ONCE = 1 << 17
 
@@ -49,16 +51,12 @@ def _small(tables: Iterable[Any]) -> Iterator[Any]:
 
 
 def _joined(one: Any, other: Any) -> Any:
-    import pyarrow
 
     return pyarrow.chunked_array([*one.chunks, *other.chunks], one.type)
 
 
 def _plain(column: Any) -> Any:
     """Write out what is coded: of a dictionary only what occurs is drafted."""
-    import pyarrow
-    from pyarrow import types
-
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pyarrow.large_string()) if types.is_string_view(column.type) else column
@@ -66,7 +64,6 @@ def _plain(column: Any) -> Any:
 
 def _table(table: TableFile, kept: dict[str, Any]) -> Any:
     """Make a table of columns of different lengths: what is added has occurred."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     if not kept:
         kept = dict(zip(table.names, map(_plain, table.sample(None, table.names).columns), strict=True))
     longest = max(map(len, kept.values()))
@@ -82,9 +79,6 @@ def _table(table: TableFile, kept: dict[str, Any]) -> Any:
 
 def _condense(column: Any, most: int) -> Any:
     """Keep the first distinct values, one more than matter, and those that show how far the values go."""
-    import pyarrow
-    from pyarrow import compute, types
-
     kind = column.type
     if types.is_nested(kind):
         return column.slice(0, 1)  # no such column is drafted
@@ -104,9 +98,6 @@ def _condense(column: Any, most: int) -> Any:
 
 def _condense_texts(column: Any, most: int) -> Any:
     """Keep the same of text that may be numbers, dates, times, or neither."""
-    import pyarrow
-    from pyarrow import compute
-
     found = compute.unique(column)
     found = found if isinstance(found, pyarrow.ChunkedArray) else pyarrow.chunked_array([found])
     if len(found) <= most:

@@ -18,9 +18,11 @@ from skdp.domain import Domain, Interval
 from skdp.engines._atomic import Bar, Progress, shown
 from skdp.engines._csv import readers, unreadable_error
 from skdp.engines._errors import UnreadableTable
-from skdp.engines._registry import UnreadableError, import_extra, is_damage
+from skdp.engines._registry import Extra, UnreadableError, is_damage
 from skdp.engines.files._formats import TableFile
 from skdp.frames import LargeTable, Summary, register_large_tables
+
+pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
 
 
 class FileTable(LargeTable):
@@ -98,7 +100,6 @@ def _as_it_is(batch: Any) -> Any:
 
 def _text_reader(domain: Domain) -> Callable[[Any], Any]:
     """Say how a batch of text is typed; persons stay text."""
-    pyarrow, compute = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.compute", "duckdb")
     known, missing = readers(domain, strict=True), pyarrow.array(MISSING_TEXTS)
 
     def read(batch: Any) -> Any:
@@ -117,7 +118,6 @@ def _text_reader(domain: Domain) -> Callable[[Any], Any]:
 
 def _typed_sample(domain: Domain, names: Sequence[str]) -> Any:
     """Make a table without rows of the types that the domain says; pandas will read what is written as those dtypes."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     types = {name: _types(domain[name]) for name in names if name in domain.columns}
     frame = pd.DataFrame({name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()})
     instant = pyarrow.timestamp("us", "UTC")

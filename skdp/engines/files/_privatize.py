@@ -14,13 +14,15 @@ from skdp.engines._atomic import Bar, NoBar, Progress, check_path
 from skdp.engines._batch_release import BatchCheck, Release, check_transformer, in_processes
 from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableTable
-from skdp.engines._registry import UnreadableError, import_extra
+from skdp.engines._registry import Extra, UnreadableError
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
 from skdp.engines.backends.record_ids import check_distinct
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
 from skdp.local import ReportProtocol, ReportTransformer
 from skdp.local.memo import keyed_digests
+
+pyarrow = Extra("pyarrow")
 
 
 def privatize_file(
@@ -129,7 +131,7 @@ def privatize_file(
     check_transformer(transformer)
     if resume and WorkingFolder.tidy(target):
         return Path(target).absolute()
-    pyarrow, table = import_extra("pyarrow", "duckdb"), TableFile(Path(source))
+    table = TableFile(Path(source))
     place = check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
@@ -168,7 +170,7 @@ def privatize_file(
         )
         try:
             if release is not None:
-                tables = in_full(table.tables(declared, release.columns), checked)
+                tables = in_full(table.tables(declared, release.check.columns), checked)
                 batches = even(tables, rows, pyarrow.concat_tables)
                 with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
                     write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
@@ -248,7 +250,6 @@ def _check_ids(table: TableFile, record_id: str) -> None:
 
 def _output_schema(trial: Any, protocol: ReportProtocol, keep: Sequence[str], source: str, form: str) -> Any:
     """Say what is written: whole numbers where such are declared for a CSV file, and dictionaries to Parquet only."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     fields = []
     for field in trial:
         values = field.type
