@@ -15,18 +15,18 @@ import joblib
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins, digest
 from skdp.engines._errors import RefusedBatch, quietly, refusing
-from skdp.engines._kept import kept_columns
+from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, batch_randomness, digest
 from skdp.engines._record_ids import DistinctIds, check_record_id, digest_records, whole_numbers
-from skdp.engines._schema import fit_on_schema
-from skdp.frames import Table, read_table
+from skdp.engines._registry import Extra
+from skdp.frames import Table, read_table, without_unused_levels
 from skdp.local import Codes, OnFitOnly, ReportProtocol, ReportTransformer, SecretKey
 from skdp.local.memo import framed, read_record_ids
 
 Found = TypeVar("Found")
+
+pyarrow, types, polars = Extra("pyarrow"), Extra("pyarrow.types"), Extra("polars", "polars")
 
 WHOLE = Place()
 
@@ -35,7 +35,7 @@ CHANGED = (
     "table has changed, or does not fix the order of its rows (unique, group_by, join, sort with ties). Store it and "
     "give what was stored, or have the reports stored once (persist=True, or a path)"
 )
-"""What is said of a batch whose digest differs."""
+"""The error of a batch whose digest differs."""
 
 
 class BatchCheck:
@@ -109,13 +109,13 @@ class Release:
         self,
         protocol: ReportProtocol,
         keep: Sequence[str],
-        coins: BatchCoins,
+        randomness: BatchRandomness,
         record_id: str | None = None,
         check: BatchCheck | None = None,
     ) -> None:
-        self._protocol, self._keep, self._coins = protocol, tuple(keep), coins
+        self._protocol, self._keep, self._randomness = protocol, tuple(keep), randomness
         self.check = BatchCheck(protocol, keep, record_id) if check is None else check
-        self.seeded = not isinstance(coins, KeyedCoins)  # and then they depend on the numbers of rows
+        self.seeded = not isinstance(randomness, KeyedRandomness)  # and then they depend on the numbers of rows
         self.permanent = protocol.permanent_key is not None  # the reports are hashed record by record
 
     def __call__(self, batch: Any, place: Place = WHOLE, expected: bytes | None = None) -> Any:
@@ -124,13 +124,11 @@ class Release:
         records = refusing(lambda: self._protocol.read_records(ids, len(batch)))
         if expected is not None and not hmac.compare_digest(expected, self.check.digest_of(codes, records, batch)):
             raise RefusedBatch(CHANGED)
-        reports = self._coins.draw(self._protocol, codes, place, records)
-        return self._with_kept(self._protocol.write(reports, rows), batch)
-
-    def _with_kept(self, released: Any, batch: Any) -> Any:
+        reports = self._randomness.draw(self._protocol, codes, place, records)
+        released = self._protocol.write(reports, rows)
         if not self._keep:
             return released
-        parts = released, kept_columns(batch, self._keep)
+        parts = released, _kept_columns(batch, self._keep)
         return nw.concat([nw.from_native(part, eager_only=True) for part in parts], how="horizontal").to_native()
 
     @classmethod
@@ -143,7 +141,7 @@ class Release:
         check_ids: Callable[[str], None] = lambda record_id: None,
         look: Callable[[BatchCheck, Any], Found] | None = None,
     ) -> tuple[Self, Any, Found | None]:
-        """Check all that can be checked before a row is privatised, charge the ledger, and start the coins."""
+        """Check all that can be checked before a row is privatised, charge the ledger, and start the randomness."""
         trial = cls.rehearse(sample, transformer, keep, record_id)
         transformer.check_budget()
         if record_id is not None:
@@ -151,20 +149,26 @@ class Release:
         check = BatchCheck(transformer.protocol_, keep, record_id)
         found = None if look is None else quietly(lambda: look(check, trial))
         transformer.charge()
-        return cls(transformer.protocol_, keep, batch_coins(transformer.randomness()), record_id, check), trial, found
+        randomness = batch_randomness(transformer.randomness())
+        return cls(transformer.protocol_, keep, randomness, record_id, check), trial, found
 
     @classmethod
     def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str], record_id: str | None = None) -> Any:
         """Check all that can be checked without a row; fit the transformer if it is not, and charge nothing."""
         check_transformer(transformer)
-        kept = _check_keep(sample, keep)
-        check_record_id(record_id, list(read_table(sample).names))
+        names = list(read_table(sample).names)
+        check_names(keep)
+        if not set(keep) <= set(names) or len(set(keep)) < len(keep):
+            raise ValueError(f"keep must name distinct columns of {names}, got {list(keep)}")
+        check_record_id(record_id, names)
         if not hasattr(transformer, "protocol_"):
-            fit_on_schema(transformer, sample, [*kept, record_id] if record_id is not None else kept)
+            fit_on_schema(transformer, sample, [*keep, record_id])
         protocol = transformer.protocol_
-        check_columns(sample, protocol.columns)
-        _check_roles(protocol, kept, record_id)
-        return quietly(lambda: cls(protocol, kept, KeyedCoins(), record_id)(sample))
+        absent = [name for name in protocol.columns if name not in names]
+        if absent:
+            raise ValueError(f"the table lacks the columns {absent} that the transformer was fitted on; it has {names}")
+        _check_roles(protocol, keep, record_id)
+        return quietly(lambda: cls(protocol, keep, KeyedRandomness(), record_id)(sample))
 
 
 class Plan(Protocol):
@@ -192,14 +196,23 @@ def _check_roles(protocol: ReportProtocol, keep: Sequence[str], record_id: str |
         )
 
 
-def _check_keep(sample: Any, keep: Any) -> list[str]:
+def check_names(keep: Any) -> None:
+    """Check that there is a list of columns to keep."""
     if isinstance(keep, str) or not isinstance(keep, Sequence):
         raise TypeError(f"keep must be a list of column names, got {type(keep).__name__}")
-    names = read_table(sample).names
-    absent = [name for name in keep if name not in names]
-    if absent or len(set(keep)) < len(keep):
-        raise ValueError(f"keep must name distinct columns of {list(names)}, got {list(keep)}")
-    return list(keep)
+
+
+def check_flags(**flags: Any) -> None:
+    """Check parameters that are True or False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+
+
+def fit_on_schema(transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]) -> None:
+    """Fit a transformer on what it declares, and on the domains that dtypes carry: no row is read."""
+    table = read_table(sample)
+    transformer.fit(transformer.declared_row(table, [name for name in table.names if name not in keep]))
 
 
 def check_transformer(transformer: Any) -> None:
@@ -214,20 +227,39 @@ def check_transformer(transformer: Any) -> None:
         )
 
 
-def check_columns(sample: Any, columns: Sequence[Any]) -> None:
-    """Check that a table has the columns of a transformer."""
-    names = read_table(sample).names
-    absent = [name for name in columns if name not in names]
-    if absent:
-        raise ValueError(
-            f"the table lacks the columns {absent} that the transformer was fitted on; it has {list(names)}"
-        )
+def _kept_columns(batch: Any, names: Sequence[str]) -> Any:
+    """Copy the columns that are released unprotected, with nothing besides: no rows that were left out, no metadata."""
+    # A slice of a table may hold the memory of the whole one; an Arrow dictionary, values that no row has; and a
+    # Categorical of polars belongs to a table of the whole process: it becomes text. Other dtypes stay, with the
+    # categories that they have.
+    frame = nw.from_native(batch, eager_only=True).select(*names)
+    native = frame.to_native()
+    if frame.implementation.is_polars():
+        return _from_polars(native)
+    if frame.implementation.is_pyarrow():
+        columns = [_from_arrow(native.column(name)) for name in names]
+        return pyarrow.Table.from_arrays(columns, names=list(names))
+    own = native.copy()
+    own.index = without_unused_levels(native.index)
+    return own
 
 
-def check_tally(transformer: Any) -> None:
-    """Check that a transformer can tally."""
-    check_transformer(transformer)
-    check_is_fitted(transformer)
+def _from_polars(frame: Any) -> Any:
+    text = [name for name, dtype in frame.schema.items() if dtype.base_type() in (polars.String, polars.Categorical)]
+    # To join nothing to a text makes a new one; a selection of texts keeps the memory of all.
+    own = frame.with_columns(polars.concat_str(polars.col(name).cast(polars.String), polars.lit("")) for name in text)
+    return own[np.arange(frame.height)]
+
+
+def _from_arrow(column: Any) -> Any:
+    kind = column.type
+    if types.is_dictionary(kind):
+        return column.cast(kind.value_type).dictionary_encode().cast(kind)
+    rows = pyarrow.array(np.arange(len(column)))
+    if types.is_string_view(kind) or types.is_binary_view(kind):  # views cannot be taken from
+        plain = pyarrow.large_string() if types.is_string_view(kind) else pyarrow.large_binary()
+        return column.cast(plain).take(rows).cast(kind)
+    return column.take(rows)
 
 
 FEW = 3

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from skdp.engines._batch_release import Release
+from skdp.engines._batch_release import Release, check_flags
+from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
-from skdp.engines.backends.record_ids import check_distinct
 
 
 def privatize(
@@ -167,10 +167,7 @@ def privatize(
     True
     """
     engine = engine_of(frame)
-    if not isinstance(persist, bool):
-        raise TypeError(f"persist must be True or False, got {type(persist).__name__}")
-    if not isinstance(check, bool):
-        raise TypeError(f"check must be True or False, got {type(check).__name__}")
+    check_flags(persist=persist, check=check)
     if path is not None and not persist:
         raise ValueError("a path is where reports are stored: leave it out with persist=False")
     check_ids = partial(check_distinct, frame)

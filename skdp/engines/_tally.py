@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from skdp.engines._batch_release import check_tally
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.engines._batch_release import check_transformer
 from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._registry import engine_of
+from skdp.local import ReportProtocol
 
 
 def tally(frame: Any, transformer: Any) -> Any:
@@ -60,8 +63,7 @@ def tally(frame: Any, transformer: Any) -> Any:
     4
     """
     engine = engine_of(frame)
-    check_tally(transformer)
-    protocol = transformer.protocol_
+    protocol = _protocol_of(transformer)
     names, wanted = engine.column_names(), protocol.report_columns
     if not set(wanted) <= set(names):
         raise ValueError(f"the reports of this encoder have the columns {wanted}, got {names}")
@@ -111,6 +113,12 @@ def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
     >>> tally_batches((encoder.transform(answers) for day in range(7)), encoder).n_reports
     21
     """
-    check_tally(transformer)
-    reports = ReportSums(transformer.protocol_)
+    reports = ReportSums(_protocol_of(transformer))
     return reports.total(add_up_batches(batches, reports))
+
+
+def _protocol_of(transformer: Any) -> ReportProtocol:
+    check_transformer(transformer)
+    check_is_fitted(transformer)
+    protocol: ReportProtocol = transformer.protocol_
+    return protocol

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from skdp.engines._atomic import sync, written_beside
-from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
+from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
 from skdp.engines._registry import Extra
 from skdp.local import ReportTransformer, SecretKey
 
@@ -121,15 +121,15 @@ class WorkingFolder:
             return True
         return False
 
-    def coins(self, transformer: ReportTransformer) -> BatchCoins:
+    def coins(self, transformer: ReportTransformer) -> BatchRandomness:
         """Take up the coins of the release."""
         key = self._key.read_bytes() if _is_there(self._key) else b""
         seeded = transformer.randomness(call=0).seed is not None
         if seeded and key.isdigit():
-            return SeededCoins(transformer.randomness(call=int(key)))
+            return SeededRandomness(transformer.randomness(call=int(key)))
         if seeded or len(key) != _KEY_BYTES:
             raise ValueError(f"{self.path} has lost its key, and cannot be resumed: remove it")
-        return KeyedCoins(SecretKey(key))
+        return KeyedRandomness(SecretKey(key))
 
     @property
     def is_charged(self) -> bool:

@@ -11,12 +11,12 @@ from typing import Any
 
 from skdp.base import type_of_values
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path
-from skdp.engines._batch_release import BatchCheck, Release, check_transformer, in_processes
+from skdp.engines._batch_release import BatchCheck, Release, check_flags, check_names, check_transformer, in_processes
 from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableTable
+from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import Extra, UnreadableError
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
-from skdp.engines.backends.record_ids import check_distinct
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
 from skdp.local import ReportProtocol, ReportTransformer
@@ -124,10 +124,7 @@ def privatize_file(
     yes     2563.0       43.0  2480.0  2646.0
     no      7437.0       43.0  7354.0  7520.0
     """
-    if not isinstance(resume, bool):
-        raise TypeError(f"resume must be True or False, got {type(resume).__name__}")
-    if not isinstance(check, bool):
-        raise TypeError(f"check must be True or False, got {type(check).__name__}")
+    check_flags(resume=resume, check=check)
     check_transformer(transformer)
     if resume and WorkingFolder.tidy(target):
         return Path(target).absolute()
@@ -137,7 +134,8 @@ def privatize_file(
         raise TypeError("target must be a str or a path, got NoneType")
     form = format_of(place)
     declared = transformer.declared_domain if table.format == "csv" else None
-    table.check_columns([*([] if declared is None else declared.columns), *_check_names(keep)])
+    check_names(keep)
+    table.check_columns([*([] if declared is None else declared.columns), *keep])
     sample = table.sample(declared, table.names)
     trial = Release.rehearse(sample, transformer, keep, record_id)
     if record_id is not None:
@@ -230,12 +228,6 @@ def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: Work
     for reports in in_turn(report, enumerate(placed(release.check.distinct(batches))), workers):
         bar.update(len(reports))
         yield reports
-
-
-def _check_names(keep: Any) -> Sequence[str]:
-    if isinstance(keep, str) or not isinstance(keep, Sequence):
-        raise TypeError(f"keep must be a list of column names, got {type(keep).__name__}")
-    return keep
 
 
 def _check_ids(table: TableFile, record_id: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from skdp.domain import Domain, Interval
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path, shown, sync, written_beside
-from skdp.engines._schema import declared_by_name
 from skdp.engines.files._formats import TableFile, format_of, write_file
 from skdp.engines.files._large import FileTable, open_file
 from skdp.frames import read_table
@@ -150,11 +149,13 @@ def _check_synthesizer(synthesizer: Any) -> Domain:
     """Return what is declared by name: a file is read by the names of its columns."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}")
-    domain = declared_by_name(synthesizer.domain)
-    if domain is None:
-        kind = type(synthesizer.domain).__name__
+    declared = synthesizer.domain
+    if isinstance(declared, Mapping):
+        return Domain(declared)
+    if not isinstance(declared, Domain):
+        kind = type(declared).__name__
         raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {kind}")
-    return domain
+    return declared
 
 
 def _with_fractions(domain: Domain, columns: Collection[str]) -> Domain:

@@ -45,7 +45,7 @@ class KeyedSource:
         return np.frombuffer(stream.digest(size), np.uint8)
 
 
-class BatchCoins(Protocol):
+class BatchRandomness(Protocol):
     """What draws the reports of a batch."""
 
     def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
@@ -53,7 +53,7 @@ class BatchCoins(Protocol):
         ...
 
 
-class KeyedCoins:
+class KeyedRandomness:
     """Secure coins: a keyed function of where a batch stands and of what it holds, under a fresh secret key."""
 
     # A batch that is computed again, since a worker died or a task was tried twice, draws the same reports, so it is
@@ -96,7 +96,7 @@ def _digest_bytes(values: list[bytes]) -> bytes:
     return hashlib.sha256(framed(*values)).digest()
 
 
-class SeededCoins:
+class SeededRandomness:
     """Reproducible coins, for experiments: the same for a row of the same number, however the table is cut."""
 
     def __init__(self, randomness: CallRandomness) -> None:
@@ -123,6 +123,6 @@ def _cut(codes: NDArray[Any], start: int) -> NDArray[Any]:
     return block
 
 
-def batch_coins(randomness: CallRandomness) -> BatchCoins:
+def batch_randomness(randomness: CallRandomness) -> BatchRandomness:
     """Start the randomness of one release."""
-    return KeyedCoins() if randomness.seed is None else SeededCoins(randomness)
+    return KeyedRandomness() if randomness.seed is None else SeededRandomness(randomness)
