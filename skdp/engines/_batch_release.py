@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._errors import RefusedBatch, quietly, refusing
-from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, batch_randomness, digest
+from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
 from skdp.engines._record_ids import DistinctIds, check_record_id, digest_records, whole_numbers
 from skdp.engines._registry import Extra
 from skdp.frames import Table, read_table, without_unused_levels
@@ -149,7 +149,8 @@ class Release:
         check = BatchCheck(transformer.protocol_, keep, record_id)
         found = None if look is None else quietly(lambda: look(check, trial))
         transformer.charge()
-        randomness = batch_randomness(transformer.randomness())
+        drawn = transformer.randomness()
+        randomness = KeyedRandomness() if drawn.seed is None else SeededRandomness(drawn)
         return cls(transformer.protocol_, keep, randomness, record_id, check), trial, found
 
     @classmethod

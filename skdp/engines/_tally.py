@@ -88,12 +88,8 @@ def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
 
     Raises
     ------
-    TypeError
-        If the transformer is of another kind.
-    NotFittedError
-        If the transformer is not fitted.
-    ValueError
-        If there is no row, or other columns or values than reports of this transformer.
+    TypeError, NotFittedError, ValueError
+        As for `tally`.
 
     See Also
     --------

@@ -31,8 +31,8 @@ def estimate_file(
 ) -> pd.DataFrame:
     """Estimate counts from the reports in a file, in memory of a few batches.
 
-    For reports of declared values. Those of `NumericPerturber` and `RapporEncoder` are summed up by `tally`, such as of
-    a pyarrow Dataset of the file, for their own estimates.
+    For reports of declared values. Those of `NumericPerturber` and `RapporEncoder` are summed up by `tally`, for their
+    own estimates: give it a pyarrow Dataset of the file.
 
     Parameters
     ----------
