@@ -159,7 +159,7 @@ class Release:
         check_transformer(transformer)
         names = list(read_table(sample).names)
         check_names(keep)
-        if not set(keep) <= set(names) or len(set(keep)) < len(keep):
+        if any(name not in names for name in keep) or len(set(keep)) < len(keep):
             raise ValueError(f"keep must name distinct columns of {names}, got {list(keep)}")
         check_record_id(record_id, names)
         if not hasattr(transformer, "protocol_"):

@@ -76,7 +76,7 @@ def unreadable_error(path: Path) -> UnreadableError:
 
 
 def _options() -> tuple[Any, Any, Any]:
-    """Say how text is read, cut into rows and columns, and when it is null."""
+    """Return how text is read, cut into rows and columns, and when it is null."""
     return (
         pyarrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
         pyarrow_csv.ParseOptions(newlines_in_values=True),
@@ -85,7 +85,7 @@ def _options() -> tuple[Any, Any, Any]:
 
 
 def readers(domain: Domain, *, strict: bool = False) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
-    """Say how to read the text of declared columns, value by value, so that no row changes how another one is read."""
+    """Return the Arrow type and the parser of each declared column; no row changes how another one is read."""
     return {name: _reader(name, domain[name], strict) for name in domain.columns}
 
 
@@ -121,7 +121,7 @@ def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[s
     known = values.edges if isinstance(values, Interval) else [value for value in values.values if value is not None]
     if max(map(abs, known)) >= LARGEST_WHOLE:
         raise ValueError(f"column {name!r}: numbers of 2**53 or more are read from Parquet or Arrow files only")
-    read = partial(_number_of, name) if strict else _number
+    read = partial(_number, column=name) if strict else _number
     return pyarrow.float64(), lambda texts: pyarrow.array(map(read, texts), pyarrow.float64())
 
 
@@ -129,28 +129,19 @@ def _times(texts: list[str | None], name: str, *, zoned: bool = False) -> NDArra
     return parse_dates(pd.Series(texts, dtype=object, name=name), zoned=zoned)
 
 
-def _number(text: str | None) -> float | None:
-    """Read a number; infinity, which nobody declares, stands for any other text."""
+def _number(text: str | None, column: str | None = None) -> float | None:
+    """Read a number; other text is an error that names the column, if given, and otherwise an undeclared infinity."""
     if text is None:
         return None
     try:
-        number = float(text) if "_" not in text else np.inf
-    except ValueError:
-        return np.inf
-    return number if number == number else np.inf
-
-
-def _number_of(name: str, text: str | None) -> float | None:
-    """Read a number; any other text is an error."""
-    if text is None:
-        return None
-    try:
-        number = float(text.replace("_", "?"))  # 1_000 is a number of Python's alone
+        number = float(text.replace("_", "?"))  # 1_000 is a number in Python only
     except ValueError:
         number = np.nan
-    if number != number:
-        raise ValueError(f"column {name!r} holds text that is no number")
-    return number
+    if number == number:
+        return number
+    if column is None:
+        return np.inf
+    raise ValueError(f"column {column!r} holds text that is no number")
 
 
 def _truth(text: str | None, name: str) -> bool | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,15 +35,11 @@ ENGINES = (
     Backend("arrow", "ArrowTable", _ARROW_FRAMES, ("pyarrow",), ("Dataset", "RecordBatchReader"), True),
     Backend("memory", "MemoryTable", "a pandas DataFrame", ("pandas",)),
 )
-_BY_LIBRARY = {library: backend for backend in ENGINES for library in backend.libraries}
 
 
-def _classes(frame: Any) -> Iterator[tuple[Backend, type]]:
-    """Find the classes of a frame that are of the library of an engine."""
-    for kind in type(frame).__mro__:
-        backend = _BY_LIBRARY.get(kind.__module__.partition(".")[0])
-        if backend is not None:
-            yield backend, kind
+def _of_library(kind: type) -> list[Backend]:
+    """Find the engines of the library of a class."""
+    return [backend for backend in ENGINES if kind.__module__.partition(".")[0] in backend.libraries]
 
 
 def _load(backend: Backend) -> type[Engine]:
@@ -54,20 +49,20 @@ def _load(backend: Backend) -> type[Engine]:
 
 def engine_of(frame: Any) -> Engine:
     """Find the engine of a frame, whose library is imported already."""
-    for backend, _ in _classes(frame):
+    for backend in dict.fromkeys(backend for kind in type(frame).__mro__ for backend in _of_library(kind)):
         engine = _load(backend)
         if isinstance(frame, engine.kinds):
             return engine(frame)
-        break
     *others, last = (backend.frames for backend in ENGINES)
     raise TypeError(f"frame must be {', '.join(others)} or {last}, got {type(frame).__name__}")
 
 
 def open_table(frame: Any) -> LargeTable | None:
     """Open a lazy table of an engine; no engine is imported for another table."""
-    for backend, kind in _classes(frame):
-        if kind.__name__ in backend.lazy:
-            return _load(backend)(frame).opened()
+    for kind in type(frame).__mro__:
+        for backend in _of_library(kind):
+            if kind.__name__ in backend.lazy:
+                return _load(backend)(frame).opened()
     return None
 
 
@@ -120,6 +115,5 @@ def is_damage(error: BaseException) -> bool:
     """Return whether a library could not make sense of what it read; its text may hold a row."""
     if isinstance(error, OSError):
         return type(error) is OSError and error.errno is None
-    backend = _BY_LIBRARY.get(type(error).__module__.partition(".")[0])
-    theirs = backend is not None and backend.reads_files
+    theirs = any(backend.reads_files for backend in _of_library(type(error)))
     return theirs and isinstance(error, Exception) and not isinstance(error, MemoryError)

@@ -110,8 +110,7 @@ def _check_partition(check: BatchCheck, partition: pd.DataFrame, digests: bool) 
 
 
 def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[bytes | None] | None) -> tuple[Any, Any]:
-    # Not `map_partitions`: what it says of the number of a partition is another one after `.partitions[...]`, and the
-    # coins would be those of another partition.
+    # Not `map_partitions`: its number of a partition, and so the random bits, are others after `.partitions[...]`.
     partitions = frame.to_delayed()
     places = [Place(partition=number) for number in range(len(partitions))]
     if release.seeded:

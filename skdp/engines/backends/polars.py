@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -118,25 +119,25 @@ def _read(frame: Any, rows: int) -> Iterator[Any]:
     yield from frame.collect_batches(chunk_size=rows)
 
 
+@dataclass(eq=False, repr=False)
 class _Batches:
     """The reports of a lazy frame, batch by batch: the same ones each time that they are asked for, or none."""
 
-    def __init__(self, rows: Any, release: Release, size: int, digests: dict[int, bytes] | None, opened: Any) -> None:
-        self._rows = rows
-        self._release = release
-        self._size = size
-        self._digests = digests
-        self._opened = opened
-        self.failed: Exception | None = None
+    rows: Any
+    release: Release
+    size: int
+    digests: dict[int, bytes] | None
+    opened: Any
+    failed: Exception | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        # Not the reader's own batches: coins depend on where a batch starts.
-        batches = read_quietly(_read(self._rows, self._size)) if self._opened is None else self._opened
+        # Not the reader's own batches: random bits depend on where a batch starts.
+        batches = read_quietly(_read(self.rows, self.size)) if self.opened is None else self.opened
         try:
-            draw, workers = in_processes(self._release)
-            whole = even(batches, self._size, polars.concat)
-            if self._digests is None:  # the digests count the ids
-                whole = self._release.check.distinct(whole)
+            draw, workers = in_processes(self.release)
+            whole = even(batches, self.size, polars.concat)
+            if self.digests is None:  # the digests count the ids
+                whole = self.release.check.distinct(whole)
             yield from in_turn(lambda item: draw(*item, self._expected(item[1])), placed(whole), workers)
         except Exception as error:
             self.failed = error
@@ -144,7 +145,7 @@ class _Batches:
 
     def _expected(self, place: Place) -> bytes | None:
         # A place has the reports of the rows that were checked, or none: not even of one more batch.
-        return None if self._digests is None else self._digests.get(place.first, b"")
+        return None if self.digests is None else self.digests.get(place.first, b"")
 
     def read(self, columns: list[str] | None, predicate: Any, n_rows: int | None, _: int | None) -> Iterator[Any]:
         """Give what a query of Polars asks for."""

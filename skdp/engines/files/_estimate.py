@@ -100,16 +100,11 @@ def estimate_file(
 
 
 def _report_tables(table: TableFile, protocol: ReportProtocol, names: list[str]) -> Iterator[Any]:
-    if table.format != "csv":
-        from skdp.engines.backends.arrow import report_batches
-
-        yield from (pyarrow.Table.from_batches([batch]) for batch in report_batches(table.dataset, names))
-        return
+    """Read reports; in a CSV file, those that are no values of the domain are numbers."""
     domain = protocol.values
-    values = () if domain is None else domain.columns
-    for batch in table.tables(domain, names):
-        columns = {name: batch[name] if name in values else _numbers(batch[name], name) for name in names}
-        yield pyarrow.table(columns)
+    values = names if table.format != "csv" else () if domain is None else domain.columns
+    for batch in table.tables(domain, names, in_order=False):
+        yield pyarrow.table({name: batch[name] if name in values else _numbers(batch[name], name) for name in names})
 
 
 def _numbers(column: Any, name: str) -> Any:

@@ -12,7 +12,7 @@ from skdp.domain import Domain
 from skdp.engines._csv import column_names as csv_names
 from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
 from skdp.engines._registry import Extra, UnreadableError, is_damage
-from skdp.engines.backends.batches import write_tables
+from skdp.engines.backends.batches import arrow_tables, write_tables
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
@@ -20,7 +20,7 @@ FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "i
 
 
 def format_of(path: Path) -> str:
-    """Say of which format a file is."""
+    """Return the format of a file."""
     if path.suffix not in FORMATS:
         raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
     return FORMATS[path.suffix]
@@ -82,12 +82,12 @@ class TableFile:
             return text_dataset(self.path, columns)
         return self.dataset.replace_schema(pyarrow.schema([self.dataset.schema.field(name) for name in columns]))
 
-    def tables(self, domain: Domain | None, columns: list[str]) -> Iterator[Any]:
-        """Read the rows, in order."""
+    def tables(self, domain: Domain | None, columns: list[str], *, in_order: bool = True) -> Iterator[Any]:
+        """Read the rows; in less memory, if not in order."""
         if self.format != "csv":
-            from skdp.engines.backends.arrow import read_batches
+            from skdp.engines.backends.arrow import read_batches, report_batches
 
-            yield from (pyarrow.Table.from_batches([batch]) for batch in read_batches(self.dataset, columns))
+            yield from arrow_tables((read_batches if in_order else report_batches)(self.dataset, columns))
             return
         read = {} if domain is None else readers(domain)
         for texts in text_batches(self.path, columns):
