@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from skdp import __version__
 from skdp.cli._arguments import in_flags
-from skdp.cli._audit import add_audit
+from skdp.cli._evaluate import add_audit, add_report
 from skdp.cli._privatize import add_estimate, add_privatize
-from skdp.cli._report import add_report
 from skdp.cli._synthesize import add_draft_domain, add_synthesize
 from skdp.privacy import BudgetExceeded
 
@@ -20,23 +19,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="skdp", description="Differential privacy for scikit-learn work.")
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    add_report(commands)
-    add_draft_domain(commands)
-    add_synthesize(commands)
-    add_privatize(commands)
-    add_estimate(commands)
-    add_audit(commands)
+    for add in (add_report, add_draft_domain, add_synthesize, add_privatize, add_estimate, add_audit):
+        add(commands)
     options = parser.parse_args(arguments)
     try:
         done = options.run(options)
-    except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
-        # One line, without the usage: the error may be in a file.
-        text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
-        options.parser.exit(2, f"{options.parser.prog}: error: {in_flags(text, options.parser)}\n")
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        print(_in_one_line("Stopped.", stopped, options.parser), file=sys.stderr)
         return 130
+    except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
+        options.parser.exit(2, f"{options.parser.prog}: error: {_in_one_line(str(error), error, options.parser)}\n")
     if isinstance(done, int):
         return done
     print(f"Wrote {done}")
     return 0
+
+
+def _in_one_line(text: str, error: BaseException, parser: argparse.ArgumentParser) -> str:
+    """Write an error and its notes, without the usage: the error may be in a file."""
+    return in_flags(" ".join(" ".join([text, *getattr(error, "__notes__", ())]).split()), parser)

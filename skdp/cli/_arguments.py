@@ -1,4 +1,4 @@
-"""Common parts of the commands: parsers of numbers, ledgers, and progress bars."""
+"""Common parts of the commands: parsers of numbers, options, ledgers, and progress bars."""
 
 from __future__ import annotations
 
@@ -10,29 +10,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from skdp.base import check_confidence_level
 from skdp.domain import Domain
 from skdp.engines import NoBar, Progress
 from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 
 
-def read_epsilon(text: str) -> float:
-    """Read a privacy loss."""
-    try:
-        value = float(text)
-        check_epsilon(value)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"an epsilon is a finite number > 0, not {text!r}") from None
-    return value
+def real_number(check: Callable[[float], Any], expected: str) -> Callable[[str], float]:
+    """Return a parser of the numbers that pass a check."""
 
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+            check(value)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{expected}, not {text!r}") from None
+        return value
 
-def read_delta(text: str) -> float:
-    """Read a failure probability."""
-    try:
-        value = float(text)
-        check_delta(value)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"a delta is a number in [0, 1), not {text!r}") from None
-    return value
+    return read
 
 
 def whole_number(least: int, what: str = "expected") -> Callable[[str], int]:
@@ -46,19 +41,42 @@ def whole_number(least: int, what: str = "expected") -> Callable[[str], int]:
     return read
 
 
+read_epsilon = real_number(check_epsilon, "an epsilon is a finite number > 0")
+read_delta = real_number(check_delta, "a delta is a number in [0, 1)")
+read_share = real_number(check_confidence_level, "expected a number between 0 and 1")
 read_count, read_positive, read_categories = map(whole_number, (0, 1, 2))
 read_seed = whole_number(0, "a seed is")
 
 
-def read_share(text: str) -> float:
-    """Read a share."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1, not {text!r}")
-    return value
+def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], Any], **texts: str) -> Any:
+    """Add a command, and what runs it."""
+    command = commands.add_parser(name, **texts)
+    command.set_defaults(parser=command, run=run)
+    return command
+
+
+def add_table(command: Any, what: str) -> None:
+    """Add the table that a command reads."""
+    command.add_argument("data", type=Path, help=f"{what}: .csv, .parquet, .arrow, .feather or .ipc")
+
+
+def add_release(command: Any) -> None:
+    """Add the file that a command releases, and the options of `opened_ledger`."""
+    command.add_argument("out", type=Path, help="the file to write; one that exists is never overwritten")
+    command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or be created by --budget")
+    command.add_argument("--budget", type=read_epsilon, help="create the ledger, with this epsilon")
+    command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")
+    add_seed(command)
+
+
+def add_seed(command: Any) -> None:
+    """Add the seed."""
+    command.add_argument("--seed", type=read_seed, help="reproducible, not secure (default: secure random bits)")
+
+
+def add_domain(command: Any) -> None:
+    """Add the domain file."""
+    command.add_argument("--domain", type=Path, required=True, help="the domain file; draft-domain writes a draft")
 
 
 def read_domain_file(path: Path) -> Domain:
@@ -89,11 +107,10 @@ def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
     return _PARAMETER.sub(flag, text)
 
 
-def add_ledger(command: Any) -> None:
-    """Add the options of `opened_ledger`."""
-    command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or be created by --budget")
-    command.add_argument("--budget", type=read_epsilon, help="create the ledger, with this epsilon")
-    command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")
+def add_handle_unknown(command: Any, choices: list[str], others: str) -> None:
+    """Add what to do with values that are not declared."""
+    text = f"what to do with an undeclared value: stop (which shows that there is one), {others} (default: error)"
+    command.add_argument("--handle-unknown", choices=choices, default="error", help=text)
 
 
 @contextmanager
@@ -126,12 +143,8 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
 
 def add_quiet(command: Any) -> None:
     """Add the option of `bar_of_steps` and `bar_of_rows`."""
-    command.add_argument(
-        "--quiet",
-        action="store_true",
-        help="show no progress (which counts the rows, and is not for a log that others read); without a terminal, "
-        "none is shown",
-    )
+    text = "show no progress (which counts the rows, and is not for a log that others read), as without a terminal"
+    command.add_argument("--quiet", action="store_true", help=text)
 
 
 def bar_of_steps(options: argparse.Namespace) -> Callable[[int], Callable[[], Any]]:
@@ -141,10 +154,9 @@ def bar_of_steps(options: argparse.Namespace) -> Callable[[int], Callable[[], An
 
 def _bar_of_steps(total: int) -> Callable[[], Any]:
     try:
-        from tqdm import tqdm
+        bar = _bar(total, unit="step")
     except ImportError:
         raise ImportError("this command needs further packages: pip install 'skdp[fairness,plot]'") from None
-    bar = tqdm(total=total, unit="step", file=sys.stderr, dynamic_ncols=True, disable=None)
 
     def advance() -> None:
         bar.update()
@@ -161,7 +173,12 @@ def bar_of_rows(options: argparse.Namespace) -> Progress:
 
 def _bar_of_rows(total: int | None) -> Any:
     try:
-        from tqdm import tqdm
+        return _bar(total, unit="rows", unit_scale=True)
     except ImportError:  # the bar is optional
         return NoBar(total)
-    return tqdm(total=total, unit="rows", unit_scale=True, file=sys.stderr, dynamic_ncols=True, disable=None)
+
+
+def _bar(total: int | None, **options: Any) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(total=total, file=sys.stderr, dynamic_ncols=True, disable=None, **options)

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from skdp.cli._arguments import (
-    add_ledger,
+    add_command,
+    add_domain,
+    add_handle_unknown,
     add_quiet,
+    add_release,
+    add_table,
     bar_of_rows,
-    in_flags,
     opened_ledger,
     read_domain_file,
     read_epsilon,
-    read_seed,
     read_share,
 )
 from skdp.engines import estimate_file, privatize_file
@@ -42,34 +44,26 @@ TRANSFORMERS = {
 
 def add_privatize(commands: Any) -> None:
     """Add ``skdp privatize``."""
-    privatize = commands.add_parser(
+    privatize = add_command(
+        commands,
         "privatize",
+        _run_privatize,
         help="randomise each row of a table, for recipients that are not trusted with it",
         description="Write a report for each row, from which counts can be estimated, and little can be learned of the "
         "row (differential privacy in the local model). Files are CSV, Parquet or Arrow by their names, and of any "
         "size. Columns that are neither privatised nor kept are left out.",
     )
-    privatize.add_argument("data", type=Path, help="the table: .csv, .parquet, .arrow, .feather or .ipc")
-    privatize.add_argument("out", type=Path, help="the file to write; one that exists is never overwritten")
+    add = privatize.add_argument
+    add_table(privatize, "the table")
+    add_release(privatize)
     _add_transformer(privatize)
-    privatize.add_argument(
-        "--handle-unknown",
-        choices=["error", "uniform"],
-        default="error",
-        help="what to do with a value that is not declared: stop (which shows that there is such a value), or replace "
-        "it by a random one (default: error)",
-    )
+    add_handle_unknown(privatize, ["error", "uniform"], "or replace it by a random one")
     kept = privatize.add_mutually_exclusive_group()
     kept.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help="columns to release AS THEY ARE")
     kept.add_argument("--keep-all", action="store_true", help="release all other columns AS THEY ARE")
-    add_ledger(privatize)
-    privatize.add_argument("--seed", type=read_seed, help="reproducible, not secure (default: secure random bits)")
-    privatize.add_argument(
-        "--resume",
-        action="store_true",
-        help="resume a run that was stopped: no row is reported twice, and nothing is charged again",
-    )
-    privatize.add_argument(
+    help_resume = "resume a run that was stopped: no row is reported twice, and nothing is charged again"
+    add("--resume", action="store_true", help=help_resume)
+    add(
         "--no-check",
         dest="check",
         action="store_false",
@@ -77,44 +71,42 @@ def add_privatize(commands: Any) -> None:
         "(default: all rows are checked before the charge, so that a table that is refused costs nothing)",
     )
     add_quiet(privatize)
-    privatize.set_defaults(parser=privatize, run=_run_privatize)
 
 
 def add_estimate(commands: Any) -> None:
     """Add ``skdp estimate``."""
-    estimate = commands.add_parser(
+    estimate = add_command(
+        commands,
         "estimate",
+        _run_estimate,
         help="estimate counts from privatised rows",
         description="Estimate how many rows truly have each value, from the reports that skdp privatize wrote with the "
         "same options. This costs no privacy.",
     )
-    estimate.add_argument("data", type=Path, help="the reports: .csv, .parquet, .arrow, .feather or .ipc")
+    add = estimate.add_argument
+    add_table(estimate, "the reports")
     _add_transformer(estimate)
-    estimate.add_argument("--postprocess", choices=list(POSTPROCESSORS), default="none", help="(default: none)")
-    estimate.add_argument(
-        "--confidence", type=read_share, default=0.95, help="of each interval (default: 0.95)", metavar="C"
-    )
-    estimate.add_argument("--out", type=Path, help="a file to write to (default: print the estimates)")
+    add("--postprocess", choices=list(POSTPROCESSORS), default="none", help="(default: none)")
+    add("--confidence", type=read_share, default=0.95, help="of each interval (default: 0.95)", metavar="C")
+    add("--out", type=Path, help="a file to write to (default: print the estimates)")
     add_quiet(estimate)
-    estimate.set_defaults(parser=estimate, run=_run_estimate)
 
 
 def _add_transformer(command: Any) -> None:
-    command.add_argument("--domain", type=Path, required=True, help="the domain file; draft-domain writes a draft")
-    command.add_argument("--columns", nargs="+", metavar="COLUMN", help="what to privatise (default: all declared)")
-    command.add_argument("--epsilon", type=read_epsilon, required=True, help="the privacy loss of a row")
-    command.add_argument(
+    add = command.add_argument
+    add_domain(command)
+    add("--columns", nargs="+", metavar="COLUMN", help="what to privatise (default: all declared)")
+    add("--epsilon", type=read_epsilon, required=True, help="the privacy loss of a row")
+    add(
         "--strategy",
         choices=["split", "joint", "sample"],
         default="split",
         help="how columns share epsilon: each has a part of it, all are one, or each row reports one (default: split)",
     )
-    command.add_argument(
-        "--transformer", choices=list(TRANSFORMERS), default="randomized_response", help="how a row is randomised"
-    )
+    add("--transformer", choices=list(TRANSFORMERS), default="randomized_response", help="how a row is randomised")
 
 
-def _run_privatize(options: argparse.Namespace) -> Path | int:
+def _run_privatize(options: argparse.Namespace) -> Path:
     encoder = _encoder(options, handle_unknown=options.handle_unknown, random_state=options.seed)
     declared, table = encoder.categories.columns, TableFile(options.data)
     table.check_columns(declared)
@@ -125,23 +117,10 @@ def _run_privatize(options: argparse.Namespace) -> Path | int:
         print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
     if left_out:
         print(f"Left out: {', '.join(left_out)}", file=sys.stderr)
-    try:
-        with opened_ledger(options) as ledger:
-            encoder.set_params(ledger=ledger)
-            progress = bar_of_rows(options)
-            privatize_file(
-                options.data,
-                options.out,
-                encoder,
-                keep=keep,
-                resume=options.resume,
-                progress=progress,
-                check=options.check,
-            )
-    except KeyboardInterrupt as stopped:
-        notes = " ".join(getattr(stopped, "__notes__", ()))
-        print("Stopped.", in_flags(notes, options.parser), file=sys.stderr)
-        return 130
+    with opened_ledger(options) as ledger:
+        encoder.set_params(ledger=ledger)
+        settings = {"keep": keep, "resume": options.resume, "check": options.check}
+        privatize_file(options.data, options.out, encoder, progress=bar_of_rows(options), **settings)
     print(encoder.guarantee_)
     return options.out
 

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from skdp.cli._arguments import (
-    add_ledger,
+    add_command,
+    add_domain,
+    add_handle_unknown,
     add_quiet,
+    add_release,
+    add_table,
     bar_of_rows,
     opened_ledger,
     read_count,
@@ -17,7 +21,6 @@ from skdp.cli._arguments import (
     read_domain_file,
     read_epsilon,
     read_positive,
-    read_seed,
 )
 from skdp.engines import synthesize_file
 from skdp.engines.files import TableFile, draft_file
@@ -27,80 +30,50 @@ from skdp.synthesis.selection import STRATEGIES
 
 def add_draft_domain(commands: Any) -> None:
     """Add ``skdp draft-domain``."""
-    draft = commands.add_parser(
+    draft = add_command(
+        commands,
         "draft-domain",
+        _run_draft_domain,
         help="write a first draft of a domain file, to be edited",
         description="Read a table and write a domain file (TOML) for you to edit. The draft shows values of the data: "
         "it is not private until you have replaced them by what is publicly known.",
     )
-    draft.add_argument("data", type=Path, help="your table: .csv, .parquet, .arrow, .feather or .ipc")
-    draft.add_argument("domain", type=Path, help="the file to write; one that exists is never overwritten")
-    draft.add_argument(
-        "--bins", type=read_positive, default=32, help="the most bins of a column of numbers (default: 32)"
-    )
-    draft.add_argument(
-        "--max-values", type=read_positive, default=100, help="the most values to list of another column (default: 100)"
-    )
-    draft.set_defaults(parser=draft, run=_run_draft_domain)
+    add = draft.add_argument
+    add_table(draft, "your table")
+    add("domain", type=Path, help="the file to write; one that exists is never overwritten")
+    add("--bins", type=read_positive, default=32, help="the most bins of a column of numbers (default: 32)")
+    add("--max-values", type=read_positive, default=100, help="the most values of another column (default: 100)")
 
 
 def add_synthesize(commands: Any) -> None:
     """Add ``skdp synthesize``."""
-    synthesize = commands.add_parser(
+    synthesize = add_command(
+        commands,
         "synthesize",
+        _run_synthesize,
         help="write a synthetic table that may be shared",
         description="Learn a table from counts with noise, and write synthetic rows (differential privacy in the "
         "central model: the user is trusted with the table). Only the columns of the domain file are read. "
         "Files are CSV, Parquet or Arrow by their names, and of any size.",
     )
-    synthesize.add_argument("data", type=Path, help="the private table: .csv, .parquet, .arrow, .feather or .ipc")
-    synthesize.add_argument("out", type=Path, help="the file to write; one that exists is never overwritten")
-    synthesize.add_argument("--domain", type=Path, required=True, help="the domain file; draft-domain writes a draft")
-    synthesize.add_argument(
-        "--epsilon", type=read_epsilon, required=True, help="the privacy loss of all that is written"
-    )
-    synthesize.add_argument(
-        "--delta",
-        type=read_delta,
-        default=0.0,
-        help="failure probability: 0 (the default) or far below 1 / number of rows",
-    )
-    synthesize.add_argument("--marginals", choices=sorted(STRATEGIES), default="auto", help="what to measure")
-    synthesize.add_argument("--rows", type=read_count, help="rows to write (default: the estimated number of records)")
-    add_ledger(synthesize)
-    synthesize.add_argument(
-        "--max-rows-per-person", type=read_positive, default=1, help="rows that one person may have (default: 1)"
-    )
-    synthesize.add_argument(
-        "--person-column", help="the column that identifies the person of a row: surplus rows of a person are left out"
-    )
-    synthesize.add_argument(
-        "--handle-unknown",
-        choices=["error", "clip", "ignore"],
-        default="error",
-        help="what to do with what is not declared: stop (which shows that there is such a value), put numbers into "
-        "the outermost bins, or leave the row out (default: error)",
-    )
-    synthesize.add_argument(
-        "--real",
-        nargs="+",
-        default=[],
-        metavar="COLUMN",
-        help="columns of a CSV file with fractions, as real = true in the domain file says too; otherwise bins with "
-        "whole edges are of whole numbers",
-    )
-    synthesize.add_argument(
-        "--save",
-        type=Path,
-        metavar="MODEL",
-        help="a file for the fitted model, written before rows are drawn: if they cannot be written, it is not lost; "
-        "DPMarginalSynthesizer.load reads it",
-    )
-    synthesize.add_argument("--seed", type=read_seed, help="reproducible, not secure (default: secure random bits)")
+    add = synthesize.add_argument
+    add_table(synthesize, "the private table")
+    add_release(synthesize)
+    add_domain(synthesize)
+    add("--epsilon", type=read_epsilon, required=True, help="the privacy loss of all that is written")
+    add("--delta", type=read_delta, default=0.0, help="failure probability: 0 (default), or far below 1 / rows")
+    add("--marginals", choices=sorted(STRATEGIES), default="auto", help="what to measure")
+    add("--rows", type=read_count, help="rows to write (default: the estimated number of records)")
+    add("--max-rows-per-person", type=read_positive, default=1, help="rows that one person may have (default: 1)")
+    add("--person-column", help="the column that identifies the person of a row: surplus rows of a person are left out")
+    add_handle_unknown(synthesize, ["error", "clip", "ignore"], "put numbers into the outermost bins, or drop the row")
+    help_real = "columns of a CSV file with fractions, though their bins have whole edges, as real = true in the domain"
+    add("--real", nargs="+", default=[], metavar="COLUMN", help=help_real)
+    help_save = "a file for the fitted model, written before rows are drawn; DPMarginalSynthesizer.load reads it"
+    add("--save", type=Path, metavar="MODEL", help=help_save)
     shown = synthesize.add_mutually_exclusive_group()
     shown.add_argument("--verbose", action="store_true", help="report each step")
     add_quiet(shown)
-    synthesize.set_defaults(parser=synthesize, run=_run_synthesize)
 
 
 def _run_draft_domain(options: argparse.Namespace) -> Path:

@@ -17,7 +17,6 @@ is a CSV, Parquet or Arrow file       `privatize_file` and `estimate_file`, or `
                                       `synthesize_file`, or ``skdp synthesize``.
 is a DuckDB relation, a Polars        `privatize` with ``path=``, and `tally` on the result. DuckDB tallies fastest.
 LazyFrame, or a pyarrow Dataset
-(many files, filters, joins)
 is on several machines                `privatize` and `tally` on a Dask or Spark DataFrame. A worker that dies, or a
                                       task that is tried again, draws the same reports. On one machine they are slower
                                       than the others.
@@ -26,9 +25,6 @@ rows, statistics)                     same tables: only sums over the declared d
 arrives day by day                    `transform` each day's rows; `tally_batches`, or the sum of the days' tallies.
                                       If a person comes again: ``memoize=True`` of the transformer, and ``record_id=``.
 ====================================  ==================================================================================
-
-The size of a report depends on the transformer: one value per column for randomised response, one bit per declared
-value for unary encoding. Estimating needs sums only, so it is cheap on every engine.
 
 **Time and memory**, on two cores (``benchmarks/results/engines_local.md``; the peak is that of the whole process, some
 250 MB of imports included; more rows take more time, not more memory):
@@ -44,23 +40,15 @@ the same, as a multiple of DuckDB's ``GROUP BY``            1.4      1.0        
 ==========================================================  =======  =========  =======
 
 Ten billion rows of three such columns take ten minutes on a machine with 4 cores, or a minute on 4 machines with 16
-cores and Dask or 10 of them and Spark; nothing is shuffled, so the time is in proportion to rows and cores. For a
-synthesizer's tables of all pairs of 14 columns it is 16 and 2 minutes. How these were found:
-``benchmarks/results/engines_cost.md``.
+cores and Dask or 10 of them and Spark; nothing is shuffled. For a synthesizer's tables of all pairs of 14 columns it is
+16 and 2 minutes (``benchmarks/results/engines_cost.md``). `privatize_file` also stores the reports that it has drawn,
+so that it can be resumed, which takes time and space; text files take more of both. On one machine, all of them use at
+most four cores for fresh reports.
 
-`privatize_file` also stores the reports that it has drawn, so that it can be resumed, which takes time and space; text
-files take more of both. On one machine, all of them use at most four cores.
-
-**To fit some of the columns**, select them first, since `fit` needs declared values for each
-column: of a pyarrow Dataset by
-``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``, of all other tables by their
-own methods.
-
-**On Spark**, the workers need skdp and its dependencies; set ``PYSPARK_PYTHON`` if they run another Python.
-
-**One call is one release.** Random bits are a function of a secret key that is drawn for each call, of the place of a
-batch, and of its rows. So a batch that is computed again has the same reports, and no two batches share random bits;
-the docstring of `privatize` says how this is ensured on each engine.
+**To fit some of the columns**, select them first, since `fit` needs declared values for each column: of a pyarrow
+Dataset by ``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``, of all other
+tables by their own methods. **On Spark**, the workers need skdp and its dependencies; set ``PYSPARK_PYTHON`` if they
+run another Python.
 """
 
 from skdp.engines._atomic import NoBar as NoBar

@@ -68,12 +68,10 @@ class Bar(Protocol):
     """Shows how far a run is; a bar of tqdm is one."""
 
     def update(self, rows: int) -> Any:
-        """Say that so many more rows are done."""
-        ...
+        """Advance by a number of rows."""
 
     def close(self) -> Any:
-        """Say that it ends."""
-        ...
+        """End the bar."""
 
 
 class NoBar:
@@ -93,7 +91,7 @@ Progress = Callable[[int | None], Bar]
 
 
 def shown(progress: Progress, total: int | None, task: str) -> AbstractContextManager[Bar]:
-    """Open a bar, and let it say what is done, if it can."""
+    """Open a bar, with a description if it can show one."""
     bar = progress(total)
     if hasattr(bar, "set_description"):
         bar.set_description(task)

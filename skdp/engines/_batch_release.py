@@ -7,23 +7,26 @@ import hashlib
 import hmac
 import itertools
 import multiprocessing
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import joblib
 import narwhals.stable.v2 as nw
-from sklearn.utils.validation import check_is_fitted
+import numpy as np
+from numpy.typing import NDArray
 
-from skdp.engines._coins import BatchCoins, KeyedCoins, Place, batch_coins, digest
 from skdp.engines._errors import RefusedBatch, quietly, refusing
-from skdp.engines._kept import kept_columns
-from skdp.engines._record_ids import DistinctIds, check_record_id
-from skdp.engines._schema import fit_on_schema
-from skdp.frames import Table, read_table
+from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
+from skdp.engines._record_ids import DistinctIds, check_record_id, digest_records, whole_numbers
+from skdp.engines._registry import Extra
+from skdp.frames import Table, read_table, without_unused_levels
 from skdp.local import Codes, OnFitOnly, ReportProtocol, ReportTransformer, SecretKey
 from skdp.local.memo import framed, read_record_ids
 
 Found = TypeVar("Found")
+
+pyarrow, types, polars = Extra("pyarrow"), Extra("pyarrow.types"), Extra("polars", "polars")
 
 WHOLE = Place()
 
@@ -32,7 +35,7 @@ CHANGED = (
     "table has changed, or does not fix the order of its rows (unique, group_by, join, sort with ties). Store it and "
     "give what was stored, or have the reports stored once (persist=True, or a path)"
 )
-"""What is said of a batch whose digest differs."""
+"""The error of a batch whose digest differs."""
 
 
 class BatchCheck:
@@ -71,20 +74,23 @@ class BatchCheck:
     def _records(self, ids: Any, rows: int) -> list[bytes]:
         return [] if ids is None else refusing(lambda: read_record_ids(ids, rows))
 
-    def digest_ids(self, batch: Any) -> list[bytes]:
+    def digest_ids(self, batch: Any) -> NDArray[np.uint64]:
         """Digest the record ids of a batch, to compare them with those of other batches."""
-        if self._record_id is None:
-            return []
-        table = read_table(batch)
-        records = self._records(table.columns[table.names.index(self._record_id)], len(batch))
-        return [hashlib.blake2b(record, digest_size=16, key=self._digest_key).digest() for record in records]
+        return digest_records(self._records(self._ids(batch), len(batch)), self._digest_key)
 
     def distinct(self, batches: Iterable[Found]) -> Iterator[Found]:
         """Pass on the batches of one evaluation of the table, and refuse a record id that comes a second time."""
         seen = DistinctIds()
         for batch in batches:
-            seen.add(self.digest_ids(batch))
+            numbers = whole_numbers(self._ids(batch))
+            seen.add(self.digest_ids(batch) if numbers is None else numbers)
             yield batch
+
+    def _ids(self, batch: Any) -> Any:
+        if self._record_id is None:
+            return None
+        table = read_table(batch)
+        return table.columns[table.names.index(self._record_id)]
 
     def digest_of(self, codes: list[Any], records: list[bytes], batch: Any) -> bytes:
         """Digest a batch that is coded already."""
@@ -103,48 +109,26 @@ class Release:
         self,
         protocol: ReportProtocol,
         keep: Sequence[str],
-        coins: BatchCoins,
+        randomness: BatchRandomness,
         record_id: str | None = None,
         check: BatchCheck | None = None,
     ) -> None:
-        self._protocol = protocol
-        self._keep = tuple(keep)
-        self._coins = coins
-        self._check = BatchCheck(protocol, keep, record_id) if check is None else check
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        return self._check.columns
-
-    @property
-    def check(self) -> BatchCheck:
-        """What checks the batches."""
-        return self._check
-
-    @property
-    def permanent(self) -> bool:
-        """Whether the reports are a function of a secret key, hashed record by record."""
-        return self._protocol.permanent_key is not None
-
-    @property
-    def seeded(self) -> bool:
-        """Whether the coins come from a seed, and depend on the numbers of rows."""
-        return not isinstance(self._coins, KeyedCoins)
+        self._protocol, self._keep, self._randomness = protocol, tuple(keep), randomness
+        self.check = BatchCheck(protocol, keep, record_id) if check is None else check
+        self.seeded = not isinstance(randomness, KeyedRandomness)  # and then they depend on the numbers of rows
+        self.permanent = protocol.permanent_key is not None  # the reports are hashed record by record
 
     def __call__(self, batch: Any, place: Place = WHOLE, expected: bytes | None = None) -> Any:
         """Privatise a batch."""
-        codes, rows, ids = self._check.read(batch)
+        codes, rows, ids = self.check.read(batch)
         records = refusing(lambda: self._protocol.read_records(ids, len(batch)))
-        if expected is not None and not hmac.compare_digest(expected, self._check.digest_of(codes, records, batch)):
+        if expected is not None and not hmac.compare_digest(expected, self.check.digest_of(codes, records, batch)):
             raise RefusedBatch(CHANGED)
-        reports = self._coins.draw(self._protocol, codes, place, records)
-        return self._with_kept(self._protocol.write(reports, rows), batch)
-
-    def _with_kept(self, released: Any, batch: Any) -> Any:
+        reports = self._randomness.draw(self._protocol, codes, place, records)
+        released = self._protocol.write(reports, rows)
         if not self._keep:
             return released
-        parts = released, kept_columns(batch, self._keep)
+        parts = released, _kept_columns(batch, self._keep)
         return nw.concat([nw.from_native(part, eager_only=True) for part in parts], how="horizontal").to_native()
 
     @classmethod
@@ -157,7 +141,7 @@ class Release:
         check_ids: Callable[[str], None] = lambda record_id: None,
         look: Callable[[BatchCheck, Any], Found] | None = None,
     ) -> tuple[Self, Any, Found | None]:
-        """Check all that can be checked before a row is privatised, charge the ledger, and start the coins."""
+        """Check all that can be checked before a row is privatised, charge the ledger, and start the randomness."""
         trial = cls.rehearse(sample, transformer, keep, record_id)
         transformer.check_budget()
         if record_id is not None:
@@ -165,20 +149,27 @@ class Release:
         check = BatchCheck(transformer.protocol_, keep, record_id)
         found = None if look is None else quietly(lambda: look(check, trial))
         transformer.charge()
-        return cls(transformer.protocol_, keep, batch_coins(transformer.randomness()), record_id, check), trial, found
+        drawn = transformer.randomness()
+        randomness = KeyedRandomness() if drawn.seed is None else SeededRandomness(drawn)
+        return cls(transformer.protocol_, keep, randomness, record_id, check), trial, found
 
     @classmethod
     def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str], record_id: str | None = None) -> Any:
         """Check all that can be checked without a row; fit the transformer if it is not, and charge nothing."""
         check_transformer(transformer)
-        kept = _check_keep(sample, keep)
-        check_record_id(record_id, list(read_table(sample).names))
+        names = list(read_table(sample).names)
+        check_names(keep)
+        if any(name not in names for name in keep) or len(set(keep)) < len(keep):
+            raise ValueError(f"keep must name distinct columns of {names}, got {list(keep)}")
+        check_record_id(record_id, names)
         if not hasattr(transformer, "protocol_"):
-            fit_on_schema(transformer, sample, [*kept, record_id] if record_id is not None else kept)
+            fit_on_schema(transformer, sample, [*keep, record_id])
         protocol = transformer.protocol_
-        check_columns(sample, protocol.columns)
-        _check_roles(protocol, kept, record_id)
-        return quietly(lambda: cls(protocol, kept, KeyedCoins(), record_id)(sample))
+        absent = [name for name in protocol.columns if name not in names]
+        if absent:
+            raise ValueError(f"the table lacks the columns {absent} that the transformer was fitted on; it has {names}")
+        _check_roles(protocol, keep, record_id)
+        return quietly(lambda: cls(protocol, keep, KeyedRandomness(), record_id)(sample))
 
 
 class Plan(Protocol):
@@ -206,14 +197,23 @@ def _check_roles(protocol: ReportProtocol, keep: Sequence[str], record_id: str |
         )
 
 
-def _check_keep(sample: Any, keep: Any) -> list[str]:
+def check_names(keep: Any) -> None:
+    """Check that there is a list of columns to keep."""
     if isinstance(keep, str) or not isinstance(keep, Sequence):
         raise TypeError(f"keep must be a list of column names, got {type(keep).__name__}")
-    names = read_table(sample).names
-    absent = [name for name in keep if name not in names]
-    if absent or len(set(keep)) < len(keep):
-        raise ValueError(f"keep must name distinct columns of {list(names)}, got {list(keep)}")
-    return list(keep)
+
+
+def check_flags(**flags: Any) -> None:
+    """Check parameters that are True or False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+
+
+def fit_on_schema(transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]) -> None:
+    """Fit a transformer on what it declares, and on the domains that dtypes carry: no row is read."""
+    table = read_table(sample)
+    transformer.fit(transformer.declared_row(table, [name for name in table.names if name not in keep]))
 
 
 def check_transformer(transformer: Any) -> None:
@@ -228,20 +228,39 @@ def check_transformer(transformer: Any) -> None:
         )
 
 
-def check_columns(sample: Any, columns: Sequence[Any]) -> None:
-    """Check that a table has the columns of a transformer."""
-    names = read_table(sample).names
-    absent = [name for name in columns if name not in names]
-    if absent:
-        raise ValueError(
-            f"the table lacks the columns {absent} that the transformer was fitted on; it has {list(names)}"
-        )
+def _kept_columns(batch: Any, names: Sequence[str]) -> Any:
+    """Copy the columns that are released unprotected, with nothing besides: no rows that were left out, no metadata."""
+    # A slice of a table may hold the memory of the whole one; an Arrow dictionary, values that no row has; and a
+    # Categorical of polars belongs to a table of the whole process: it becomes text. Other dtypes stay, with the
+    # categories that they have.
+    frame = nw.from_native(batch, eager_only=True).select(*names)
+    native = frame.to_native()
+    if frame.implementation.is_polars():
+        return _from_polars(native)
+    if frame.implementation.is_pyarrow():
+        columns = [_from_arrow(native.column(name)) for name in names]
+        return pyarrow.Table.from_arrays(columns, names=list(names))
+    own = native.copy()
+    own.index = without_unused_levels(native.index)
+    return own
 
 
-def check_tally(transformer: Any) -> None:
-    """Check that a transformer can tally."""
-    check_transformer(transformer)
-    check_is_fitted(transformer)
+def _from_polars(frame: Any) -> Any:
+    text = [name for name, dtype in frame.schema.items() if dtype.base_type() in (polars.String, polars.Categorical)]
+    # To join nothing to a text makes a new one; a selection of texts keeps the memory of all.
+    own = frame.with_columns(polars.concat_str(polars.col(name).cast(polars.String), polars.lit("")) for name in text)
+    return own[np.arange(frame.height)]
+
+
+def _from_arrow(column: Any) -> Any:
+    kind = column.type
+    if types.is_dictionary(kind):
+        return column.cast(kind.value_type).dictionary_encode().cast(kind)
+    rows = pyarrow.array(np.arange(len(column)))
+    if types.is_string_view(kind) or types.is_binary_view(kind):  # views cannot be taken from
+        plain = pyarrow.large_string() if types.is_string_view(kind) else pyarrow.large_binary()
+        return column.cast(plain).take(rows).cast(kind)
+    return column.take(rows)
 
 
 FEW = 3
@@ -264,16 +283,19 @@ def in_processes(release: Release) -> tuple[Draw, int]:
     from joblib.externals.loky import ProcessPoolExecutor  # does not run the user's script again, as others do
 
     asked = itertools.count()
+    processes = cores - 1  # this one reads, compares ids and writes; if there is one other only, it draws as well
+    free = threading.Semaphore(processes)
     # Not joblib's own pool: it would end for ours, and ours for it, at each batch. This one ends with `draw`.
-    pool = functools.cache(lambda: ProcessPoolExecutor(cores, timeout=_IDLE_SECONDS))
+    pool = functools.cache(lambda: ProcessPoolExecutor(processes, timeout=_IDLE_SECONDS))
 
     def draw(*batch: Any) -> Any:
-        if next(asked) < FEW:
-            return release(*batch)
-        try:
-            return pool().submit(release, *batch).result()
-        except Exception:  # a refusal, which is the same here; or no process, such as for lack of memory
-            pass
+        if next(asked) >= FEW and free.acquire(blocking=False):
+            try:
+                return pool().submit(release, *batch).result()
+            except Exception:  # a refusal, which is the same here; or no process, such as for lack of memory
+                pass
+            finally:
+                free.release()
         return release(*batch)
 
-    return draw, cores
+    return draw, max(2, processes)

@@ -22,7 +22,9 @@ from skdp.base import (
     type_of_values,
 )
 from skdp.domain import Domain, Interval
-from skdp.engines._registry import UnreadableError, import_extra
+from skdp.engines._registry import Extra, UnreadableError
+
+pyarrow, pyarrow_csv, pyarrow_dataset = map(Extra, ("pyarrow", "pyarrow.csv", "pyarrow.dataset"))
 
 _BLOCK_BYTES = 1 << 21  # Arrow reads up to 32 blocks ahead
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
@@ -44,7 +46,6 @@ def column_names(path: Path) -> list[str]:
 
 def text_batches(path: Path, columns: list[str]) -> Iterator[Any]:
     """Read some columns as text."""
-    pyarrow, pyarrow_csv = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.csv", "duckdb")
     read, parse, convert = _options()
     convert.column_types = dict.fromkeys(columns, pyarrow.string())
     convert.include_columns = columns
@@ -58,11 +59,12 @@ def text_batches(path: Path, columns: list[str]) -> Iterator[Any]:
 
 def text_dataset(path: Path, columns: list[str]) -> Any:
     """Open some columns as text, to be read as often as need be."""
-    pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
     read, parse, convert = _options()
-    scan = dataset.CsvFragmentScanOptions(convert_options=convert, read_options=read)
-    form = dataset.CsvFileFormat(parse_options=parse, default_fragment_scan_options=scan)
-    return dataset.dataset(path, format=form, schema=pyarrow.schema([(name, pyarrow.string()) for name in columns]))
+    scan = pyarrow_dataset.CsvFragmentScanOptions(convert_options=convert, read_options=read)
+    form = pyarrow_dataset.CsvFileFormat(parse_options=parse, default_fragment_scan_options=scan)
+    return pyarrow_dataset.dataset(
+        path, format=form, schema=pyarrow.schema([(name, pyarrow.string()) for name in columns])
+    )
 
 
 def unreadable_error(path: Path) -> UnreadableError:
@@ -74,8 +76,7 @@ def unreadable_error(path: Path) -> UnreadableError:
 
 
 def _options() -> tuple[Any, Any, Any]:
-    """Say how text is read, cut into rows and columns, and when it is null."""
-    pyarrow_csv = import_extra("pyarrow.csv", "duckdb")
+    """Return how text is read, cut into rows and columns, and when it is null."""
     return (
         pyarrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
         pyarrow_csv.ParseOptions(newlines_in_values=True),
@@ -84,7 +85,7 @@ def _options() -> tuple[Any, Any, Any]:
 
 
 def readers(domain: Domain, *, strict: bool = False) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
-    """Say how to read the text of declared columns, value by value, so that no row changes how another one is read."""
+    """Return the Arrow type and the parser of each declared column; no row changes how another one is read."""
     return {name: _reader(name, domain[name], strict) for name in domain.columns}
 
 
@@ -106,7 +107,6 @@ def _reader(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[Any], 
 
 def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[str | None]], Any]]:
     """Return the Arrow type of a declared column, and what makes an array of texts."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     kind, dates = type_of_values(values), date_dtype(values)
     if dates is not None:
         unit = pyarrow.date32() if dates == np.dtype("datetime64[D]") else pyarrow.timestamp("us")
@@ -121,7 +121,7 @@ def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[s
     known = values.edges if isinstance(values, Interval) else [value for value in values.values if value is not None]
     if max(map(abs, known)) >= LARGEST_WHOLE:
         raise ValueError(f"column {name!r}: numbers of 2**53 or more are read from Parquet or Arrow files only")
-    read = partial(_number_of, name) if strict else _number
+    read = partial(_number, column=name) if strict else _number
     return pyarrow.float64(), lambda texts: pyarrow.array(map(read, texts), pyarrow.float64())
 
 
@@ -129,28 +129,19 @@ def _times(texts: list[str | None], name: str, *, zoned: bool = False) -> NDArra
     return parse_dates(pd.Series(texts, dtype=object, name=name), zoned=zoned)
 
 
-def _number(text: str | None) -> float | None:
-    """Read a number; infinity, which nobody declares, stands for any other text."""
+def _number(text: str | None, column: str | None = None) -> float | None:
+    """Read a number; other text is an error that names the column, if given, and otherwise an undeclared infinity."""
     if text is None:
         return None
     try:
-        number = float(text) if "_" not in text else np.inf
-    except ValueError:
-        return np.inf
-    return number if number == number else np.inf
-
-
-def _number_of(name: str, text: str | None) -> float | None:
-    """Read a number; any other text is an error."""
-    if text is None:
-        return None
-    try:
-        number = float(text.replace("_", "?"))  # 1_000 is a number of Python's alone
+        number = float(text.replace("_", "?"))  # 1_000 is a number in Python only
     except ValueError:
         number = np.nan
-    if number != number:
-        raise ValueError(f"column {name!r} holds text that is no number")
-    return number
+    if number == number:
+        return number
+    if column is None:
+        return np.inf
+    raise ValueError(f"column {column!r} holds text that is no number")
 
 
 def _truth(text: str | None, name: str) -> bool | None:
@@ -163,7 +154,6 @@ def _truth(text: str | None, name: str) -> bool | None:
 
 def write_csv(tables: Iterable[Any], schema: Any, path: Path) -> None:
     """Write a stream of tables; dates and datetimes as ISO 8601."""
-    pyarrow, pyarrow_csv = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.csv", "duckdb")
     options = pyarrow_csv.WriteOptions(include_header=False)
     with path.open("wb") as file:
         file.write((",".join(map(_quoted, schema.names)) + "\n").encode())
@@ -179,7 +169,6 @@ def _quoted(name: str) -> str:
 
 def _plain(table: Any) -> Any:
     """Write datetimes as text, and the nulls of a table of one column as quoted text: an empty line is no row."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     for place, field in enumerate(table.schema):
         column = table.column(place)
         if pyarrow.types.is_dictionary(field.type):
@@ -193,7 +182,6 @@ def _plain(table: Any) -> Any:
 
 
 def _iso(column: Any) -> Any:
-    pyarrow = import_extra("pyarrow", "duckdb")
     fine = column if column.type.unit == "ns" else column.cast(pyarrow.timestamp("us", column.type.tz))
     coded = fine.combine_chunks().dictionary_encode()
     texts = [None if time is None else time.isoformat() for time in coded.dictionary.to_pylist()]

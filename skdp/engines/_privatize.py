@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from skdp.engines._batch_release import Release
+from skdp.engines._batch_release import Release, check_flags
+from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
-from skdp.engines.backends.record_ids import check_distinct
 
 
 def privatize(
@@ -34,22 +34,21 @@ def privatize(
         `RapporEncoder`. If it is not fitted, it is, on what it declares by name (a mapping, a Domain, or categorical
         dtypes), or, if it declares no names, on all columns that are not kept; rows are not read for that.
     persist : bool, default=True
-        Whether the reports are computed and stored before they are handed out: in memory, or in `path`. With False, a
-        frame that is evaluated at each use is returned (Polars, Dask): it gives the reports of the rows that were
-        checked, or an error. A batch that holds other rows at a later evaluation, or the same ones in another order
-        (after ``unique``, ``group_by``, ``join``, a ``sort`` with ties), is refused. A `PrivacyLeakWarning` tells that
-        the frame holds the key.
+        Whether the reports are computed and stored before they are returned: in memory, or in `path`. With False, a
+        frame that is evaluated at each use is returned (Polars, Dask), with a `PrivacyLeakWarning`, as it holds the
+        key. It gives the reports of the rows that were checked, or an error: a batch that holds other rows at a later
+        evaluation, or the same ones in another order (after ``unique``, ``group_by``, ``join``, a ``sort`` with ties),
+        is refused.
     keep : sequence of str, optional
-        Columns that are released **as they are**, after the reports, with the categories of their dtypes (but a
-        Categorical of Polars becomes text). By default, nothing but reports is released.
+        Columns that are released **unprotected**, after the reports, with the categories of their dtypes (but a
+        Categorical of Polars becomes text). By default, only reports are released.
     record_id : str, optional
-        The column that says whose each row is, in place of the ``record_id`` of `transform`: needed where reports are
-        permanent (``memoize=True``, or a `RapporEncoder` with a key), and only then. It is not released unless it is
-        kept.
+        The column of record ids, in place of the ``record_id`` of `transform`: required where reports are permanent
+        (``memoize=True``, or a `RapporEncoder` with a key), and only there. It is not released unless it is kept.
     path : str or path-like, optional
-        A new Parquet file (Dask and Spark: a directory) for the reports, which is there when it is whole, or not at
-        all. Then the table is as large as a disk holds, and the result reads the file. Spark takes any place that it
-        can write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme, that is in its default file system.
+        A new Parquet file (Dask and Spark: a directory) for the reports, which appears only when complete; the result
+        reads it. Spark takes any place that it can write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme,
+        in its default file system.
     check : bool, default=True
         Whether all rows are read once before the charge, so that a table with undeclared values (or missing ones,
         where these are not declared) is refused at no cost, as in `transform`. With False, rows are read once only, and
@@ -86,42 +85,37 @@ def privatize(
     -----
     **Privacy.** As for the transformer's `transform`, for each record (row) of the whole table: `guarantee_`, charged
     once, before a row is privatised (with ``constant_values``, at the first call only). Rows are privatised
-    independently of each other, so that it makes no difference in how many batches. The kept columns, their order and
-    that of the rows are not protected.
+    independently of each other, in any number of batches. The kept columns, their order and that of the rows are not
+    protected.
 
-    *A refusal* is not private: that the table is refused shows that at least one row holds an undeclared value, and in
-    which column, and that it is not refused shows that none does. It is free, as in `transform`, so whoever may choose
-    the declared values can ask with it; there, use ``handle_unknown="uniform"``, which refuses no value, or
-    ``check=False``, where each question costs the charge. Nothing is read if the ledger does not cover the release.
+    *A refusal* is not private: it shows that at least one row holds an undeclared value, and in which column; no
+    refusal shows that none does. It is free, as in `transform`, so those who choose the declared values can ask with
+    it; there, use ``handle_unknown="uniform"``, which refuses no value, or ``check=False``, where each question costs
+    the charge. Nothing is read if the ledger does not cover the release.
 
-    *Secure coins* (``random_state=None``): a fresh secret key of 32 bytes is drawn for each call, and each batch draws
-    its reports from SHAKE-128 under a key that HMAC-SHA256 derives from this one, the place of the batch and the values
-    that it holds. So no two batches share coins, in whatever process they are drawn; and a batch that is computed
-    again has the same reports. If it holds other rows by then, all its coins would be independent, and each evaluation
-    one more report of the same persons; so where batches may be computed again, the check keeps a keyed digest of each
-    (of the codes, the record ids and the kept columns, in order), and a batch with another digest gives an error and
-    no reports. What is stored at once is evaluated once.
-    The guarantee holds against whoever does not know the key and cannot break the hash functions. The key is never in
-    the reports, nor in a log. On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can
-    read the true rows as well (so is the `secret_key` of permanent reports; checks and `tally` send no key); and a lazy
-    frame that is not persisted holds it, together with the way to the true rows: publish what the frame evaluates to,
-    not the frame.
+    *Secure randomness* (``random_state=None``): each call draws a secret key of 32 bytes, and each batch draws its
+    reports from SHAKE-128 under a key that HMAC-SHA256 derives from it, the place of the batch and its values. So no
+    two batches share random bits, in any process, and a batch that is computed again has the same reports. With other
+    rows it would have independent ones, a second report of the same persons; so where batches may be computed again,
+    the check keeps a keyed digest of each (of the codes, the record ids and the kept columns, in order), and a batch
+    with another digest gives an error and no reports. The guarantee holds against all who do not know the key and
+    cannot break the hash functions. The key is in no report and no log. On Dask and Spark it is part of the tasks, on
+    the scheduler and the workers, which can read the true rows as well (so is the `secret_key` of permanent reports;
+    checks and `tally` send no key). A lazy frame that is not persisted holds it, and the way to the true rows: publish
+    what the frame evaluates to, not the frame.
 
     *Permanent reports* are a function of `secret_key`, record id, column and value, and so those of `transform`, on
-    every engine and in however many batches; nothing is shared between workers but the key. Polars, DuckDB and pyarrow
-    have those of many batches drawn in processes of this machine, one a core, which get the rows and the key.
+    every engine and in any number of batches. Polars, DuckDB and pyarrow have many batches drawn in processes of this
+    machine, which get the rows and the key. Ids of another type are other ids, here and in the next release: 7 and "7"
+    are two records; 7 and 7.0, or a day and its midnight, are one. A second round of noise, and the instantaneous round
+    of RAPPOR, use the random bits of a fresh key, of the batch and of its ids.
 
     Rows of one record with different values would cost more than the one charge, and show whether their values are
     equal. So before anything is charged, the engine counts the distinct ids of the whole table, in memory as large as
-    these (what does not fit is written by DuckDB to a folder for its owner only, or where the engine keeps such), and a
-    missing or repeated one is refused; a RecordBatchReader, which is read once, is refused too. A lazy table may have
-    other ids when it is evaluated again, so those of the check, and of the rows that are drawn, are compared across all
-    batches as well (16 bytes an id, in memory), and no incomplete release is stored; in the tasks of Spark that draw,
-    within each partition. Ids of another type are
-    other ids, here and in the next release: 7 and "7" are two records, each with permanent reports of its own; 7 and
-    7.0, or a day and its midnight, are one. A second round of noise, and the instantaneous round of RAPPOR, have the
-    random bits of other reports: those of a batch, under a fresh key, and of its ids too, so that a batch that is
-    computed again sends the same single report of each record.
+    these (DuckDB writes what does not fit to a folder for its owner only), and a missing or repeated one is refused; so
+    is a RecordBatchReader, which is read once. A lazy table may have other ids when it is evaluated again: those of the
+    check, and of the rows that are drawn, are compared across all batches too (16 bytes an id, in memory), and no
+    incomplete release is stored; in the tasks of Spark that draw, within each partition.
 
     How each engine is held to one release:
 
@@ -129,16 +123,16 @@ def privatize(
     Dask       Persisted partitions, or files. A partition that is lost with its worker is computed again, and refused
                unless it holds the rows that were checked, in their order. Where a shuffle leaves that order open, give
                a path, which is written once.
-    Spark      Always files: a block of Spark's cache is computed again when it is lost, and rows that were shuffled
-               may then come in another order. Files are committed once for each task, whichever attempt wins.
+    Spark      Always files: a lost block of its cache is computed again, and shuffled rows may then come in another
+               order. Files are committed once for each task, by the attempt that wins.
     Polars     A frame in memory, or a file, of at most 2**32 - 1 rows (polars[rt64]: any number). Unless it is
                persisted, each evaluation draws the same reports again, and refuses batches that changed.
     DuckDB     Always a file; without `path`, a temporary one that lives as long as Python does.
     pyarrow    A table in memory, or a file; or a reader that can be read once.
     =========  =========================================================================================================
 
-    *Seeded coins* (for experiments): the same for a row of the same number, however the table is cut. Spark does not
-    number rows; there, the partitions count. Dask counts the rows of its partitions first.
+    *Seeded randomness* (for experiments): the same for a row of the same number, in any partition of the table. Spark
+    does not number rows; there, the partitions count. Dask counts the rows of its partitions first.
 
     Examples
     --------
@@ -167,12 +161,9 @@ def privatize(
     True
     """
     engine = engine_of(frame)
-    if not isinstance(persist, bool):
-        raise TypeError(f"persist must be True or False, got {type(persist).__name__}")
-    if not isinstance(check, bool):
-        raise TypeError(f"check must be True or False, got {type(check).__name__}")
+    check_flags(persist=persist, check=check)
     if path is not None and not persist:
         raise ValueError("a path is where reports are stored: leave it out with persist=False")
     check_ids = partial(check_distinct, frame)
     plan = partial(Release.plan, transformer=transformer, keep=keep, record_id=record_id, check_ids=check_ids)
-    return engine.privatize(frame, plan, persist=persist, path=path, check=check)
+    return engine.privatize(plan, persist=persist, path=path, check=check)

@@ -1,16 +1,28 @@
-"""Record ids in batches: no record may report twice in one release."""
+"""Record ids: no record may report twice in one release."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.engines._errors import RefusedBatch
+from skdp.engines._errors import RefusedBatch, quietly
+from skdp.engines._registry import engine_of
+from skdp.local.memo import read_record_ids
 
 REPEATED = "record_id has repeated entries; a record reports once in a call"
+
+_KINDS = (
+    nw.String, nw.Categorical, nw.Enum, nw.Binary, nw.Boolean, nw.Date, nw.Datetime, nw.Object, nw.Float32, nw.Float64,
+    nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64,
+)  # fmt: skip
+"""What an engine hands over as the ids that `transform` would see."""
+
+Pair = tuple[NDArray[np.uint64], NDArray[np.uint64]]
 
 
 def check_record_id(record_id: Any, names: list[Any]) -> None:
@@ -23,23 +35,80 @@ def check_record_id(record_id: Any, names: list[Any]) -> None:
         raise ValueError(f"record_id must name the column of the record ids, got {record_id!r}")
 
 
+def check_distinct(frame: Any, record_id: str) -> None:
+    """Check that no record id of a table is missing or repeated; in an engine, by counting there."""
+    opened = nw.from_native(engine_of(frame).countable_ids(record_id))
+    if isinstance(opened, nw.DataFrame):
+        ids = read_record_ids(opened.get_column(record_id).to_native(), len(opened))
+        missing, distinct, rows = 0, len({*ids}), len(ids)
+    else:
+        missing, distinct, rows = _count(opened, record_id)
+    if missing:
+        raise ValueError("record_id holds missing values (NaN), or infinite ones")
+    if distinct < rows:
+        raise ValueError(REPEATED)
+
+
+def _count(frame: Any, record_id: str) -> tuple[int, int, int]:
+    """Count the ids that are missing, the distinct ones, and the rows."""
+    dtype, ids = frame.collect_schema()[record_id], nw.col(record_id)
+    if not isinstance(dtype, _KINDS):
+        raise ValueError(
+            "record_id must be a column of text, bytes, numbers of at most 64 bits, dates or times, got "
+            f"{dtype}; cast it to text"
+        )
+    missing = ids.is_null() | ~ids.is_finite() if dtype.is_float() else ids.is_null()
+    sums = missing.cast(nw.Int64).sum().alias("missing"), ids.n_unique().alias("distinct"), nw.len().alias("rows")
+    found = quietly(frame.select(*sums).collect).to_dict(as_series=False)
+    return found["missing"][0] or 0, found["distinct"][0], found["rows"][0]
+
+
+def digest_records(records: Sequence[bytes], key: bytes) -> NDArray[np.uint64]:
+    """Digest record ids, 128 bits each, by SipHash under two secret keys: who knows neither finds no two alike."""
+    values, written = np.array(records, object), key.hex()
+    keys = written[:16], written[16:32]
+    halves = [pd.util.hash_array(values, hash_key=half, categorize=False) for half in keys]
+    return np.stack(halves, axis=1)
+
+
+def whole_numbers(ids: Any) -> NDArray[np.uint64] | None:
+    """Return ids that are whole numbers of one type throughout a table, as polars and Arrow have them; or None."""
+    if ids is None or isinstance(ids, pd.Series):
+        return None
+    column = nw.from_native(ids, series_only=True)
+    if not column.dtype.is_integer() or column.null_count():
+        return None
+    numbers = column.to_numpy().astype(np.uint64)
+    return np.stack([numbers, np.zeros_like(numbers)], axis=1)
+
+
 class DistinctIds:
     """Refuse a record id that comes twice in one evaluation of a table; it keeps sorted runs of 16 bytes an id."""
 
     def __init__(self) -> None:
-        self._runs: list[NDArray[np.bytes_]] = []
+        self._runs: list[Pair] = []
 
-    def add(self, digests: Sequence[bytes] | NDArray[np.bytes_]) -> None:
+    def add(self, digests: NDArray[np.uint64]) -> None:
         """Add the digests of a batch."""
         if not len(digests):
             return
-        new = np.sort(np.array(digests, "S16"))
-        if (new[1:] == new[:-1]).any() or any(_meet(run, new) for run in self._runs):
+        new = _sorted([*digests.T])
+        first, second = new
+        if ((first[1:] == first[:-1]) & (second[1:] == second[:-1])).any() or any(
+            _meet(run, new) for run in self._runs
+        ):
             raise RefusedBatch(REPEATED)
-        while self._runs and len(self._runs[-1]) <= len(new):  # a run is at least twice as long as the next
-            new = np.sort(np.concatenate([self._runs.pop(), new]))
+        while self._runs and len(self._runs[-1][0]) <= len(new[0]):  # a run is at least twice as long as the next
+            new = _sorted([*map(np.concatenate, zip(self._runs.pop(), new, strict=True))], "stable")  # which merges
         self._runs.append(new)
 
 
-def _meet(run: NDArray[np.bytes_], new: NDArray[np.bytes_]) -> bool:
-    return bool((run[np.searchsorted(run, new).clip(max=len(run) - 1)] == new).any())
+def _sorted(halves: Sequence[NDArray[np.uint64]], kind: Literal["stable"] | None = None) -> Pair:
+    """Sort by the first half, which two ids share with probability 2**-64."""
+    order = np.argsort(halves[0], kind=kind)
+    return halves[0][order], halves[1][order]
+
+
+def _meet(run: Pair, new: Pair) -> bool:
+    places = np.searchsorted(run[0], new[0]).clip(max=len(run[0]) - 1)
+    return bool(((run[0][places] == new[0]) & (run[1][places] == new[1])).any())

@@ -4,37 +4,14 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from skdp.frames import LargeTable, Summary, register_large_tables
+from skdp.frames import LargeTable, register_large_tables
 from skdp.privacy import PrivacyLeakWarning
 
-
-class Engine(Protocol):
-    """What a module of `skdp/engines/backends` holds to be an engine."""
-
-    def accepts(self, frame: Any) -> bool:
-        """Return whether this is one of its frames."""
-
-    def column_names(self, frame: Any) -> list[Any]:
-        """Name the columns, without reading a row."""
-
-    def privatize(self, frame: Any, plan: Any, *, persist: bool, path: Any, check: bool) -> Any:
-        """Call ``plan(sample, look=...)`` once, which checks and charges, and then the release with each batch."""
-
-    def tally(self, frame: Any, protocol: Any) -> Any:
-        """Sum up the reports of a frame."""
-
-    def open_table(self, frame: Any) -> LargeTable | None:
-        """Open a lazy table for `fit`; None if the frame is in memory."""
-
-    def countable_ids(self, frame: Any, record_id: str) -> Any:
-        """Return what narwhals counts the distinct record ids of, byte by byte."""
+if TYPE_CHECKING:
+    from skdp.engines._engine import Engine
 
 
 @dataclass(frozen=True)
@@ -42,43 +19,40 @@ class Backend:
     """A line of the registry."""
 
     module: str  # of skdp.engines.backends
+    engine: str  # its class
     frames: str  # what it takes, for errors
     libraries: tuple[str, ...]  # of the classes of its frames
-    lazy: tuple[str, ...] = ()  # names of the classes that `open_table` takes
+    lazy: tuple[str, ...] = ()  # names of the classes that `fit` reads where they are
     reads_files: bool = False  # whether its errors may be about a damaged file
 
 
+_ARROW_FRAMES = "a pyarrow Table, Dataset or RecordBatchReader"
 ENGINES = (
-    Backend("dask", "a Dask DataFrame", ("dask",), ("DataFrame",)),
-    Backend("spark", "a Spark DataFrame", ("pyspark",), ("DataFrame",)),
-    Backend("polars", "a Polars DataFrame or LazyFrame", ("polars",), ("LazyFrame",), reads_files=True),
-    Backend("duckdb", "a DuckDB relation", ("duckdb", "_duckdb"), ("DuckDBPyRelation",), reads_files=True),
-    Backend(
-        "arrow",
-        "a pyarrow Table, Dataset or RecordBatchReader",
-        ("pyarrow",),
-        ("Dataset", "RecordBatchReader"),
-        reads_files=True,
-    ),
-    Backend("memory", "a pandas DataFrame", ("pandas",)),
+    Backend("dask", "DaskTable", "a Dask DataFrame", ("dask",), ("DataFrame",)),
+    Backend("spark", "SparkTable", "a Spark DataFrame", ("pyspark",), ("DataFrame",)),
+    Backend("polars", "PolarsTable", "a Polars DataFrame or LazyFrame", ("polars",), ("LazyFrame",), True),
+    Backend("duckdb", "DuckDBTable", "a DuckDB relation", ("duckdb", "_duckdb"), ("DuckDBPyRelation",), True),
+    Backend("arrow", "ArrowTable", _ARROW_FRAMES, ("pyarrow",), ("Dataset", "RecordBatchReader"), True),
+    Backend("memory", "MemoryTable", "a pandas DataFrame", ("pandas",)),
 )
-_BY_LIBRARY = {library: backend for backend in ENGINES for library in backend.libraries}
 
 
-def _load(backend: Backend) -> Engine:
-    engine: Any = importlib.import_module(f"skdp.engines.backends.{backend.module}")
-    return engine
+def _of_library(kind: type) -> list[Backend]:
+    """Find the engines of the library of a class."""
+    return [backend for backend in ENGINES if kind.__module__.partition(".")[0] in backend.libraries]
+
+
+def _load(backend: Backend) -> type[Engine]:
+    found: type[Engine] = getattr(importlib.import_module(f"skdp.engines.backends.{backend.module}"), backend.engine)
+    return found
 
 
 def engine_of(frame: Any) -> Engine:
-    """Find the engine of a frame, which has imported the library already."""
-    for kind in type(frame).__mro__:
-        backend = _BY_LIBRARY.get(kind.__module__.partition(".")[0])
-        if backend is not None:
-            engine = _load(backend)
-            if engine.accepts(frame):
-                return engine
-            break
+    """Find the engine of a frame, whose library is imported already."""
+    for backend in dict.fromkeys(backend for kind in type(frame).__mro__ for backend in _of_library(kind)):
+        engine = _load(backend)
+        if isinstance(frame, engine.kinds):
+            return engine(frame)
     *others, last = (backend.frames for backend in ENGINES)
     raise TypeError(f"frame must be {', '.join(others)} or {last}, got {type(frame).__name__}")
 
@@ -86,9 +60,9 @@ def engine_of(frame: Any) -> Engine:
 def open_table(frame: Any) -> LargeTable | None:
     """Open a lazy table of an engine; no engine is imported for another table."""
     for kind in type(frame).__mro__:
-        backend = _BY_LIBRARY.get(kind.__module__.partition(".")[0])
-        if backend is not None and kind.__name__ in backend.lazy:
-            return _load(backend).open_table(frame)
+        for backend in _of_library(kind):
+            if kind.__name__ in backend.lazy:
+                return _load(backend)(frame).opened()
     return None
 
 
@@ -106,6 +80,16 @@ def import_extra(module: str, extra: str, *, least: str | None = None) -> Any:
             f"{module} {least} or later is needed here, got {found.__version__}: pip install skdp[{extra}]"
         )
     return found
+
+
+class Extra:
+    """A module of an extra, imported when something of it is used."""
+
+    def __init__(self, module: str, extra: str = "duckdb") -> None:
+        self._module, self._extra = module, extra
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_extra(self._module, self._extra), name)
 
 
 def _major_minor(version: str) -> tuple[int, ...]:
@@ -131,14 +115,5 @@ def is_damage(error: BaseException) -> bool:
     """Return whether a library could not make sense of what it read; its text may hold a row."""
     if isinstance(error, OSError):
         return type(error) is OSError and error.errno is None
-    backend = _BY_LIBRARY.get(type(error).__module__.partition(".")[0])
-    theirs = backend is not None and backend.reads_files
+    theirs = any(backend.reads_files for backend in _of_library(type(error)))
     return theirs and isinstance(error, Exception) and not isinstance(error, MemoryError)
-
-
-def add_up_batches(batches: Iterable[Any], summary: Summary) -> list[NDArray[np.int64]]:
-    """Sum over a stream of batches."""
-    sums = summary.zeros()
-    for batch in batches:
-        summary.add(sums, batch)
-    return sums

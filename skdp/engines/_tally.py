@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import narwhals.stable.v2 as nw
-import numpy as np
-from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
-from skdp.engines._batch_release import check_tally
+from skdp.engines._batch_release import check_transformer
+from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._registry import engine_of
-from skdp.local import ReportProtocol, Tally
+from skdp.local import ReportProtocol
 
 
 def tally(frame: Any, transformer: Any) -> Any:
@@ -64,12 +63,11 @@ def tally(frame: Any, transformer: Any) -> Any:
     4
     """
     engine = engine_of(frame)
-    check_tally(transformer)
-    protocol = transformer.protocol_
-    names, wanted = engine.column_names(frame), protocol.report_columns
+    protocol = _protocol_of(transformer)
+    names, wanted = engine.column_names(), protocol.report_columns
     if not set(wanted) <= set(names):
         raise ValueError(f"the reports of this encoder have the columns {wanted}, got {names}")
-    return engine.tally(frame, protocol.without_secrets())
+    return engine.tally(protocol.without_secrets())
 
 
 def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
@@ -90,12 +88,8 @@ def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
 
     Raises
     ------
-    TypeError
-        If the transformer is of another kind.
-    NotFittedError
-        If the transformer is not fitted.
-    ValueError
-        If there is no row, or other columns or values than reports of this transformer.
+    TypeError, NotFittedError, ValueError
+        As for `tally`.
 
     See Also
     --------
@@ -115,77 +109,12 @@ def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
     >>> tally_batches((encoder.transform(answers) for day in range(7)), encoder).n_reports
     21
     """
-    check_tally(transformer)
-    counter = Counter(transformer.protocol_)
-    for batch in batches:
-        counter.add(batch)
-    return counter.total()
+    reports = ReportSums(_protocol_of(transformer))
+    return reports.total(add_up_batches(batches, reports))
 
 
-_GROUPS = 1 << 16
-
-
-def group_columns(protocol: ReportProtocol) -> list[list[Any]]:
-    """Return by which columns an engine may count reports that are values of a domain."""
-    if protocol.values is None:
-        return []
-    # One pass over the columns together, if they have few combinations.
-    groups, together = protocol.counted_columns, protocol.values.size <= _GROUPS
-    return [[name for columns in groups for name in columns]] if groups and together else groups
-
-
-def number_columns(protocol: ReportProtocol) -> list[list[Any]]:
-    """Return by which columns an engine may count reports that are numbers."""
-    return protocol.counted_columns if protocol.values is None else []
-
-
-class Counter:
-    """The tally of a stream of reports."""
-
-    def __init__(self, protocol: ReportProtocol) -> None:
-        self._protocol = protocol
-        self.names = protocol.report_columns
-        self._sums = protocol.empty_tally().sums()
-
-    def add(self, reports: Any) -> None:
-        """Add the reports of a batch."""
-        if len(reports):
-            frame = nw.from_native(reports, eager_only=True).select(*self.names)
-            self.add_tally(self._protocol.tally(self._protocol.read(frame.to_native())))
-
-    def add_tally(self, tally: Tally) -> None:
-        """Add a tally of the same protocol."""
-        for total, part in zip(self._sums, tally.sums(), strict=True):
-            total += part
-
-    def add_groups(self, values: Any, counts: NDArray[np.int64]) -> None:
-        """Add reports that were counted by value."""
-        self.add_tally(self._protocol.tally_counts(values, counts))
-
-    def __add__(self, other: Counter) -> Counter:
-        both = Counter(self._protocol)
-        for counter in (self, other):
-            both.add_sums(*counter.sums())
-        return both
-
-    def sums(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the sums as one column of numbers, which add up over partitions."""
-        flat = self._flat()
-        places = np.flatnonzero(flat)
-        return places, flat[places]
-
-    def add_sums(self, places: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
-        """Add what `sums` gave, added up over partitions."""
-        flat = self._flat()
-        flat[places] += sums
-        parts = np.split(flat, np.cumsum([part.size for part in self._sums])[:-1])
-        self._sums = [part.reshape(old.shape) for part, old in zip(parts, self._sums, strict=True)]
-
-    def _flat(self) -> NDArray[np.int64]:
-        return np.concatenate([part.ravel() for part in self._sums])
-
-    def total(self) -> Any:
-        """Return the tally of all that was added."""
-        if not any(part.any() for part in self._sums):
-            raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
-        return self._protocol.empty_tally().with_sums(self._sums)
+def _protocol_of(transformer: Any) -> ReportProtocol:
+    check_transformer(transformer)
+    check_is_fitted(transformer)
+    protocol: ReportProtocol = transformer.protocol_
+    return protocol

@@ -169,7 +169,8 @@ class RandomizedResponse(FrequencyOracle):
 
     def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
         # Many records at a time, with the same reports as one by one.
-        drawn = b"".join([hashlib.shake_256(digest).digest(self.word.itemsize) for digest in digests])
+        stream, size = hashlib.shake_256, self.word.itemsize
+        drawn = b"".join([stream(digest).digest(size) for digest in digests])
         reports, undecided = self.respond(codes, np.frombuffer(drawn, self.word))
         reports[undecided] = super()._draw_keyed(codes[undecided], [digests[row] for row in undecided])
         return reports

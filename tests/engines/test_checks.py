@@ -418,13 +418,13 @@ def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer
 
 def test_a_release_holds_a_key_only_if_workers_need_it():
     from skdp.engines._batch_release import Release
-    from skdp.engines._coins import KeyedCoins
+    from skdp.engines._randomness import KeyedRandomness
 
     table = pa.table({"color": ["red", "green"]})
     plain = encoder().fit(table)
     plain.secret_key = KEY  # set after `fit`: it is of no release yet
-    assert KEY not in pickle.dumps(Release(plain.protocol_, [], KeyedCoins()))
-    assert KEY in pickle.dumps(Release(encoder(**MEMOISED).fit(table).protocol_, [], KeyedCoins(), "who"))
+    assert KEY not in pickle.dumps(Release(plain.protocol_, [], KeyedRandomness()))
+    assert KEY in pickle.dumps(Release(encoder(**MEMOISED).fit(table).protocol_, [], KeyedRandomness(), "who"))
 
 
 def test_a_ledger_in_memory_does_not_stop_a_tally_in_processes(dask_processes):

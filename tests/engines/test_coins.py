@@ -19,7 +19,7 @@ from skdp import (
 )
 from skdp.base import CallRandomness
 from skdp.engines._batch_release import Release
-from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, KeyedSource, Place, SeededCoins
+from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, KeyedSource, Place, SeededRandomness
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, SubsetSelectionEncoder
 
 CATEGORIES = {"a": ["x", "y", "z"], "b": [0, 1, 2, 3, 4, None]}
@@ -47,7 +47,7 @@ def fitted(make, **params):
 
 
 def released(frame, encoder, cuts):
-    release = Release(encoder.protocol_, [], SeededCoins(encoder.randomness(call=0)))
+    release = Release(encoder.protocol_, [], SeededRandomness(encoder.randomness(call=0)))
     edges = [0, *cuts, len(frame)]
     parts = [release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)]
     return pd.concat(parts)
@@ -84,9 +84,9 @@ def test_seeds_calls_blocks_and_columns_have_streams_of_their_own():
     encoder = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}, random_state=0).fit(same)
     draws = {}
     for seed, call, place in [(0, 0, Place()), (1, 0, Place()), (0, 1, Place()), (0, 0, Place(partition=0))]:
-        frame = Release(encoder.protocol_, [], SeededCoins(CallRandomness(seed, "RandomizedResponseEncoder", call)))(
-            same, place
-        )
+        frame = Release(
+            encoder.protocol_, [], SeededRandomness(CallRandomness(seed, "RandomizedResponseEncoder", call))
+        )(same, place)
         for name in frame:
             for block in range(2):
                 rows = frame[name].to_numpy()[block * BLOCK_ROWS :][:BLOCK_ROWS]
@@ -95,13 +95,13 @@ def test_seeds_calls_blocks_and_columns_have_streams_of_their_own():
 
 
 def keyed(key=b"k" * 32):
-    coins = KeyedCoins()
+    coins = KeyedRandomness()
     coins._key = key
     return coins
 
 
 def test_a_batch_that_is_drawn_again_has_the_same_reports():
-    encoder, coins = fitted(RandomizedResponseEncoder, random_state=None), KeyedCoins()
+    encoder, coins = fitted(RandomizedResponseEncoder, random_state=None), KeyedRandomness()
     release = Release(encoder.protocol_, [], coins)
     again = pickle.loads(pickle.dumps(release))
     frame = people()
@@ -148,7 +148,7 @@ def test_a_keyed_source_is_shake_128_of_the_key_and_the_number_of_the_request(si
 
 
 def test_keys_are_never_shown_nor_shared_by_calls():
-    first, second = KeyedCoins(), KeyedCoins()
+    first, second = KeyedRandomness(), KeyedRandomness()
     assert first._key != second._key
     assert len(first._key) == 32
     encoder = fitted(RandomizedResponseEncoder, random_state=None)
@@ -165,7 +165,7 @@ def test_keys_are_never_shown_nor_shared_by_calls():
 def test_workers_have_no_ledger():
     ledger = PrivacyLedger(epsilon=5)
     encoder = fitted(RandomizedResponseEncoder, ledger=ledger)
-    release = pickle.loads(pickle.dumps(Release(encoder.protocol_, [], KeyedCoins())))
+    release = pickle.loads(pickle.dumps(Release(encoder.protocol_, [], KeyedRandomness())))
     release(people())
     assert ledger.spent.epsilon == 0
     assert encoder.ledger is ledger
@@ -180,7 +180,7 @@ def test_forked_and_spawned_workers_never_share_coins():
 
     same = pd.DataFrame({"a": ["x"] * 5_000})
     encoder = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"]}).fit(same)
-    release = Release(encoder.protocol_, [], KeyedCoins())
+    release = Release(encoder.protocol_, [], KeyedRandomness())
     places = [Place(number) for number in range(4)]
     drawn = []
     for method in ("fork", "spawn") if "fork" in multiprocessing.get_all_start_methods() else ("spawn",):
@@ -194,7 +194,7 @@ def test_forked_and_spawned_workers_never_share_coins():
 @pytest.mark.parametrize("rows", [0, 1])
 def test_few_rows_look_as_many(make, rows):
     encoder = fitted(make, random_state=None)
-    release = Release(encoder.protocol_, [], KeyedCoins())
+    release = Release(encoder.protocol_, [], KeyedRandomness())
     many, few = release(people()), release(people()[:rows])
     assert len(few) == rows
     pd.testing.assert_series_equal(many.dtypes, few.dtypes)

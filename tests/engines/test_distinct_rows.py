@@ -12,12 +12,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skdp import Domain, DPHistogram, Interval, NumericPerturber
+from skdp import Domain, DPHistogram, Interval, NumericPerturber, UnaryEncodingTransformer
 from skdp.central.statistics._cells import CellTally
 from skdp.central.statistics._large_sums import RankTally, SumTally
 from skdp.domain._bins import Grid, find_bins
-from skdp.engines import _tally as _counts
-from skdp.engines import tally
+from skdp.engines import _engine, tally
 from skdp.engines._registry import open_table
 from skdp.engines.backends import duckdb as _large_duckdb
 from skdp.synthesis.tables._encode import find_codes
@@ -48,7 +47,7 @@ def both_ways(table, names, summary, monkeypatch):
         for most, other in ((-1, "count_rows"), (math.inf, "add_up_batches")):
             with monkeypatch.context() as patched:
                 patched.setattr(_large_duckdb, "_MOST_DISTINCT", most)
-                patched.setattr(_large_duckdb, "_ROWS", 5)
+                patched.setattr(_large_duckdb, "ROWS", 5)
                 patched.setattr(_large_duckdb, other, None)
                 found.append(large.add_up(names, summary))
         return found
@@ -229,7 +228,7 @@ def test_numeric_reports_are_counted_as_in_memory(digits, monkeypatch):
     for name, values, counts in zip(reports, perturber.report_values_, expected.counts, strict=True):
         listed = reports[name].tolist()
         assert counts.tolist() == [listed.count(value) for value in values.tolist()]
-    monkeypatch.setattr(_counts.Counter, "add", None)
+    monkeypatch.setattr(_engine.Engine, "tally", None)
     with duckdb.connect() as connection:
         connection.register("given", reports if digits is None else reports.round(digits))
         assert tally(connection.sql("SELECT hours, 'other' AS other, age FROM given"), perturber) == expected
@@ -242,4 +241,41 @@ def test_what_is_no_numeric_report_is_refused_without_a_value(wrong):
         frame = connection.sql(f"SELECT {float(perturber.report_values_[0][0])}::DOUBLE AS age, {wrong} AS hours")
         with pytest.raises((TypeError, ValueError), match="column 'hours'") as caught:
             tally(frame, perturber)
+    assert "1234" not in str(caught.value)
+
+
+def bit_reports(**parameters):
+    categories = {"smokes": ["yes", "no"], "answer": ["a", "b", None]}
+    encoder = UnaryEncodingTransformer(3.0, categories=categories, random_state=0, **parameters)
+    people = pd.DataFrame({"smokes": ["yes", "no"] * 600, "answer": ["a", "b", None] * 400})
+    return encoder, encoder.fit_transform(people)
+
+
+@pytest.mark.parametrize("strategy", ["split", "joint"])
+def test_reports_of_few_bits_are_counted_as_in_memory(strategy, monkeypatch):
+    encoder, reports = bit_reports(strategy=strategy)
+    expected = encoder.tally(reports)
+    assert np.concatenate(expected.support).tolist() == reports.sum().tolist()
+    monkeypatch.setattr(_engine.Engine, "tally", None)
+    with duckdb.connect() as connection:
+        connection.register("given", reports[reports.columns[::-1]])
+        assert tally(connection.sql("SELECT 'other' AS other, * FROM given"), encoder) == expected
+
+
+@pytest.mark.parametrize("parameters", [{"output": "unbiased"}, {"strategy": "sample"}])
+def test_other_reports_of_bits_come_in_batches(parameters):
+    encoder, reports = bit_reports(**parameters)
+    with duckdb.connect() as connection:
+        connection.register("given", reports)
+        assert tally(connection.sql("SELECT * FROM given"), encoder) == encoder.tally(reports)
+
+
+@pytest.mark.parametrize("wrong", ["NULL", "2", "-1", "0.5", "'1234'", "'nan'::DOUBLE"])
+def test_what_is_no_bit_is_refused_without_a_value(wrong):
+    encoder, reports = bit_reports()
+    with duckdb.connect() as connection:
+        connection.register("given", reports)
+        frame = connection.sql(f"SELECT * REPLACE ({wrong} AS smokes_yes) FROM given")
+        with pytest.raises(ValueError, match="reports") as caught:
+            tally(frame, encoder)
     assert "1234" not in str(caught.value)

@@ -24,7 +24,7 @@ from skdp import (
 )
 from skdp.engines import estimate_file, privatize, privatize_file
 from skdp.engines._batch_release import Release
-from skdp.engines._coins import KeyedCoins, Place
+from skdp.engines._randomness import KeyedRandomness, Place
 from skdp.engines._registry import UnreadableError
 from skdp.engines.files import _privatize as _files_privatize
 from skdp.engines.files._checkpoint import WorkingFolder
@@ -409,7 +409,7 @@ def test_a_resumed_run_reports_each_row_once_and_as_its_key_says(people, tmp_pat
     stored = sorted(folder.glob("0*.part"))
     assert len(stored) >= 2
     early = WorkingFolder(target).read(0).to_pydict()
-    coins = KeyedCoins(SecretKey((folder / "key").read_bytes()))
+    coins = KeyedRandomness(SecretKey((folder / "key").read_bytes()))
     stored[1].unlink()  # as if it had not been completed
     privatize_file(source, target, encoder(random_state=None), keep=["number"], resume=True)
     found = read(target).to_pydict()
@@ -427,8 +427,10 @@ def test_what_is_stored_is_not_drawn_again(source, target, monkeypatch):
     stored = {int(path.stem) for path in folder.glob("0*.part")}
     assert 0 in stored
     drawn = []
-    draw = KeyedCoins.draw
-    monkeypatch.setattr(KeyedCoins, "draw", lambda *args: drawn.append((args[3].first, len(args[2][0]))) or draw(*args))
+    draw = KeyedRandomness.draw
+    monkeypatch.setattr(
+        KeyedRandomness, "draw", lambda *args: drawn.append((args[3].first, len(args[2][0]))) or draw(*args)
+    )
     privatize_file(source, target, encoder(random_state=None), resume=True)
     parts = [first // PART for first, rows in drawn if rows > 1]  # the rehearsal draws for a made-up row
     assert sorted(parts) == sorted({0, 1, 2, 3, 4} - stored)

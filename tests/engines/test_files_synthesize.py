@@ -75,7 +75,7 @@ def rows():
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(_large_arrow, "_ROWS", 500)
+    monkeypatch.setattr(_large_arrow, "ROWS", 500)
     monkeypatch.setattr(_csv, "_BLOCK_BYTES", 1 << 14)
 
 

@@ -37,7 +37,7 @@ def read(table, names, most=300):
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
-    monkeypatch.setattr(_large_arrow, "_ROWS", 300)
+    monkeypatch.setattr(_large_arrow, "ROWS", 300)
 
 
 @pytest.fixture

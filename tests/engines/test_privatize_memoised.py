@@ -27,8 +27,8 @@ from skdp import (
 )
 from skdp.engines import privatize, privatize_file, tally
 from skdp.engines._batch_release import Release
-from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
-from skdp.engines._record_ids import DistinctIds
+from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, Place, SeededRandomness
+from skdp.engines._record_ids import DistinctIds, digest_records
 from skdp.engines.backends import duckdb as _duckdb
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
@@ -185,7 +185,7 @@ def second(**params):
 
 
 def released(frame, fitted, cuts):
-    release = Release(fitted.protocol_, [], SeededCoins(fitted.randomness(call=0)), "person")
+    release = Release(fitted.protocol_, [], SeededRandomness(fitted.randomness(call=0)), "person")
     edges = [0, *cuts, len(frame)]
     return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
@@ -210,7 +210,9 @@ def test_seeded_second_rounds_are_the_same_on_every_engine(engine, people):
 def test_a_batch_that_is_drawn_again_sends_the_same_single_report(people):
     """Or there would be two single reports of a record in one release, and the promise is one of each."""
     frame = people.to_pandas()
-    release = Release(second(random_state=None).fit(frame[["color", "size"]]).protocol_, [], KeyedCoins(), "person")
+    release = Release(
+        second(random_state=None).fit(frame[["color", "size"]]).protocol_, [], KeyedRandomness(), "person"
+    )
     again = pickle.loads(pickle.dumps(release))
     pd.testing.assert_frame_equal(release(frame, Place(2)), again(frame, Place(2)))
 
@@ -236,7 +238,7 @@ def test_other_persons_with_the_same_values_have_second_coins_of_their_own():
     fitted = RandomizedResponseEncoder(
         30.0, categories={"a": ["x", "y"]}, memoize=True, secret_key=KEY, instantaneous_epsilon=0.1
     ).fit(pd.DataFrame({"a": ["x"]}))
-    coins, seen = KeyedCoins(SecretKey(bytes(32))), []
+    coins, seen = KeyedRandomness(SecretKey(bytes(32))), []
     for number in range(2):
         frame = pd.DataFrame({"a": ["x"] * 2_000, "person": [f"{number}:{row}" for row in range(2_000)]})
         seen.append(tuple(Release(fitted.protocol_, [], coins, "person")(frame)["a"]))
@@ -389,7 +391,7 @@ def test_what_does_not_fit_into_memory_is_for_its_owner_only(people, monkeypatch
 
 def test_nothing_shows_the_key(people):
     fitted = encoder().fit(people.select(["color", "size"]))
-    release = Release(fitted.protocol_, [], KeyedCoins(), "person")
+    release = Release(fitted.protocol_, [], KeyedRandomness(), "person")
     for text in (repr(release), str(vars(release)), repr(fitted), str(vars(fitted.protocol_.memo))):
         assert repr(bytes(KEY)) not in text
         assert KEY.hex() not in text
@@ -426,7 +428,7 @@ def test_files_have_the_reports_of_transform(people, tmp_path, make, before, aft
 @pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
-    drawn, draw = [], KeyedCoins.draw
+    drawn, draw = [], KeyedRandomness.draw
 
     def noted(self, protocol, codes, place, records):
         drawn.append(place.first)
@@ -435,7 +437,7 @@ def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_pat
     source, target = write(people, tmp_path / f"in.{form}"), tmp_path / "out.parquet"
     ledger = PrivacyLedger(tmp_path / "ledger", epsilon=9)
     options = {"record_id": "person", "keep": ["person"]}
-    monkeypatch.setattr(KeyedCoins, "draw", noted)
+    monkeypatch.setattr(KeyedRandomness, "draw", noted)
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, make(ledger=ledger), progress=StoppedBar(1), **options)
     unfinished = target.with_name("out.parquet.unfinished")
@@ -569,9 +571,9 @@ def test_ids_of_a_lazy_frame_that_repeat_later(people, evaluation, persist):
 def test_ids_are_compared_with_those_of_all_batches():
     rng = np.random.default_rng(0)
     for _ in range(200):
-        seen, ids = DistinctIds(), [f"{number}".encode() for number in rng.permutation(60)]
+        seen, ids = DistinctIds(), digest_records([f"{number}".encode() for number in rng.permutation(60)], bytes(32))
         cuts = np.sort(rng.integers(0, 61, 6))
         for start, stop in pairwise([0, *cuts, 60]):
             seen.add(ids[start:stop])
         with pytest.raises(ValueError, match="record_id has repeated entries"):
-            seen.add([b"new", ids[rng.integers(60)]])
+            seen.add(np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]]))

@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from skdp import BudgetExceeded, NumericPerturber, PrivacyLedger
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_batches
 from skdp.engines._batch_release import Release
-from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
+from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, Place, SeededRandomness
 from skdp.local import SecretKey
 
 BOUNDS = {"age": (0, 100), "height": (1.0, 2.5)}
@@ -67,7 +67,7 @@ def test_streams_are_tallied_too():
 
 
 def released(frame, fitted, cuts):
-    release = Release(fitted.protocol_, [], SeededCoins(fitted.randomness(call=0)))
+    release = Release(fitted.protocol_, [], SeededRandomness(fitted.randomness(call=0)))
     edges = [0, *cuts, len(frame)]
     return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
@@ -86,12 +86,12 @@ def test_seeded_reports_of_a_row_depend_on_no_other_row_and_no_cut(mechanism):
 
 
 def keyed(number=0):
-    return KeyedCoins(SecretKey(bytes([number]) * 32))
+    return KeyedRandomness(SecretKey(bytes([number]) * 32))
 
 
 def test_a_batch_that_is_drawn_again_has_the_same_reports():
     frame = only(numbers(5_000)).to_pandas()
-    release = Release(perturber(random_state=None).fit(frame).protocol_, [], KeyedCoins())
+    release = Release(perturber(random_state=None).fit(frame).protocol_, [], KeyedRandomness())
     again = pickle.loads(pickle.dumps(release))
     pd.testing.assert_frame_equal(release(frame, Place(3)), again(frame, Place(3)))
 

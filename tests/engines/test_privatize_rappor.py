@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.engines import privatize, tally, tally_batches
 from skdp.engines._batch_release import Release
-from skdp.engines._coins import BLOCK_ROWS, KeyedCoins, Place, SeededCoins
+from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, Place, SeededRandomness
 from skdp.local import RapporEncoder, SecretKey
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
@@ -71,7 +71,7 @@ def test_streams_are_tallied_too():
 
 
 def released(frame, fitted, cuts, **options):
-    release = Release(fitted.protocol_, [], SeededCoins(fitted.randomness(call=0)), **options)
+    release = Release(fitted.protocol_, [], SeededRandomness(fitted.randomness(call=0)), **options)
     edges = [0, *cuts, len(frame)]
     return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
@@ -90,14 +90,14 @@ def test_seeded_reports_of_a_row_depend_on_no_other_row_and_no_cut(options):
 
 
 def keyed(number=0):
-    return KeyedCoins(SecretKey(bytes([number]) * 32))
+    return KeyedRandomness(SecretKey(bytes([number]) * 32))
 
 
 @pytest.mark.parametrize("options", [{}, {"record_id": "person"}])
 def test_a_batch_that_is_drawn_again_has_the_same_reports(options):
     frame = words(5_000).to_pandas()
     release = Release(
-        rappor(random_state=None, secret_key=KEY if options else None).protocol_, [], KeyedCoins(), **options
+        rappor(random_state=None, secret_key=KEY if options else None).protocol_, [], KeyedRandomness(), **options
     )
     again = pickle.loads(pickle.dumps(release))
     pd.testing.assert_frame_equal(release(frame, Place(3)), again(frame, Place(3)))

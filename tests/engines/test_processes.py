@@ -16,7 +16,7 @@ from skdp import NumericPerturber, RandomizedResponseEncoder
 from skdp.engines import _batch_release as _processes
 from skdp.engines import privatize, privatize_file
 from skdp.engines._batch_release import Release
-from skdp.engines._coins import KeyedCoins
+from skdp.engines._randomness import KeyedRandomness
 from skdp.engines.backends import batches as _batches
 from skdp.engines.backends import polars as _polars
 from skdp.engines.files import _privatize as _files_privatize
@@ -54,12 +54,12 @@ def used(monkeypatch, shared_pool):
     for module in (_batches, _files_privatize, _polars):
         monkeypatch.setattr(module, "batch_rows", lambda width: BATCH)
     monkeypatch.setattr(_processes, "FEW", 1)
-    monkeypatch.setattr(_processes.joblib, "cpu_count", lambda: 2)
+    monkeypatch.setattr(_processes.joblib, "cpu_count", lambda: 3)  # this process, and two others
     submitted = []
 
     class Pool:
-        def __init__(self, cores, timeout):
-            assert (cores, timeout > 0) == (2, True)
+        def __init__(self, processes, timeout):
+            assert (processes, timeout > 0) == (2, True)
 
         def submit(self, *args):
             submitted.append(1)
@@ -113,7 +113,7 @@ def test_a_row_that_is_refused_in_a_process(people, used):
 def test_a_worker_of_spark_starts_no_processes(people, used):
     """Each of its tasks would have started as many as there are cores."""
     fitted = encoder().fit(people.select(["a"]))
-    release, rows = Release(fitted.protocol_, [], KeyedCoins(), "id"), people.select(["a", "id"]).to_batches()
+    release, rows = Release(fitted.protocol_, [], KeyedRandomness(), "id"), people.select(["a", "id"]).to_batches()
     found = pa.concat_tables(_batches.release_batches(rows, release, 1, partition=0))
     assert found.to_pydict() == release(people).to_pydict()
     assert not used
@@ -137,7 +137,7 @@ def test_a_record_costs_few_calls_of_python(people, make):
     """The time of a permanent report is that of its calls: 16 µs were 60 of them, 42 µs over 200."""
     fitted, frame = make(), people.slice(0, 4_000).to_pandas()
     fitted.fit(frame[["a"]] if fitted.__class__ is RandomizedResponseEncoder else frame[["b"]])
-    release = Release(fitted.protocol_, [], KeyedCoins(), "id")
+    release = Release(fitted.protocol_, [], KeyedRandomness(), "id")
     release(frame.head(10))
     profile = cProfile.Profile()
     profile.runcall(release, frame)

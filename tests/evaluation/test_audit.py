@@ -547,7 +547,7 @@ def test_the_command_says_by_its_status_whether_a_promise_is_refuted(refuted, mo
     if refuted:
         claimed = PrivacyGuarantee(1.0, scope=("value",))
         monkeypatch.setattr(RandomizedResponseEncoder, "_promise", lambda *_: claimed)
-    monkeypatch.setattr("skdp.cli._audit.audited_transformers", lambda epsilon, k: [("mine", mine)])
+    monkeypatch.setattr("skdp.cli._evaluate.audited_transformers", lambda epsilon, k: [("mine", mine)])
     assert main(["audit", "--draws", "5000", "--seed", "0"]) == refuted
     assert ("not rejected" in capsys.readouterr().out) != refuted
 

@@ -108,7 +108,7 @@ class KeepsItsCoins(Mutant):
         return seeded if self._seed is not None else lambda purpose, *columns: SeededSource("fixed", *columns)
 
 
-class KeepsSeededCoins(Mutant):
+class KeepsSeededRandomness(Mutant):
     def randomness(self, call=None):
         return super().randomness(call=0)
 
@@ -583,8 +583,8 @@ MUTANTS = [
     (AmplifiesTheSample, {}, "check_reports_keep_the_guarantee"),
     (RoundsToCertainty, {"epsilon": 80.0}, "check_channel_keeps_the_guarantee"),
     (KeepsItsCoins, {}, "check_calls_draw_fresh_coins"),
-    (KeepsSeededCoins, {}, "check_calls_draw_fresh_coins"),
-    (KeepsSeededCoins, {}, "check_seeds_replay"),
+    (KeepsSeededRandomness, {}, "check_calls_draw_fresh_coins"),
+    (KeepsSeededRandomness, {}, "check_seeds_replay"),
     (KeepsASecretSeed, {}, "check_copies_draw_fresh_coins"),
     (KeepsASecretSeed, {}, "check_workers_draw_fresh_coins"),
     (KeepsASecretSeed, {}, "check_forks_draw_fresh_coins"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,61 +12,115 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_path, written_beside
-from skdp.engines._batch_release import BatchCheck, Plan
+from skdp.engines._batch_release import Plan
 from skdp.engines._csv import text_batches
+from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches
 from skdp.engines._errors import quietly, read_quietly
-from skdp.engines._registry import add_up_batches, import_extra
-from skdp.engines._tally import Counter
-from skdp.engines.backends import memory as _memory
-from skdp.engines.backends.batches import check_arrow, read_again, release_batches, write_tables
+from skdp.engines._registry import import_extra
+from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
+from skdp.engines.backends.memory import MemoryTable
 from skdp.frames import LargeTable, Summary
 from skdp.local import ReportProtocol
 
 pyarrow = import_extra("pyarrow", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")
 
-_READ_ROWS = 1 << 17
 _READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}  # batches in memory, not the file
 
 
-def accepts(frame: Any) -> bool:
-    """Return whether it is a table, a dataset or a reader."""
-    return isinstance(frame, pyarrow.Table | dataset.Dataset | pyarrow.RecordBatchReader)
+class ArrowTable(Engine):
+    """A dataset, a reader, or a table."""
+
+    kinds = (pyarrow.Table, dataset.Dataset, pyarrow.RecordBatchReader)
+
+    def __init__(self, frame: Any, kept: LargeTable | None = None) -> None:
+        super().__init__(frame)
+        self._kept = kept
+
+    def _no_rows(self) -> Any:
+        return self._frame.schema.empty_table()
+
+    def column_names(self) -> list[Any]:
+        return list(self._frame.schema.names)
+
+    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+        frame = self._frame
+        if isinstance(frame, pyarrow.Table):
+            return MemoryTable(frame).privatize(plan, persist=persist, path=path, check=check)
+        place, is_dataset = check_path(path), isinstance(frame, dataset.Dataset)
+
+        def read(columns: list[str], rows: int) -> Generator[Any, None, None]:
+            return read_batches(frame, columns)
+
+        # A reader is read once.
+        trial, _, tables = plan_arrow(plan, self.sample, read, check=check and is_dataset)
+        if not persist:
+            batches = chain.from_iterable(table.to_batches() for table in tables)
+            return pyarrow.RecordBatchReader.from_batches(trial.schema, batches)
+        if place is None:
+            stored = dataset.dataset(quietly(lambda: pyarrow.concat_tables([trial, *tables])))
+        else:
+            with written_beside(place) as beside:
+                quietly(lambda: write_tables(tables, trial.schema, beside))
+            stored = dataset.dataset(place)
+        return stored if is_dataset else stored.scanner(**_READ_AHEAD).to_reader()
+
+    def tally(self, protocol: ReportProtocol) -> Any:
+        reports, groups = ReportSums(protocol), protocol.counted_columns
+        by_column = protocol.values is not None and bool(groups) and all(len(columns) == 1 for columns in groups)
+        sums = reports.zeros()
+        for batch in report_batches(self._frame, reports.names):
+            if by_column and batch.num_rows and all(map(_is_coded, batch.select(reports.names).columns)):
+                for name in reports.names:
+                    reports.add(sums, *_count_codes(name, batch.column(name)))
+            else:
+                reports.add(sums, pyarrow.Table.from_batches([batch]))
+        return reports.total(sums)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        if self._kept is not None:
+            return self._kept.add_up(names, summary)
+        return add_up_batches(self._tables(list(names)), summary)
+
+    def _tables(self, names: list[str]) -> Iterator[Any]:
+        return (table.select(names) for table in arrow_tables(report_batches(self._frame, names)))
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        return type(self)(self._frame, _in_an_engine(self._frame).limit_persons(person, most, seed))
+
+    def opened(self) -> Self:
+        if isinstance(self._frame, pyarrow.RecordBatchReader):
+            raise TypeError(
+                "a RecordBatchReader can be read only once, and `fit` may read a table several times: give a pyarrow "
+                "Dataset of the files, or reader.read_all() if it fits into memory"
+            )
+        return self
+
+    def countable_ids(self, record_id: str) -> Any:
+        frame = self._frame
+        if isinstance(frame, pyarrow.RecordBatchReader):
+            raise ValueError(
+                "a RecordBatchReader is read once, and record ids are checked before a row is privatised: give a "
+                "Dataset or a Table"
+            )
+        if isinstance(frame, pyarrow.Table):
+            return frame
+        from skdp.engines.backends.duckdb import connect
+
+        schema = pyarrow.schema([frame.schema.field(record_id)])
+        checked = read_batches(frame, [record_id])  # DuckDB would follow the offsets of a damaged file
+        return connect().from_arrow(pyarrow.RecordBatchReader.from_batches(schema, checked))
 
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a dataset, a reader, or a table."""
-    if isinstance(frame, pyarrow.Table):
-        return _memory.privatize(frame, plan, persist=persist, path=path, check=check)
-    place = check_path(path)
+class StreamedTable(ArrowTable):
+    """One CSV or Arrow file, which takes less memory as a stream than with Arrow's scanner; see `TableFile.scan`."""
 
-    def look(check: BatchCheck, trial: Any) -> Iterator[Any]:
-        checked = check_arrow(read_batches(frame, check.columns), check, trial.num_columns)
-        return read_again(read_batches(frame, check.columns), checked)
-
-    # A reader is read once.
-    checking = check and isinstance(frame, dataset.Dataset)
-    release, trial, batches = plan(frame.schema.empty_table(), look=look if checking else None)
-    if batches is None:
-        batches = read_batches(frame, release.columns)
-    tables = release_batches(batches, release, trial.num_columns)
-    if not persist:
-        return pyarrow.RecordBatchReader.from_batches(trial.schema, _record_batches(tables))
-    if place is None:
-        stored = dataset.dataset(quietly(lambda: pyarrow.concat_tables([trial, *tables])))
-    else:
-        with written_beside(place) as beside:
-            quietly(lambda: write_tables(tables, trial.schema, beside))
-        stored = dataset.dataset(place)
-    return stored if isinstance(frame, dataset.Dataset) else stored.scanner(**_READ_AHEAD).to_reader()
+    def _tables(self, names: list[str]) -> Iterator[Any]:
+        (file,) = self._frame.files
+        return text_batches(Path(file), names) if file.endswith(".csv") else _ipc_tables(file, names)
 
 
-def _record_batches(tables: Iterator[Any]) -> Iterator[Any]:
-    for table in tables:
-        yield from table.to_batches()
-
-
-def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
+def read_batches(frame: Any, columns: list[str]) -> Generator[Any, None, None]:
     """Read some columns of a dataset or a reader, in order."""
     for batch in read_quietly(_scan(frame, columns) if isinstance(frame, dataset.Dataset) else _validated(frame)):
         yield quietly(partial(batch.select, columns))
@@ -74,18 +129,18 @@ def read_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
 def _scan(frame: Any, columns: list[str]) -> Iterator[Any]:
     files = _ipc_files(frame, columns)
     if files is None:
-        scanned = frame.scanner(columns=columns, batch_size=_READ_ROWS, **_READ_AHEAD).to_batches()
-        yield from _validated(scanned) if is_ipc(frame) else scanned
+        scanned = frame.scanner(columns=columns, batch_size=ROWS, **_READ_AHEAD).to_batches()
+        yield from _validated(scanned) if _is_ipc(frame) else scanned
         return
     for file in files:
         with file.open() as opened:
             for batch in _ipc_batches(opened, columns):
-                yield from (batch.slice(start, _READ_ROWS) for start in range(0, len(batch), _READ_ROWS))
+                yield from (batch.slice(start, ROWS) for start in range(0, len(batch), ROWS))
 
 
 def _ipc_files(frame: Any, columns: list[str]) -> list[Any] | None:
     """Return the Arrow files of a dataset, whose scanner follows the offsets of a damaged file before we see them."""
-    if not isinstance(frame, dataset.FileSystemDataset) or not is_ipc(frame):
+    if not isinstance(frame, dataset.FileSystemDataset) or not _is_ipc(frame):
         return None
     try:
         files = list(frame.get_fragments())
@@ -116,42 +171,9 @@ def _validated(batches: Iterable[Any]) -> Iterator[Any]:
         yield batch
 
 
-def is_ipc(frame: Any) -> bool:
-    """Tell Arrow files, whose offsets and codes are believed where they are read, from other formats."""
+def _is_ipc(frame: Any) -> bool:
+    """Whether these are Arrow files, whose offsets and codes are believed where they are read."""
     return isinstance(getattr(frame, "format", None), dataset.IpcFileFormat)
-
-
-def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row."""
-    return list(frame.schema.names)
-
-
-def tally(frame: Any, protocol: ReportProtocol) -> Any:
-    """Sum up the reports of a dataset, a reader, or a table."""
-    counter = Counter(protocol)
-    groups = protocol.counted_columns
-    by_column = protocol.values is not None and bool(groups) and all(len(columns) == 1 for columns in groups)
-    for batch in report_batches(frame, protocol.report_columns):
-        if by_column and batch.num_rows and all(map(_is_coded, batch.select(counter.names).columns)):
-            for name in counter.names:
-                counter.add_groups(*_count_codes(name, batch.column(name)))
-        else:
-            counter.add(pyarrow.Table.from_batches([batch]))
-    return counter.total()
-
-
-def _is_coded(column: Any) -> bool:
-    return pyarrow.types.is_dictionary(column.type)
-
-
-def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
-    """Count by the codes that a dictionary column holds: the values that occur, and how often."""
-    values, codes = column.dictionary, column.indices
-    counts = np.bincount(codes.drop_null().to_numpy(), minlength=len(values))
-    counts = np.append(counts, codes.null_count)
-    found = np.flatnonzero(counts)
-    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)]).take(pyarrow.array(found))
-    return pyarrow.table({name: values}), counts[found]
 
 
 def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
@@ -159,25 +181,25 @@ def report_batches(frame: Any, columns: list[str]) -> Iterator[Any]:
     if isinstance(frame, pyarrow.Table):
         yield from frame.to_batches()
         return
-    fragments = quietly(lambda: coded_files(frame, columns))
+    fragments = quietly(lambda: _coded_files(frame, columns))
     if fragments is None:
         yield from read_batches(frame, columns)
         return
     for fragment in fragments:
-        yield from parquet_batches(fragment, columns, _READ_ROWS)
+        yield from _parquet_batches(fragment, columns)
 
 
-def parquet_batches(fragment: Any, columns: list[str], rows: int) -> Iterator[Any]:
+def _parquet_batches(fragment: Any, columns: list[str]) -> Iterator[Any]:
     """Read some columns of a Parquet file with its own reader: Arrow's scanner reads ahead of what is slower."""
     parquet = import_extra("pyarrow.parquet", "duckdb")
     text = fragment.format.read_options.dictionary_columns
     with fragment.open() as opened:
         reader = parquet.ParquetFile(opened, read_dictionary=list(text), pre_buffer=False)
         groups = [group.id for group in fragment.row_groups]
-        yield from read_quietly(reader.iter_batches(rows, row_groups=groups, columns=columns))
+        yield from read_quietly(reader.iter_batches(ROWS, row_groups=groups, columns=columns))
 
 
-def coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
+def _coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
     """Return the files of a Parquet dataset, their text to be read as the codes that they hold."""
     if not isinstance(frame, dataset.FileSystemDataset) or not isinstance(frame.format, dataset.ParquetFileFormat):
         return None
@@ -197,72 +219,18 @@ def coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
     ]
 
 
-_ROWS = 1 << 17
+def _is_coded(column: Any) -> bool:
+    return pyarrow.types.is_dictionary(column.type)
 
 
-class ArrowTable(LargeTable):
-    """A dataset."""
-
-    def __init__(self, frame: Any, kept: LargeTable | None = None) -> None:
-        self._frame, self._kept = frame, kept
-        self.sample = frame.schema.empty_table()
-
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        if self._kept is not None:
-            return self._kept.add_up(names, summary)
-        return add_up_batches(self._tables(list(names)), summary)
-
-    def _tables(self, names: list[str]) -> Iterator[Any]:
-        """Read some columns in batches."""
-        for batch in read_quietly(_batches(self._frame, names)):
-            yield pyarrow.Table.from_batches([batch]).select(names)
-
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        return type(self)(self._frame, _in_an_engine(self._frame).limit_persons(person, most, seed))
-
-
-class StreamedTable(ArrowTable):
-    """One CSV or Arrow file, which takes less memory as a stream than with Arrow's scanner; see `TableFile.scan`."""
-
-    def _tables(self, names: list[str]) -> Iterator[Any]:
-        (file,) = self._frame.files
-        return text_batches(Path(file), names) if file.endswith(".csv") else _ipc_tables(file, names)
-
-
-def countable_ids(frame: Any, record_id: str) -> Any:
-    """Return a table, or the ids of a dataset in DuckDB."""
-    if isinstance(frame, pyarrow.RecordBatchReader):
-        raise ValueError(
-            "a RecordBatchReader is read once, and record ids are checked before a row is privatised: give a Dataset "
-            "or a Table"
-        )
-    if isinstance(frame, pyarrow.Table):
-        return frame
-    from skdp.engines.backends.duckdb import connect
-
-    schema = pyarrow.schema([frame.schema.field(record_id)])
-    checked = read_batches(frame, [record_id])  # DuckDB would follow the offsets of a damaged file
-    return connect().from_arrow(pyarrow.RecordBatchReader.from_batches(schema, checked))
-
-
-def open_table(frame: Any) -> ArrowTable:
-    """Open a dataset."""
-    if isinstance(frame, pyarrow.RecordBatchReader):
-        raise TypeError(
-            "a RecordBatchReader can be read only once, and `fit` may read a table several times: give a pyarrow "
-            "Dataset of the files, or reader.read_all() if it fits into memory"
-        )
-    return ArrowTable(frame)
-
-
-def _batches(frame: Any, names: list[str]) -> Iterator[Any]:
-    """Read some columns; of Parquet files with their own reader."""
-    files = coded_files(frame, names)
-    if files is None:
-        yield from read_batches(frame, names)
-        return
-    for file in files:
-        yield from parquet_batches(file, names, _ROWS)
+def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
+    """Count by the codes that a dictionary column holds: the values that occur, and how often."""
+    values, codes = column.dictionary, column.indices
+    counts = np.bincount(codes.drop_null().to_numpy(), minlength=len(values))
+    counts = np.append(counts, codes.null_count)
+    found = np.flatnonzero(counts)
+    values = pyarrow.concat_arrays([values, pyarrow.nulls(1, values.type)]).take(pyarrow.array(found))
+    return pyarrow.table({name: values}), counts[found]
 
 
 def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
@@ -270,14 +238,14 @@ def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
     with pyarrow.memory_map(file) as mapped:
         for batch in read_quietly(_ipc_batches(mapped, names)):
             rows = pyarrow.Table.from_batches([batch]).select(names)
-            for start in range(0, len(rows), _ROWS):
-                yield rows.slice(start, _ROWS)
+            for start in range(0, len(rows), ROWS):
+                yield rows.slice(start, ROWS)
 
 
 def _in_an_engine(frame: Any) -> LargeTable:
     """Hand a dataset to DuckDB, which can do with less memory than the rows take, or else to Polars."""
     names = frame.schema.names
-    if is_ipc(frame):  # both would follow the offsets of a damaged file
+    if _is_ipc(frame):  # both would follow the offsets of a damaged file
         for _ in read_batches(frame, names):
             pass
     clash = len({name.casefold() for name in names}) < len(names)  # DuckDB takes a and A for one column

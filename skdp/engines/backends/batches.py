@@ -12,21 +12,23 @@ from typing import Any
 
 import joblib
 
-from skdp.engines._batch_release import BatchCheck, Release, in_processes
-from skdp.engines._coins import BLOCK_ROWS, Place
+from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
 from skdp.engines._errors import RefusedBatch, ShortenedTable, UnreadableTable, read_quietly
-from skdp.engines._registry import import_extra
+from skdp.engines._randomness import BLOCK_ROWS, Place
+from skdp.engines._registry import Extra
+
+pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 
 _CELLS = 1 << 20  # of reports in a batch: some megabytes, whatever the protocol
 
 
 def batch_rows(width: int) -> int:
-    """Say how many rows a batch has: a function of the reports only, for coins depend on where batches start."""
+    """Return the rows of a batch: a function of the reports only, as random bits depend on where batches start."""
     return max(1, _CELLS // max(width, 4) // BLOCK_ROWS) * BLOCK_ROWS
 
 
 def even(batches: Iterable[Any], rows: int, concat: Callable[[list[Any]], Any]) -> Iterator[Any]:
-    """Cut a stream of tables evenly, whatever their sizes; no data is copied."""
+    """Cut a stream of tables evenly; no data is copied."""
     waiting: list[Any] = []
     held = 0
     for table in batches:
@@ -43,7 +45,7 @@ def even(batches: Iterable[Any], rows: int, concat: Callable[[list[Any]], Any]) 
 
 
 def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int = 0) -> Iterator[Any]:
-    """Apply a function to a stream in threads, a few items ahead of whoever takes the results, in order."""
+    """Apply a function to a stream in threads, in order, a few items ahead of what is taken."""
     workers = workers or min(4, joblib.cpu_count())
     waiting: deque[Future[Any]] = deque()
     with ThreadPoolExecutor(workers) as pool:
@@ -56,7 +58,7 @@ def in_turn(function: Callable[[Any], Any], items: Iterable[Any], workers: int =
 
 
 def placed(tables: Iterable[Any], partition: int | None = None) -> Iterator[tuple[Any, Place]]:
-    """Say of each table of a stream where it stands."""
+    """Add to each table of a stream where it stands."""
     first = 0
     for table in tables:
         yield table, Place(partition, first)
@@ -121,7 +123,6 @@ def release_batches(
     batches: Iterable[Any], release: Release, width: int, partition: int | None = None
 ) -> Iterator[Any]:
     """Privatise a stream of Arrow batches."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     even_ones = even(arrow_tables(batches), batch_rows(width), pyarrow.concat_tables)
     whole = placed(release.check.distinct(even_ones), partition)
     # The partitions of an engine are in its own processes already, one a core.
@@ -131,19 +132,32 @@ def release_batches(
 
 def arrow_tables(batches: Iterable[Any]) -> Iterator[Any]:
     """Read a stream of Arrow batches as tables."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     return (pyarrow.Table.from_batches([batch]) for batch in read_quietly(batches))
 
 
 def check_arrow(batches: Iterable[Any], check: BatchCheck, width: int) -> Checked:
     """Check a stream of Arrow batches as they will be privatised."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     return check_batches(arrow_tables(batches), check, batch_rows(width), pyarrow.concat_tables)
+
+
+def plan_arrow(
+    plan: Plan, sample: Any, read: Callable[[list[str], int], Generator[Any, None, None]], *, check: bool
+) -> tuple[Any, Generator[Any, None, None], Iterator[Any]]:
+    """Check and charge a release of Arrow batches; return no reports, the stream of rows and that of their reports."""
+
+    def look(check: BatchCheck, trial: Any) -> Generator[Any, None, None]:
+        rows = batch_rows(trial.num_columns)
+        checked = check_arrow(read(check.columns, rows), check, trial.num_columns)
+        return read_again(read(check.columns, rows), checked)
+
+    release, trial, batches = plan(sample, look=look if check else None)
+    if batches is None:
+        batches = read(release.check.columns, batch_rows(trial.num_columns))
+    return trial, batches, release_batches(batches, release, trial.num_columns)
 
 
 def write_tables(tables: Iterable[Any], schema: Any, path: Path) -> None:
     """Write a stream of tables to a Parquet file."""
-    parquet = import_extra("pyarrow.parquet", "duckdb")
     with parquet.ParquetWriter(path, schema) as writer:
         for table in tables:
             writer.write_table(table)

@@ -13,54 +13,77 @@ from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._batch_release import BatchCheck, Plan, Release
-from skdp.engines._coins import Place
+from skdp.engines._engine import ROWS, Engine, add_up_batches
 from skdp.engines._errors import quietly, refusing
+from skdp.engines._randomness import Place
 from skdp.engines._record_ids import DistinctIds
-from skdp.engines._registry import add_up_batches, import_extra, tell_of_lazy_reports
-from skdp.engines._tally import Counter
-from skdp.frames import LargeTable, Summary
-from skdp.local import ReportProtocol
+from skdp.engines._registry import import_extra, tell_of_lazy_reports
+from skdp.frames import Summary
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
 
-_BRANCHES = 8  # of the tree that adds up tallies
+_BRANCHES = 8  # of the tree that adds up sums
 
 
-def accepts(frame: Any) -> bool:
-    """Return whether it is a Dask DataFrame."""
-    return isinstance(frame, dataframe.DataFrame)
+class DaskTable(Engine):
+    """A Dask DataFrame."""
 
+    kinds = (dataframe.DataFrame,)
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a Dask DataFrame."""
-    place = check_path(path)
-    # What may be computed again, by whom it is asked for or since a worker died, is compared with what was checked.
-    repeats = not persist or (place is None and _has_workers(frame))
-    if repeats and not check:
-        raise ValueError("reports that Dask may compute again need check=True, or a path to be written to")
+    def _no_rows(self) -> pd.DataFrame:
+        # Of categories that are not known, none either, where Dask puts a marker.
+        sample = self._frame._meta
+        for name in sample.columns[sample.dtypes == "category"]:
+            if not self._frame[name].cat.known:
+                sample = sample.assign(**{name: pd.Categorical([], ordered=sample[name].cat.ordered)})
+        return sample
 
-    def look(check: BatchCheck, _: Any) -> list[bytes | None]:
-        return _check(frame[check.columns], check, digests=repeats)
+    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+        frame, place = self._frame, check_path(path)
+        # What may be computed again, by the user or since a worker died, is compared with what was checked.
+        repeats = not persist or (place is None and _has_workers(frame))
+        if repeats and not check:
+            raise ValueError("reports that Dask may compute again need check=True, or a path to be written to")
 
-    release, trial, digests = plan(sample_of(frame), look=look if check else None)
-    lazy, ids = _release(frame[release.columns], release, trial, digests)
-    if not persist:
-        tell_of_lazy_reports()
-        return lazy
-    if place is None:
-        stored, ids = quietly(lambda: _wait(dask.persist(lazy, ids)))
-        quietly(lambda: _refuse_repeated(ids.compute()))
-        return stored
-    with written_beside(place) as beside:
-        written = lazy.to_parquet(beside, write_index=False, compute=False)
-        quietly(lambda: _refuse_repeated(dask.compute(ids, written)[0]))
-    return dataframe.read_parquet(place)
+        def look(check: BatchCheck, _: Any) -> list[bytes | None]:
+            return _check(frame[check.columns], check, digests=repeats)
+
+        release, trial, digests = plan(self.sample, look=look if check else None)
+        lazy, ids = _release(frame[release.check.columns], release, trial, digests)
+        if not persist:
+            tell_of_lazy_reports()
+            return lazy
+        if place is None:
+            stored, ids = quietly(lambda: _wait(dask.persist(lazy, ids)))
+            quietly(lambda: _refuse_repeated(ids.compute()))
+            return stored
+        with written_beside(place) as beside:
+            written = lazy.to_parquet(beside, write_index=False, compute=False)
+            quietly(lambda: _refuse_repeated(dask.compute(ids, written)[0]))
+        return dataframe.read_parquet(place)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        shared = dask.delayed(summary, pure=False, traverse=False)
+        count, add = dask.delayed(_add_up_partition, pure=False), dask.delayed(_add_sums, pure=False)
+        sums = [count(shared, partition) for partition in self._frame[list(names)].to_delayed()]
+        while len(sums) > 1:
+            sums = [add(sums[start : start + _BRANCHES]) for start in range(0, len(sums), _BRANCHES)]
+        return quietly(sums[0].compute)
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        meta = self._frame._meta
+        if meta[person].dtype == object:
+            raise ValueError(f"column {person!r} has objects; give persons a dtype, such as string or int64")
+        # One dtype in all partitions: 1 and 1.0 are one person, and go to one partition.
+        same = self._frame.assign(**{person: self._frame[person].astype(meta[person].dtype)})
+        together = same.shuffle(on=person)
+        return type(self)(together.map_partitions(_limit_persons, person, most, seed, meta=meta))
 
 
 def _refuse_repeated(ids: pd.DataFrame) -> None:
     """Refuse an id that is in two partitions."""
-    DistinctIds().add(np.ascontiguousarray(ids).view("S16").ravel())
+    DistinctIds().add(ids.to_numpy())
 
 
 def _has_workers(frame: Any) -> bool:
@@ -86,18 +109,8 @@ def _check_partition(check: BatchCheck, partition: pd.DataFrame, digests: bool) 
     return None, ids
 
 
-def sample_of(frame: Any) -> pd.DataFrame:
-    """Return no rows; of categories that are not known, none either, where Dask puts a marker."""
-    sample = frame._meta
-    for name in sample.columns[sample.dtypes == "category"]:
-        if not frame[name].cat.known:
-            sample = sample.assign(**{name: pd.Categorical([], ordered=sample[name].cat.ordered)})
-    return sample
-
-
 def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[bytes | None] | None) -> tuple[Any, Any]:
-    # Not `map_partitions`: what it says of the number of a partition is another one after `.partitions[...]`, and the
-    # coins would be those of another partition.
+    # Not `map_partitions`: its number of a partition, and so the random bits, are others after `.partitions[...]`.
     partitions = frame.to_delayed()
     places = [Place(partition=number) for number in range(len(partitions))]
     if release.seeded:
@@ -110,7 +123,9 @@ def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[by
     both = [task(shared, *batch) for batch in zip(partitions, places, expected, strict=True)]
     reports, ids = (
         dataframe.from_delayed([part[place] for part in both], meta=meta, divisions=divisions, verify_meta=False)
-        for place, (meta, divisions) in enumerate([(trial, frame.divisions), (_frame_of([]), None)])
+        for place, (meta, divisions) in enumerate(
+            [(trial, frame.divisions), (_frame_of(np.empty((0, 2), np.uint64)), None)]
+        )
     )
     return reports, ids
 
@@ -122,9 +137,8 @@ def _release_partition(
     return release(partition, place, expected), _frame_of(release.check.digest_ids(partition))
 
 
-def _frame_of(ids: list[bytes]) -> pd.DataFrame:
-    """Write digests as numbers: Dask would read bytes as text."""
-    return pd.DataFrame(np.frombuffer(b"".join(ids), np.uint64).reshape(-1, 2), columns=["first", "second"])
+def _frame_of(ids: NDArray[np.uint64]) -> pd.DataFrame:
+    return pd.DataFrame(ids, columns=["first", "second"])
 
 
 def _wait(persisted: Any) -> Any:
@@ -139,72 +153,13 @@ def _wait(persisted: Any) -> Any:
     return persisted
 
 
-def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row."""
-    return list(frame.columns)
-
-
-def tally(frame: Any, protocol: ReportProtocol) -> Any:
-    """Sum up the reports of a Dask DataFrame: each partition by itself, then as a tree."""
-    shared = dask.delayed(protocol, pure=False, traverse=False)
-    count, add = dask.delayed(_tally_partition, pure=False), dask.delayed(_add, pure=False)
-    counters = [count(shared, partition) for partition in frame[protocol.report_columns].to_delayed()]
-    while len(counters) > 1:
-        counters = [add(counters[start : start + _BRANCHES]) for start in range(0, len(counters), _BRANCHES)]
-    return quietly(counters[0].compute).total()
-
-
-def _tally_partition(protocol: ReportProtocol, partition: pd.DataFrame) -> Counter:
-    counter = Counter(protocol)
-    refusing(lambda: counter.add(partition))
-    return counter
-
-
-def _add(counters: list[Counter]) -> Counter:
-    return sum(counters[1:], start=counters[0])
-
-
-_ROWS = 1 << 17
-
-
-class DaskTable(LargeTable):
-    """A Dask DataFrame."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-        self.sample = sample_of(frame)
-
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        shared = dask.delayed(summary, pure=False, traverse=False)
-        count, add = dask.delayed(_add_up_partition, pure=False), dask.delayed(_add_sums, pure=False)
-        sums = [count(shared, partition) for partition in self._frame[list(names)].to_delayed()]
-        while len(sums) > 1:
-            sums = [add(sums[start : start + _BRANCHES]) for start in range(0, len(sums), _BRANCHES)]
-        return quietly(sums[0].compute)
-
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        meta = self._frame._meta
-        if meta[person].dtype == object:
-            raise ValueError(f"column {person!r} has objects; give persons a dtype, such as string or int64")
-        # One dtype in all partitions: 1 and 1.0 are one person, and go to one partition.
-        same = self._frame.assign(**{person: self._frame[person].astype(meta[person].dtype)})
-        together = same.shuffle(on=person)
-        return type(self)(together.map_partitions(_limit_persons, person, most, seed, meta=meta))
-
-
-def countable_ids(frame: Any, record_id: str) -> Any:
-    """Return the frame: its library compares text byte by byte."""
-    return frame
-
-
-def open_table(frame: Any) -> DaskTable:
-    """Open a Dask DataFrame."""
-    return DaskTable(frame)
-
-
 def _add_up_partition(summary: Summary, partition: Any) -> list[NDArray[np.int64]]:
-    blocks = range(0, len(partition), _ROWS)
-    return refusing(lambda: add_up_batches((partition.iloc[start : start + _ROWS] for start in blocks), summary))
+    blocks = range(0, len(partition), ROWS)
+    return refusing(lambda: add_up_batches((partition.iloc[start : start + ROWS] for start in blocks), summary))
+
+
+def _add_sums(parts: list[list[NDArray[np.int64]]]) -> list[NDArray[np.int64]]:
+    return [np.sum(sums, axis=0) for sums in zip(*parts, strict=True)]
 
 
 def _limit_persons(partition: pd.DataFrame, person: Any, most: int, seed: int) -> pd.DataFrame:
@@ -213,7 +168,3 @@ def _limit_persons(partition: pd.DataFrame, person: Any, most: int, seed: int) -
     hashes = pd.util.hash_array(hashes ^ np.uint64(seed))  # of numbers too, the seed decides
     order = np.argsort(hashes, kind="stable")
     return partition.iloc[order].groupby(person, sort=False, observed=True).head(most)
-
-
-def _add_sums(parts: list[list[NDArray[np.int64]]]) -> list[NDArray[np.int64]]:
-    return [np.sum(sums, axis=0) for sums in zip(*parts, strict=True)]

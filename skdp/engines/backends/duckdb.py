@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Self
@@ -19,23 +20,19 @@ from skdp.base import DECLARED
 from skdp.central.statistics import CellTally
 from skdp.domain import Grid
 from skdp.engines._atomic import check_path, temporary_place, written_beside
-from skdp.engines._batch_release import BatchCheck, Plan
+from skdp.engines._batch_release import Plan
+from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import quietly
-from skdp.engines._registry import add_up_batches, import_extra
-from skdp.engines._tally import Counter, group_columns, number_columns
-from skdp.engines.backends.batches import (
-    arrow_tables,
-    batch_rows,
-    check_arrow,
-    read_again,
-    release_batches,
-    write_tables,
-)
-from skdp.frames import LargeTable, Summary
+from skdp.engines._registry import import_extra
+from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
+from skdp.frames import Summary
 from skdp.local import ReportProtocol
 
 pyarrow = import_extra("pyarrow", "duckdb")
 duckdb = import_extra("duckdb", "duckdb", least="1.5")
+
+_MOST_DISTINCT = 1 << 16
+"""Of rows that the database counts itself; where more are declared, it hands over all rows."""
 
 
 def connect() -> Any:
@@ -46,50 +43,73 @@ def connect() -> Any:
     return connection
 
 
-def accepts(frame: Any) -> bool:
-    """Return whether it is a relation."""
-    return isinstance(frame, duckdb.DuckDBPyRelation)
+class DuckDBTable(Engine):
+    """A relation."""
+
+    # **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
+    # depends on the rows in both cases: on how many there are, and how many of them differ. What the database counts it
+    # holds in its memory, each distinct row once (some 80 bytes), or each bin where bins of reals are even; where there
+    # are more than declared, which is refused, or whole numbers beyond the bounds of a mean or quantile, that is a row
+    # for each.
+
+    kinds = (duckdb.DuckDBPyRelation,)
+
+    def _no_rows(self) -> Any:
+        # The values of an ENUM are declared beside its column, whose type does not have them.
+        schema = self._frame.limit(0).to_arrow_table().schema
+        for place, kind in enumerate(self._frame.types):
+            if kind.id == "enum":
+                ((_, values),) = kind.children
+                schema = schema.set(place, schema.field(place).with_metadata({DECLARED: json.dumps(values)}))
+        return pyarrow.Table.from_batches([], schema)
+
+    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+        if not persist:
+            raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
+        place = check_path(path)
+        trial, batches, tables = plan_arrow(plan, self.sample, partial(_read, self._frame), check=check)
+        # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
+        stored = temporary_place() if place is None else place
+        with closing(batches), written_beside(stored) as beside:  # an open reader would block the connection
+            quietly(lambda: write_tables(tables, trial.schema, beside))
+        # DuckDB opens the table once more for that.
+        select = f"SELECT * FROM read_parquet({_text(stored)})"
+        return quietly(lambda: self._frame.query(f"skdp_{token_hex(8)}", select))
+
+    def tally(self, protocol: ReportProtocol) -> Any:
+        groups = counted_groups(protocol, numbers=True)
+        if not groups:
+            return super().tally(protocol)
+        reports = ReportSums(protocol)
+        sums = reports.zeros()
+        for columns in groups:
+            for values, counts in count_rows(self._frame, columns):
+                reports.add(sums, values, counts)
+        return reports.total(sums)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        sample = self.sample.select(list(names))
+        if summary.n_distinct(sample) > _MOST_DISTINCT:
+            return add_up_batches(arrow_tables(_read(self._frame, names)), summary)
+        sums = summary.zeros()
+        grids = summary.grids(sample) if isinstance(summary, CellTally) else None
+        for rows, counts in count_rows(self._frame, names, grids):
+            summary.add(sums, rows, counts)
+        return sums
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        values = ", ".join(map(_name, self._frame.columns))
+        view = f"skdp_{token_hex(8)}"
+        ranks = f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY hash({values}, {seed}))"
+        return type(self)(self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}"))
+
+    def countable_ids(self, record_id: str) -> Any:
+        # By their bytes, under any collation; the column alone, as DuckDB takes a and A for one.
+        return self._frame.project(f"{bytewise(self._frame, record_id)} AS {_name(record_id)}")
 
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a relation."""
-    if not persist:
-        raise ValueError("DuckDB has no lazy relation over Python: persist=True, with a path for what is large")
-    place = check_path(path)
-
-    def look(check: BatchCheck, trial: Any) -> Generator[Any, None, None]:
-        rows = batch_rows(trial.num_columns)
-        checked = check_arrow(_read(frame, check.columns, rows), check, trial.num_columns)
-        return read_again(_read(frame, check.columns, rows), checked)
-
-    release, trial, batches = plan(sample_of(frame), look=look if check else None)
-    if batches is None:
-        batches = _read(frame, release.columns, batch_rows(trial.num_columns))
-    tables = release_batches(batches, release, trial.num_columns)
-    # Always a file: DuckDB would look a table in memory up by its name, among those of the user.
-    stored = temporary_place() if place is None else place
-    with closing(batches), written_beside(stored) as beside:  # an open reader would block the connection
-        quietly(lambda: write_tables(tables, trial.schema, beside))
-    # DuckDB opens the table once more for that.
-    return quietly(lambda: frame.query(f"skdp_{token_hex(8)}", f"SELECT * FROM read_parquet({_text(stored)})"))
-
-
-def sample_of(frame: Any) -> Any:
-    """Return no rows; the values of an ENUM are declared beside its column, whose type does not have them."""
-    schema = quietly(frame.limit(0).to_arrow_table).schema
-    for place, kind in enumerate(frame.types):
-        if kind.id == "enum":
-            ((_, values),) = kind.children
-            schema = schema.set(place, schema.field(place).with_metadata({DECLARED: json.dumps(values)}))
-    return pyarrow.Table.from_batches([], schema)
-
-
-def _project(frame: Any, columns: Sequence[str]) -> Any:
-    return frame.project(", ".join(map(_name, columns)))
-
-
-def _read(frame: Any, columns: Sequence[str], rows: int) -> Generator[Any, None, None]:
-    with _project(frame, columns).to_arrow_reader(rows) as reader:
+def _read(frame: Any, columns: Sequence[str], rows: int = ROWS) -> Generator[Any, None, None]:
+    with frame.project(", ".join(map(_name, columns))).to_arrow_reader(rows) as reader:
         yield from reader
 
 
@@ -104,13 +124,13 @@ def bytewise(frame: Any, column: str) -> str:
 
 
 def count_rows(
-    frame: Any, columns: Sequence[str], rows: int = 1 << 17, grids: Sequence[Grid | None] | None = None
+    frame: Any, columns: Sequence[str], grids: Sequence[Grid | None] | None = None
 ) -> Iterator[tuple[Any, NDArray[np.int64]]]:
     """Count the distinct rows of some columns, in the database."""
     pairs = list(zip(columns, grids or [None] * len(columns), strict=True))
     keys = ", ".join(bytewise(frame, name) if grid is None else _bin(_name(name), grid) for name, grid in pairs)
     shown = ", ".join(bytewise(frame, name) if grid is None else f"max({_name(name)})" for name, grid in pairs)
-    grouped = quietly(lambda: frame.aggregate(f"{shown}, count(*)", keys).to_arrow_reader(rows))
+    grouped = quietly(lambda: frame.aggregate(f"{shown}, count(*)", keys).to_arrow_reader(ROWS))
     for table in arrow_tables(grouped):
         counts = table.column(len(columns)).to_numpy().astype(np.int64)
         yield table.select(range(len(columns))).rename_columns(list(columns)), counts
@@ -126,66 +146,3 @@ def _bin(value: str, grid: Grid) -> str:
 
 def _text(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
-
-
-def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row."""
-    return list(frame.columns)
-
-
-def tally(frame: Any, protocol: ReportProtocol) -> Any:
-    """Sum up the reports of a relation."""
-    counter = Counter(protocol)
-    groups = group_columns(protocol) or number_columns(protocol)
-    for columns in groups:
-        for values, counts in count_rows(frame, columns):
-            counter.add_groups(values, counts)
-    if not groups:
-        for table in arrow_tables(_read(frame, protocol.report_columns, 1 << 17)):
-            counter.add(table)
-    return counter.total()
-
-
-_ROWS = 1 << 17
-_MOST_DISTINCT = 1 << 16
-"""Of rows that the database counts itself; where more are declared, it hands over all rows."""
-
-
-class DuckDBTable(LargeTable):
-    """A relation."""
-
-    # **Privacy.** Who counts, the database or Python, follows from dtypes and declarations alone. How long it takes
-    # depends on the rows in both cases: on how many there are, and how many of them differ. What the database counts it
-    # holds in its memory, each distinct row once (some 80 bytes), or each bin where bins of reals are even; where there
-    # are more than declared, which is refused, or whole numbers beyond the bounds of a mean or quantile, that is a row
-    # for each.
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-        self.sample = sample_of(frame)
-
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        sample = self.sample.select(list(names))
-        if summary.n_distinct(sample) <= _MOST_DISTINCT:
-            sums = summary.zeros()
-            grids = summary.grids(sample) if isinstance(summary, CellTally) else [None] * len(names)
-            for rows, counts in count_rows(self._frame, names, _ROWS, grids):
-                summary.add(sums, rows, counts)
-            return sums
-        return add_up_batches(arrow_tables(_read(self._frame, names, _ROWS)), summary)
-
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        values = ", ".join(map(_name, self._frame.columns))
-        view = f"skdp_{token_hex(8)}"
-        ranks = f"row_number() OVER (PARTITION BY {bytewise(self._frame, person)} ORDER BY hash({values}, {seed}))"
-        return type(self)(self._frame.query(view, f"SELECT * FROM {view} QUALIFY {ranks} <= {most}"))
-
-
-def countable_ids(frame: Any, record_id: str) -> Any:
-    """Return the ids by their bytes, whatever the collation; the column alone, as DuckDB takes a and A for one."""
-    return frame.project(f"{bytewise(frame, record_id)} AS {_name(record_id)}")
-
-
-def open_table(frame: Any) -> DuckDBTable:
-    """Open a relation."""
-    return DuckDBTable(frame)

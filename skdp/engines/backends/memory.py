@@ -2,56 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._batch_release import Plan
+from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly
 from skdp.engines.backends.batches import write_tables
-from skdp.frames import is_frame
-from skdp.local import ReportProtocol
+from skdp.frames import Summary, is_frame
 
 
-def accepts(frame: Any) -> bool:
-    """Return whether it is a pandas table."""
-    return isinstance(frame, pd.DataFrame)
+class MemoryTable(Engine):
+    """A pandas, polars or pyarrow table."""
 
+    kinds = (pd.DataFrame,)
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a pandas, polars or pyarrow table."""
-    if not persist:
-        raise ValueError("a table in memory gives a table in memory: persist=False is for lazy frames")
-    place = check_path(path)
-    release, *_ = plan(frame[:0], look=(lambda check, _: check(frame)) if check else None)
-    released = quietly(lambda: release(frame))
-    if place is not None:
-        # The row index passes through in memory only: a file of reports has no other columns.
-        table = nw.maybe_reset_index(nw.from_native(released, eager_only=True)).to_arrow()
-        with written_beside(place) as beside:
-            write_tables([table], table.schema, beside)
-    return released
+    def _no_rows(self) -> Any:
+        return self._frame[:0]
 
+    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+        if not persist:
+            raise ValueError("a table in memory gives a table in memory: persist=False is for lazy frames")
+        place = check_path(path)
+        release, *_ = plan(self.sample, look=(lambda check, _: check(self._frame)) if check else None)
+        released = quietly(lambda: release(self._frame))
+        if place is not None:
+            # The row index passes through in memory only: a file of reports has no other columns.
+            table = nw.maybe_reset_index(nw.from_native(released, eager_only=True)).to_arrow()
+            with written_beside(place) as beside:
+                write_tables([table], table.schema, beside)
+        return released
 
-def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row."""
-    return list(frame.columns)
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        is_frame(self._frame)  # refuses two columns of one name
+        return add_up_batches([self._frame], summary)
 
-
-def open_table(frame: Any) -> None:
-    """Return None: `fit` reads a table in memory as it is."""
-
-
-def countable_ids(frame: Any, record_id: str) -> Any:
-    """Return the frame: its library compares text byte by byte."""
-    return frame
-
-
-def tally(frame: Any, protocol: ReportProtocol) -> Any:
-    """Sum up the reports of a table."""
-    is_frame(frame)  # refuses two columns of one name
-    return protocol.tally(
-        protocol.read(nw.from_native(frame, eager_only=True).select(*protocol.report_columns).to_native())
-    )
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        raise NotImplementedError("`fit` takes a table in memory as it is")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,13 +14,13 @@ from numpy.typing import NDArray
 from skdp.domain import Domain
 from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
-from skdp.engines._coins import Place
+from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import RefusedBatch, quietly, read_quietly
-from skdp.engines._registry import add_up_batches, import_extra, tell_of_lazy_reports
-from skdp.engines._tally import Counter, group_columns
-from skdp.engines.backends import memory as _memory
+from skdp.engines._randomness import Place
+from skdp.engines._registry import import_extra, tell_of_lazy_reports
 from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed, read_again
-from skdp.frames import LargeTable, Summary
+from skdp.engines.backends.memory import MemoryTable
+from skdp.frames import Summary
 from skdp.local import ReportProtocol
 
 # Before, a stream of batches ended without a word when its source failed.
@@ -30,47 +32,78 @@ _MOST_ROWS = (1 << 32) - 1 if polars.get_index_type() == polars.UInt32 else (1 <
 """Of a frame or a Parquet file that Polars makes."""
 
 
-def accepts(frame: Any) -> bool:
-    """Return whether it is a lazy frame or a frame."""
-    return isinstance(frame, polars.LazyFrame | polars.DataFrame)
+class PolarsTable(Engine):
+    """A lazy frame, or a frame."""
 
+    kinds = (polars.LazyFrame, polars.DataFrame)
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a lazy frame, or a frame."""
-    if isinstance(frame, polars.DataFrame):
-        return _memory.privatize(frame, plan, persist=persist, path=path, check=check)
-    if not (persist or check):
-        raise ValueError("persist=False needs check=True: what is evaluated again is compared with what was checked")
-    place = check_path(path)
+    def _no_rows(self) -> Any:
+        return polars.DataFrame(schema=self._frame.collect_schema())
 
-    def look(check: BatchCheck, trial: Any) -> tuple[dict[int, bytes] | None, Any]:
-        size = batch_rows(trial.width)
-        rows = frame.select(check.columns)
-        found = check_batches(read_quietly(_read(rows, size)), check, size, polars.concat, digests=not persist)
-        if not persist:
-            return found.digests, None
-        if found.rows > _MOST_ROWS:
-            raise RefusedBatch(
-                f"the table has more rows ({found.rows:,}) than this build of Polars counts: install polars[rt64], or "
-                "give a pyarrow Dataset or a DuckDB relation"
+    def column_names(self) -> list[Any]:
+        return self.sample.columns
+
+    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+        frame = self._frame
+        if isinstance(frame, polars.DataFrame):
+            return MemoryTable(frame).privatize(plan, persist=persist, path=path, check=check)
+        if not (persist or check):
+            raise ValueError(
+                "persist=False needs check=True: what is evaluated again is compared with what was checked"
             )
-        return None, read_again(_read(rows, size), found)
+        place = check_path(path)
 
-    release, trial, found = plan(polars.DataFrame(schema=quietly(frame.collect_schema)), look=look if check else None)
-    digests, opened = (None, None) if found is None else found
-    batches = _Batches(frame.select(release.columns), release, batch_rows(trial.width), digests, opened)
-    if persist and place is None:
-        return quietly(lambda: polars.concat([trial, *batches])).lazy()
-    from polars.io.plugins import register_io_source
+        def look(check: BatchCheck, trial: Any) -> tuple[dict[int, bytes] | None, Any]:
+            size = batch_rows(trial.width)
+            rows = frame.select(check.columns)
+            found = check_batches(read_quietly(_read(rows, size)), check, size, polars.concat, digests=not persist)
+            if not persist:
+                return found.digests, None
+            if found.rows > _MOST_ROWS:
+                raise RefusedBatch(
+                    f"the table has more rows ({found.rows:,}) than this build of Polars counts: install polars[rt64], "
+                    "or give a pyarrow Dataset or a DuckDB relation"
+                )
+            return None, read_again(_read(rows, size), found)
 
-    lazy = register_io_source(batches.read, schema=trial.schema)
-    if not persist:
-        tell_of_lazy_reports()
-        return lazy
-    assert place is not None
-    with written_beside(place) as beside:
-        quietly(lambda: _sink(lazy, batches, beside))
-    return polars.scan_parquet(place)
+        release, trial, found = plan(self.sample, look=look if check else None)
+        digests, opened = (None, None) if found is None else found
+        batches = _Batches(frame.select(release.check.columns), release, batch_rows(trial.width), digests, opened)
+        if persist and place is None:
+            return quietly(lambda: polars.concat([trial, *batches])).lazy()
+        from polars.io.plugins import register_io_source
+
+        lazy = register_io_source(batches.read, schema=trial.schema)
+        if not persist:
+            tell_of_lazy_reports()
+            return lazy
+        assert place is not None
+        with written_beside(place) as beside:
+            quietly(lambda: _sink(lazy, batches, beside))
+        return polars.scan_parquet(place)
+
+    def tally(self, protocol: ReportProtocol) -> Any:
+        groups, values, lazy = counted_groups(protocol), protocol.values, self._frame.lazy()
+        if not groups or values is None:
+            return super().tally(protocol)
+        reports = ReportSums(protocol)
+        if _is_short_text(self.sample.schema, protocol, values):
+            sums = _count_text(lazy, values, reports)
+            if sums is not None:
+                return reports.total(sums)
+        sums = reports.zeros()
+        for columns in groups:
+            found = quietly(lambda: count_groups(lazy, columns).collect(engine="streaming"))  # noqa: B023 - called now
+            reports.add(sums, found.select(columns), found.to_series(-1).to_numpy().astype(np.int64))
+        return reports.total(sums)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        batches = self._frame.lazy().select(names).collect_batches(chunk_size=ROWS, maintain_order=False)
+        return add_up_batches(read_quietly(batches), summary)
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        rank = polars.struct(polars.all()).hash(seed).rank("ordinal").over(person)
+        return type(self)(self._frame.filter(rank <= most))
 
 
 def _sink(lazy: Any, batches: _Batches, place: Path) -> None:
@@ -86,25 +119,25 @@ def _read(frame: Any, rows: int) -> Iterator[Any]:
     yield from frame.collect_batches(chunk_size=rows)
 
 
+@dataclass(eq=False, repr=False)
 class _Batches:
     """The reports of a lazy frame, batch by batch: the same ones each time that they are asked for, or none."""
 
-    def __init__(self, rows: Any, release: Release, size: int, digests: dict[int, bytes] | None, opened: Any) -> None:
-        self._rows = rows
-        self._release = release
-        self._size = size
-        self._digests = digests
-        self._opened = opened
-        self.failed: Exception | None = None
+    rows: Any
+    release: Release
+    size: int
+    digests: dict[int, bytes] | None
+    opened: Any
+    failed: Exception | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        # Not the reader's own batches: coins depend on where a batch starts.
-        batches = read_quietly(_read(self._rows, self._size)) if self._opened is None else self._opened
+        # Not the reader's own batches: random bits depend on where a batch starts.
+        batches = read_quietly(_read(self.rows, self.size)) if self.opened is None else self.opened
         try:
-            draw, workers = in_processes(self._release)
-            whole = even(batches, self._size, polars.concat)
-            if self._digests is None:  # the digests count the ids
-                whole = self._release.check.distinct(whole)
+            draw, workers = in_processes(self.release)
+            whole = even(batches, self.size, polars.concat)
+            if self.digests is None:  # the digests count the ids
+                whole = self.release.check.distinct(whole)
             yield from in_turn(lambda item: draw(*item, self._expected(item[1])), placed(whole), workers)
         except Exception as error:
             self.failed = error
@@ -112,7 +145,7 @@ class _Batches:
 
     def _expected(self, place: Place) -> bytes | None:
         # A place has the reports of the rows that were checked, or none: not even of one more batch.
-        return None if self._digests is None else self._digests.get(place.first, b"")
+        return None if self.digests is None else self.digests.get(place.first, b"")
 
     def read(self, columns: list[str] | None, predicate: Any, n_rows: int | None, _: int | None) -> Iterator[Any]:
         """Give what a query of Polars asks for."""
@@ -127,56 +160,31 @@ class _Batches:
                 return
 
 
-def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row."""
-    return quietly(frame.collect_schema).names()
-
-
-def tally(frame: Any, protocol: ReportProtocol) -> Any:
-    """Sum up the reports of a lazy frame, or a frame."""
-    counter = Counter(protocol)
-    lazy = frame.lazy()
-    groups = group_columns(protocol)
-    values = protocol.values
-    if groups and values is not None and _is_short_text(lazy, protocol, values) and _count_text(lazy, values, counter):
-        return counter.total()
-    for columns in groups:
-        found = quietly(lambda: count_groups(lazy, columns).collect(engine="streaming"))  # noqa: B023 - called at once
-        counter.add_groups(found.select(columns), found.to_series(-1).to_numpy().astype(np.int64))
-    if not groups:
-        for batch in read_quietly(lazy.select(protocol.report_columns).collect_batches(maintain_order=False)):
-            counter.add(batch)
-    return counter.total()
-
-
 def count_groups(frame: Any, columns: list[str]) -> Any:
     """Count rows by value, in 64 bits: `polars.len` stops at 2**32, and sums of booleans start again from 0 there."""
     rows = frame.select(columns).with_columns(_ONE.alias(""))
     return rows.group_by(columns).agg(polars.col("").sum())
 
 
-def _is_short_text(frame: Any, protocol: ReportProtocol, domain: Domain) -> bool:
-    schema = frame.collect_schema()
+def _is_short_text(schema: Any, protocol: ReportProtocol, domain: Domain) -> bool:
     text = all(schema[name] == polars.String for name in domain.columns)
     values = [value for name in domain.columns for value in domain[name].values if value is not None]
     few = len(values) <= _FEW and all(isinstance(value, str) for value in values)
     return text and few and all(len(columns) == 1 for columns in protocol.counted_columns)
 
 
-def _count_text(frame: Any, domain: Domain, counter: Counter) -> bool:
-    """Compare each column with each of a few values, less work than to group by them; return whether that was all."""
+def _count_text(frame: Any, domain: Domain, reports: ReportSums) -> list[NDArray[np.int64]] | None:
+    """Compare each column with each of a few values, less work than to group by them; None if there are others."""
     asked = [(name, value) for name in domain.columns for value in domain[name].values]
     *counts, n_rows = quietly(lambda: count_matches(frame, asked).collect(engine="streaming").row(0))
-    own = {
-        name: [count for (column, _), count in zip(asked, counts, strict=True) if column == name]
-        for name in domain.columns
-    }
-    if any(sum(found) != n_rows for found in own.values()):
-        return False
-    for name, found in own.items():
+    found, sums = iter(counts), reports.zeros()
+    for name in domain.columns:
         values = polars.DataFrame({name: domain[name].values}, schema={name: polars.String})
-        counter.add_groups(values, np.array(found, np.int64))
-    return True
+        own = np.array(list(islice(found, len(values))), np.int64)
+        if own.sum() != n_rows:
+            return None
+        reports.add(sums, values, own)
+    return sums
 
 
 def count_matches(frame: Any, asked: list[tuple[str, Any]]) -> Any:
@@ -186,32 +194,3 @@ def count_matches(frame: Any, asked: list[tuple[str, Any]]) -> Any:
     return frame.select(
         match.cast(polars.UInt64).sum().alias(str(place)) for place, match in enumerate([*matches, every])
     )
-
-
-_ROWS = 1 << 17
-
-
-class PolarsTable(LargeTable):
-    """A lazy frame."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-        self.sample = polars.DataFrame(schema=frame.collect_schema())
-
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        batches = self._frame.select(names).collect_batches(chunk_size=_ROWS, maintain_order=False)
-        return add_up_batches(read_quietly(batches), summary)
-
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        rank = polars.struct(polars.all()).hash(seed).rank("ordinal").over(person)
-        return type(self)(self._frame.filter(rank <= most))
-
-
-def countable_ids(frame: Any, record_id: str) -> Any:
-    """Return the frame: its library compares text byte by byte."""
-    return frame
-
-
-def open_table(frame: Any) -> PolarsTable:
-    """Open a lazy frame."""
-    return PolarsTable(frame)

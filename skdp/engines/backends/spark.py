@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 
 from skdp.engines._atomic import check_path, temporary_place
 from skdp.engines._batch_release import BatchCheck, Plan, Release
+from skdp.engines._engine import Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import RefusedBatch, RefusedType, quietly, refusing
 from skdp.engines._record_ids import REPEATED
-from skdp.engines._registry import add_up_batches, import_extra
-from skdp.engines._tally import Counter, group_columns
+from skdp.engines._registry import import_extra
 from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
-from skdp.frames import LargeTable, Summary
+from skdp.frames import Summary
 from skdp.local import ReportProtocol
 
 pyarrow = import_extra("pyarrow", "spark")
 sql = import_extra("pyspark.sql", "spark")
 functions = import_extra("pyspark.sql.functions", "spark")
+window = import_extra("pyspark.sql.window", "spark")
 
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 """Spark has no unsigned numbers. Those of 64 bits keep their bits: what reads reports takes them as unsigned again."""
@@ -44,34 +45,74 @@ _ABSENT = re.compile(rf"ModuleNotFoundError: No module named '((?:{'|'.join(_NEE
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive
 
 
-def accepts(frame: Any) -> bool:
-    """Return whether it is a Spark DataFrame, classic or of Spark Connect."""
-    return isinstance(frame, sql.DataFrame)
+class SparkTable(Engine):
+    """A Spark DataFrame, classic or of Spark Connect."""
 
+    kinds = (sql.DataFrame,)
 
-def privatize(frame: Any, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
-    """Privatise a Spark DataFrame."""
-    if not persist:
-        # Tasks of `coalesce` and `union` number batches anew: reports would share coins, or be drawn twice.
-        raise ValueError("Spark numbers no rows that a lazy frame could rely on: persist=True")
-    session = frame.sparkSession
-    place = check_place(session, path)
+    def _no_rows(self) -> Any:
+        return _refusals_of(self._frame.limit(0).toArrow)
 
-    def look(looking: BatchCheck, trial: Any) -> None:
-        if check:
-            rows = frame.select(*map(_name, looking.columns))
-            ids = rows.mapInArrow(Marked(_Checker(looking, trial.num_columns)), "id binary")
-            job = ids.agg(functions.count("id"), functions.countDistinct("id"))
-        else:  # do the workers have what they need?
-            job = session.range(0, 16).mapInArrow(_Imports(), "id long")
-        found = _refusals_of(job.toArrow)
-        if check and found.column(0)[0] != found.column(1)[0]:
-            raise RefusedBatch(REPEATED)
+    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+        if not persist:
+            # Tasks of `coalesce` and `union` number batches again: reports would share random bits, or be drawn twice.
+            raise ValueError("Spark numbers no rows that a lazy frame could rely on: persist=True")
+        frame, session = self._frame, self._frame.sparkSession
+        place = check_place(session, path)
 
-    release, trial, _ = plan(_ask(frame.limit(0).toArrow), look=look)
-    lazy = release_lazily(frame, release, trial)
-    _write(lazy, place)
-    return session.read.schema(lazy.schema).parquet(place)
+        def look(looking: BatchCheck, trial: Any) -> None:
+            if check:
+                rows = frame.select(*map(_name, looking.columns))
+                ids = rows.mapInArrow(Marked(partial(_check, looking, trial.num_columns)), "first long, second long")
+                job = ids.agg(functions.count("first"), functions.countDistinct("first", "second"))
+            else:  # do the workers have what they need?
+                job = session.range(0, 16).mapInArrow(_pass_on, "id long")
+            found = _refusals_of(job.toArrow)
+            if check and found.column(0)[0] != found.column(1)[0]:
+                raise RefusedBatch(REPEATED)
+
+        release, trial, _ = plan(self.sample, look=look)
+        lazy = release_lazily(frame, release, trial)
+        _write(lazy, place)
+        return session.read.schema(lazy.schema).parquet(place)
+
+    def tally(self, protocol: ReportProtocol) -> Any:
+        groups = counted_groups(protocol)
+        if not groups:
+            return super().tally(protocol)
+        reports = ReportSums(protocol)
+        sums = reports.zeros()
+        for columns in groups:
+            keys = [bytewise(self._frame, name).alias(str(place)) for place, name in enumerate(columns)]
+            *values, counts = _ask(self._frame.groupBy(*keys).count().toArrow).columns
+            for place, name in enumerate(columns):
+                if _is_text(self._frame.schema[name].dataType):
+                    values[place] = values[place].cast(pyarrow.string())
+            reports.add(sums, pyarrow.table(values, columns), counts.to_numpy().astype(np.int64))
+        return reports.total(sums)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+        rows = self._frame.select(*map(_name, names))
+        sums = rows.mapInArrow(Marked(partial(_add_up, summary)), "place long, value long")
+        table = _ask(sums.groupBy("place").sum("value").toArrow)
+        zeros = summary.zeros()
+        flat = np.zeros(sum(part.size for part in zeros), np.int64)
+        flat[table.column(0).to_numpy()] = table.column(1).to_numpy()
+        parts = np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
+        return [part.reshape(zero.shape) for part, zero in zip(parts, zeros, strict=True)]
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        names = list(map(_name, self._frame.columns))
+        missing = [functions.col(name).isNull() for name in names]  # the hash leaves out what is missing
+        order = functions.xxhash64(functions.lit(seed), *names, *missing)
+        rank = functions.row_number().over(window.Window.partitionBy(bytewise(self._frame, person)).orderBy(order))
+        column = f"skdp_{token_hex(8)}"
+        ranked = self._frame.withColumn(column, rank)
+        return type(self)(ranked.where(functions.col(column) <= most).drop(column))
+
+    def countable_ids(self, record_id: str) -> Any:
+        # By their bytes, under any collation.
+        return self._frame.select(bytewise(self._frame, record_id).alias(record_id))
 
 
 def check_place(session: Any, path: Any) -> str:
@@ -91,7 +132,7 @@ def check_place(session: Any, path: Any) -> str:
 
 
 def _is_here(session: Any) -> bool:
-    """Tell whether Spark and its default file system are on this machine; of a remote one, that is not known."""
+    """Whether Spark and its default file system are on this machine; of a remote one, that is not known."""
     try:
         context = session.sparkContext
     except Exception:  # Spark Connect has none
@@ -152,8 +193,8 @@ def _write(lazy: Any, place: str) -> None:
 
 def release_lazily(frame: Any, release: Release, trial: Any) -> Any:
     """Privatise a frame each time that it is evaluated: by its own tasks, so it must be written at once."""
-    columns = map(_name, release.columns)
-    work = Marked(_Privatizer(release, trial.num_columns))
+    columns = map(_name, release.check.columns)
+    work = Marked(partial(_privatize, release, trial.num_columns))
     return frame.select(*columns).mapInArrow(work, _spark_schema(trial.schema))
 
 
@@ -204,128 +245,37 @@ class Marked:
         raise RuntimeError(marked)
 
 
-class _Privatizer:
+def _privatize(release: Release, width: int, batches: Iterable[Any]) -> Iterator[Any]:
     """Privatise the batches of one partition."""
+    from pyspark import TaskContext
 
-    def __init__(self, release: Release, width: int) -> None:
-        self._release = release
-        self._width = width
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        for table in release_batches(batches, self._release, self._width, context.partitionId()):
-            yield from table.cast(_arrow_schema(table.schema), safe=False).to_batches()
+    context = TaskContext.get()
+    assert context is not None
+    for table in release_batches(batches, release, width, context.partitionId()):
+        yield from table.cast(_arrow_schema(table.schema), safe=False).to_batches()
 
 
-class _Checker:
+def _check(check: BatchCheck, width: int, batches: Iterable[Any]) -> Iterator[Any]:
     """Check the rows of one partition, and digest their ids, which Spark compares with those of the others."""
+    ids = []
 
-    def __init__(self, check: BatchCheck, width: int) -> None:
-        self._check = check
-        self._width = width
+    def noted() -> Iterator[Any]:
+        for batch in batches:
+            ids.append(check.digest_ids(pyarrow.Table.from_batches([batch])).view(np.int64))
+            yield batch
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        ids = []
-
-        def noted() -> Iterator[Any]:
-            for batch in batches:
-                ids.append(pyarrow.array(self._check.digest_ids(pyarrow.Table.from_batches([batch])), pyarrow.binary()))
-                yield batch
-
-        check_arrow(noted(), self._check, self._width)
-        yield from (pyarrow.record_batch({"id": part}) for part in ids)
+    check_arrow(noted(), check, width)
+    yield from (pyarrow.record_batch({"first": part[:, 0], "second": part[:, 1]}) for part in ids)
 
 
-class _Imports:
+def _pass_on(batches: Iterable[Any]) -> Iterator[Any]:
     """Pass batches on; a worker needs this module for that, and so all that privatising needs."""
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        yield from batches
+    yield from batches
 
 
-def column_names(frame: Any) -> list[Any]:
-    """Name the columns, without reading a row."""
-    return list(frame.columns)
-
-
-def tally(frame: Any, protocol: ReportProtocol) -> Any:
-    """Sum up the reports of a Spark DataFrame: by Spark, within partitions first."""
-    counter = Counter(protocol)
-    groups = group_columns(protocol)
-    for columns in groups:
-        keys = [bytewise(frame, name).alias(str(place)) for place, name in enumerate(columns)]
-        table = _ask(frame.groupBy(*keys).count().toArrow)
-        counts = table.column(len(columns)).to_numpy().astype(np.int64)
-        kinds = [frame.schema[name].dataType for name in columns]
-        values = [
-            found.cast(pyarrow.string()) if _is_text(kind) else found
-            for kind, found in zip(kinds, table.columns[:-1], strict=True)
-        ]
-        counter.add_groups(pyarrow.table(values, columns), counts)
-    if not groups:
-        sums = frame.select(*map(_name, counter.names)).mapInArrow(Marked(_tallier(protocol)), "place long, value long")
-        table = _ask(sums.groupBy("place").sum("value").toArrow)
-        counter.add_sums(table.column(0).to_numpy(), table.column(1).to_numpy())
-    return counter.total()
-
-
-def _tallier(protocol: ReportProtocol) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    def tally_partition(batches: Iterable[Any]) -> Iterator[Any]:
-        counter = Counter(protocol)
-        for table in arrow_tables(batches):
-            refusing(partial(counter.add, table))
-        places, values = counter.sums()
-        yield pyarrow.record_batch({"place": places, "value": values})
-
-    return tally_partition
-
-
-window = import_extra("pyspark.sql.window", "spark")
-
-
-class SparkTable(LargeTable):
-    """A Spark DataFrame."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-        self.sample = frame.limit(0).toArrow()
-
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        partial = self._frame.select(*map(_name, names)).mapInArrow(Marked(_adder(summary)), "place long, value long")
-        table = _ask(partial.groupBy("place").sum("value").toArrow)
-        zeros = summary.zeros()
-        flat = np.zeros(sum(part.size for part in zeros), np.int64)
-        flat[table.column(0).to_numpy()] = table.column(1).to_numpy()
-        return np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
-
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        names = list(map(_name, self._frame.columns))
-        missing = [functions.col(name).isNull() for name in names]  # the hash leaves out what is missing
-        order = functions.xxhash64(functions.lit(seed), *names, *missing)
-        rank = functions.row_number().over(window.Window.partitionBy(bytewise(self._frame, person)).orderBy(order))
-        column = f"skdp_{token_hex(8)}"
-        ranked = self._frame.withColumn(column, rank)
-        return type(self)(ranked.where(functions.col(column) <= most).drop(column))
-
-
-def countable_ids(frame: Any, record_id: str) -> Any:
-    """Return the ids by their bytes, whatever the collation."""
-    return frame.select(bytewise(frame, record_id).alias(record_id))
-
-
-def open_table(frame: Any) -> SparkTable:
-    """Open a Spark DataFrame."""
-    return SparkTable(frame)
-
-
-def _adder(summary: Summary) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    def add_up_partition(batches: Iterable[Any]) -> Iterator[Any]:
-        sums = refusing(lambda: add_up_batches(arrow_tables(batches), summary))
-        flat = np.concatenate([part.ravel() for part in sums])
-        places = np.flatnonzero(flat)
-        yield pyarrow.record_batch({"place": places, "value": flat[places]})
-
-    return add_up_partition
+def _add_up(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
+    """Sum over one partition; what is not 0, and its place."""
+    sums = refusing(lambda: add_up_batches(arrow_tables(batches), summary))
+    flat = np.concatenate([part.ravel() for part in sums])
+    places = np.flatnonzero(flat)
+    yield pyarrow.record_batch({"place": places, "value": flat[places]})

@@ -20,14 +20,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from skdp.engines._atomic import sync, written_beside
+from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
+from skdp.engines._registry import Extra
+from skdp.local import ReportTransformer, SecretKey
+
 try:
     import fcntl
 except ImportError:  # there are no such locks on Windows
     fcntl = None  # type: ignore[assignment]
-from skdp.engines._atomic import sync, written_beside
-from skdp.engines._coins import BatchCoins, KeyedCoins, SeededCoins
-from skdp.engines._registry import import_extra
-from skdp.local import ReportTransformer, SecretKey
+
+pyarrow, ipc = Extra("pyarrow"), Extra("pyarrow.ipc")
 
 _KEY_BYTES = _DIGEST_BYTES = 32
 
@@ -118,15 +121,15 @@ class WorkingFolder:
             return True
         return False
 
-    def coins(self, transformer: ReportTransformer) -> BatchCoins:
+    def coins(self, transformer: ReportTransformer) -> BatchRandomness:
         """Take up the coins of the release."""
         key = self._key.read_bytes() if _is_there(self._key) else b""
         seeded = transformer.randomness(call=0).seed is not None
         if seeded and key.isdigit():
-            return SeededCoins(transformer.randomness(call=int(key)))
+            return SeededRandomness(transformer.randomness(call=int(key)))
         if seeded or len(key) != _KEY_BYTES:
             raise ValueError(f"{self.path} has lost its key, and cannot be resumed: remove it")
-        return KeyedCoins(SecretKey(key))
+        return KeyedRandomness(SecretKey(key))
 
     @property
     def is_charged(self) -> bool:
@@ -144,7 +147,6 @@ class WorkingFolder:
 
     def read(self, part: int) -> Any:
         """Read the reports of a part."""
-        pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
         path = self._part(part)
         if not _is_there(path):
             return None
@@ -156,7 +158,6 @@ class WorkingFolder:
 
     def write(self, part: int, reports: Any) -> None:
         """Store the reports of a part, whole or not at all."""
-        pyarrow, ipc = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.ipc", "duckdb")
         sink = pyarrow.BufferOutputStream()
         with ipc.new_file(sink, reports.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(reports)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -11,35 +11,27 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import MISSING_TEXTS, draft_domain_toml, type_texts
-from skdp.engines._registry import import_extra
+from skdp.engines._registry import Extra
 from skdp.engines.files._formats import TableFile
+
+pyarrow, compute, types = map(Extra, ("pyarrow", "pyarrow.compute", "pyarrow.types"))
 
 _ROWS_AT_ONCE = 1 << 17
 
 
 def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
     """Draft a domain of the table in a file, in memory of a few batches."""
-    # The draft depends on whether there are more than so many distinct values, on the least and the largest, on whether
+    # The draft depends on whether there are more than `most` distinct values, on the least and the largest, on whether
     # something is missing, whether all numbers are whole and all times midnights, and, in a CSV file, on whether all
     # texts are numbers, truth values, dates or times. So one value that shows each of these stands for all others.
     most = max(bins, max_values) + 1
-    condense = _condense_texts if table.format == "csv" else _condense
+    ends = _ends_of_texts if table.format == "csv" else _ends
     kept: dict[str, Any] = {}
-    for rows in _small(_tables(table)):
+    for rows in _small(table.tables(None, table.names, in_order=False)):
         for name in table.names:
             column = _plain(rows[name])
-            kept[name] = condense(_joined(kept[name], column) if name in kept else column, most)
+            kept[name] = _condense(_joined(kept[name], column) if name in kept else column, most, ends)
     return draft_domain_toml(_table(table, kept), bins=bins, max_values=max_values)
-
-
-def _tables(table: TableFile) -> Iterator[Any]:
-    """Read all rows, a Parquet file without Arrow's scanner, which reads ahead of what is slower."""
-    if table.format == "csv":
-        return table.tables(None, table.names)
-    from skdp.engines.backends.arrow import report_batches
-    from skdp.engines.backends.batches import arrow_tables
-
-    return arrow_tables(report_batches(table.dataset, table.names))
 
 
 def _small(tables: Iterable[Any]) -> Iterator[Any]:
@@ -49,16 +41,12 @@ def _small(tables: Iterable[Any]) -> Iterator[Any]:
 
 
 def _joined(one: Any, other: Any) -> Any:
-    import pyarrow
 
     return pyarrow.chunked_array([*one.chunks, *other.chunks], one.type)
 
 
 def _plain(column: Any) -> Any:
     """Write out what is coded: of a dictionary only what occurs is drafted."""
-    import pyarrow
-    from pyarrow import types
-
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pyarrow.large_string()) if types.is_string_view(column.type) else column
@@ -66,7 +54,6 @@ def _plain(column: Any) -> Any:
 
 def _table(table: TableFile, kept: dict[str, Any]) -> Any:
     """Make a table of columns of different lengths: what is added has occurred."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     if not kept:
         kept = dict(zip(table.names, map(_plain, table.sample(None, table.names).columns), strict=True))
     longest = max(map(len, kept.values()))
@@ -80,46 +67,38 @@ def _table(table: TableFile, kept: dict[str, Any]) -> Any:
     return type_texts(pd.DataFrame({name: pd.Series(rows[name].to_pylist(), dtype=object) for name in table.names}))
 
 
-def _condense(column: Any, most: int) -> Any:
+def _condense(column: Any, most: int, places_of: Callable[[Any, int], set[int]]) -> Any:
     """Keep the first distinct values, one more than matter, and those that show how far the values go."""
-    import pyarrow
-    from pyarrow import compute, types
-
-    kind = column.type
-    if types.is_nested(kind):
+    if types.is_nested(column.type):
         return column.slice(0, 1)  # no such column is drafted
     found = compute.unique(column)
     found = found if isinstance(found, pyarrow.ChunkedArray) else pyarrow.chunked_array([found])
     if len(found) <= most:
         return found
-    places = {*range(most), *_first(compute.is_null(found).to_numpy())}
+    return found.take(pyarrow.array(sorted({*range(most), *places_of(found, most)})))
+
+
+def _ends(found: Any, most: int) -> set[int]:
+    kind, places = found.type, _first(compute.is_null(found).to_numpy())
     if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
         numbers = found.cast(pyarrow.float64(), safe=False).to_numpy()
         places |= _ends_of_numbers(numbers) | _first(np.isnan(numbers))
     elif types.is_date(kind) or types.is_timestamp(kind):
         times = found.to_pandas()
         places |= _ends_of_times(times.astype("datetime64[us]") if types.is_date(kind) else times)
-    return found.take(pyarrow.array(sorted(places)))
+    return places
 
 
-def _condense_texts(column: Any, most: int) -> Any:
-    """Keep the same of text that may be numbers, dates, times, or neither."""
-    import pyarrow
-    from pyarrow import compute
-
-    found = compute.unique(column)
-    found = found if isinstance(found, pyarrow.ChunkedArray) else pyarrow.chunked_array([found])
-    if len(found) <= most:
-        return found
+def _ends_of_texts(found: Any, most: int) -> set[int]:
+    """Return the same of text that may be numbers, dates, times, or neither."""
     texts = pd.Series(found.to_pylist(), dtype=object)
     missing = (texts.isna() | texts.isin(MISSING_TEXTS)).to_numpy()
     known = np.flatnonzero(~missing)
     numbers = pd.to_numeric(texts[known], errors="coerce").to_numpy(float)
-    places = {*range(most), *_first(missing), *known[:most].tolist()}
-    places |= {int(known[place]) for place in _ends_of_numbers(numbers) | _first(np.isnan(numbers))}
+    places = _ends_of_numbers(numbers) | _first(np.isnan(numbers))
     if np.isnan(numbers).any():
-        places |= {int(known[place]) for place in _ends_of_dates(texts[known])}
-    return found.take(pyarrow.array(sorted(places)))
+        places |= _ends_of_dates(texts[known])
+    return _first(missing) | set(known[:most].tolist()) | {int(known[place]) for place in places}
 
 
 def _first(wanted: NDArray[np.bool_]) -> set[int]:

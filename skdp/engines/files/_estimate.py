@@ -11,12 +11,13 @@ from typing import Any
 import pandas as pd
 
 from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
-from skdp.engines._batch_release import check_transformer
-from skdp.engines._registry import import_extra
-from skdp.engines._schema import fit_on_schema
-from skdp.engines._tally import Counter
+from skdp.engines._batch_release import check_transformer, fit_on_schema
+from skdp.engines._engine import ReportSums
+from skdp.engines._registry import Extra
 from skdp.engines.files._formats import TableFile, format_of, write_file
 from skdp.local import ReportProtocol
+
+pyarrow = Extra("pyarrow")
 
 
 def estimate_file(
@@ -30,8 +31,8 @@ def estimate_file(
 ) -> pd.DataFrame:
     """Estimate counts from the reports in a file, in memory of a few batches.
 
-    For reports of declared values. Those of `NumericPerturber` and `RapporEncoder` are summed up by `tally`, such as of
-    a pyarrow Dataset of the file, for their own estimates.
+    For reports of declared values. Those of `NumericPerturber` and `RapporEncoder` are summed up by `tally`, for their
+    own estimates: give it a pyarrow Dataset of the file.
 
     Parameters
     ----------
@@ -83,35 +84,31 @@ def estimate_file(
     protocol = transformer.protocol_
     table, place = TableFile(Path(source)), check_path(target)
     form = None if place is None else format_of(place)
-    counter = Counter(protocol)
-    table.check_columns(counter.names)
+    reports = ReportSums(protocol)
+    table.check_columns(reports.names)
+    sums = reports.zeros()
     with closing(progress(table.count_rows())) as bar:
-        for batch in _report_tables(table, protocol, counter.names):
-            counter.add(batch)
+        for batch in _report_tables(table, protocol, reports.names):
+            reports.add(sums, batch)
             bar.update(len(batch))
-    estimates = transformer.estimate_counts(counter.total(), postprocess=postprocess, confidence_level=confidence_level)
+    estimates = transformer.estimate_counts(
+        reports.total(sums), postprocess=postprocess, confidence_level=confidence_level
+    )
     if place is not None and form is not None:
         _write(estimates, place, form)
     return estimates
 
 
 def _report_tables(table: TableFile, protocol: ReportProtocol, names: list[str]) -> Iterator[Any]:
-    pyarrow = import_extra("pyarrow", "duckdb")
-    if table.format != "csv":
-        from skdp.engines.backends.arrow import report_batches
-
-        yield from (pyarrow.Table.from_batches([batch]) for batch in report_batches(table.dataset, names))
-        return
+    """Read reports; in a CSV file, those that are no values of the domain are numbers."""
     domain = protocol.values
-    values = () if domain is None else domain.columns
-    for batch in table.tables(domain, names):
-        columns = {name: batch[name] if name in values else _numbers(batch[name], name) for name in names}
-        yield pyarrow.table(columns)
+    values = names if table.format != "csv" else () if domain is None else domain.columns
+    for batch in table.tables(domain, names, in_order=False):
+        yield pyarrow.table({name: batch[name] if name in values else _numbers(batch[name], name) for name in names})
 
 
 def _numbers(column: Any, name: str) -> Any:
     """Read numbers, whole ones exactly."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     for kind in (pyarrow.uint64(), pyarrow.float64()):
         try:
             return column.cast(kind)
@@ -121,7 +118,6 @@ def _numbers(column: Any, name: str) -> Any:
 
 
 def _write(estimates: pd.DataFrame, place: Path, form: str) -> None:
-    pyarrow = import_extra("pyarrow", "duckdb")
     flat = estimates.reset_index()
     for name in flat:
         if flat[name].dtype == object:  # values of several columns, so perhaps of several kinds

@@ -11,14 +11,16 @@ from typing import Any
 from skdp.domain import Domain
 from skdp.engines._csv import column_names as csv_names
 from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
-from skdp.engines._registry import UnreadableError, import_extra, is_damage
-from skdp.engines.backends.batches import write_tables
+from skdp.engines._registry import Extra, UnreadableError, is_damage
+from skdp.engines.backends.batches import arrow_tables, write_tables
+
+pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
 
 
 def format_of(path: Path) -> str:
-    """Say of which format a file is."""
+    """Return the format of a file."""
     if path.suffix not in FORMATS:
         raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
     return FORMATS[path.suffix]
@@ -35,7 +37,6 @@ class TableFile:
         if self.format == "csv":
             self.names = csv_names(path)
             return
-        pyarrow, dataset = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.dataset", "duckdb")
         try:
             self.dataset = dataset.dataset(path, format=self.format)
         except (pyarrow.ArrowException, OSError) as error:
@@ -55,7 +56,6 @@ class TableFile:
         """Count the rows, where that needs no reading of them."""
         if self.format == "csv":
             return None
-        pyarrow = import_extra("pyarrow", "duckdb")
         try:
             return self.dataset.count_rows()
         except (pyarrow.ArrowException, OSError) as error:
@@ -70,7 +70,6 @@ class TableFile:
 
     def sample(self, domain: Domain | None, columns: list[str]) -> Any:
         """Make a table without rows."""
-        pyarrow = import_extra("pyarrow", "duckdb")
         if self.format != "csv":
             schema = self.dataset.schema
             return pyarrow.schema([schema.field(name) for name in columns]).empty_table()
@@ -81,16 +80,14 @@ class TableFile:
         """Open some columns, to be read as often as need be."""
         if self.format == "csv":
             return text_dataset(self.path, columns)
-        pyarrow, schema = import_extra("pyarrow", "duckdb"), self.dataset.schema
-        return self.dataset.replace_schema(pyarrow.schema([schema.field(name) for name in columns]))
+        return self.dataset.replace_schema(pyarrow.schema([self.dataset.schema.field(name) for name in columns]))
 
-    def tables(self, domain: Domain | None, columns: list[str]) -> Iterator[Any]:
-        """Read the rows, in order."""
-        pyarrow = import_extra("pyarrow", "duckdb")
+    def tables(self, domain: Domain | None, columns: list[str], *, in_order: bool = True) -> Iterator[Any]:
+        """Read the rows; in less memory, if not in order."""
         if self.format != "csv":
-            from skdp.engines.backends.arrow import read_batches
+            from skdp.engines.backends.arrow import read_batches, report_batches
 
-            yield from (pyarrow.Table.from_batches([batch]) for batch in read_batches(self.dataset, columns))
+            yield from arrow_tables((read_batches if in_order else report_batches)(self.dataset, columns))
             return
         read = {} if domain is None else readers(domain)
         for texts in text_batches(self.path, columns):
@@ -100,7 +97,6 @@ class TableFile:
 
 def check_writable(schema: Any, form: str) -> None:
     """Check that a file can hold columns of these types."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     with TemporaryDirectory() as folder:
         for field in schema:
             try:
@@ -116,7 +112,6 @@ def write_file(tables: Iterable[Any], schema: Any, path: Path, form: str) -> Non
     elif form == "parquet":
         write_tables(tables, schema, path)
     else:
-        ipc = import_extra("pyarrow.ipc", "duckdb")
         with ipc.new_file(str(path), schema) as writer:
             for table in tables:
                 writer.write_table(table)

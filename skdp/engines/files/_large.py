@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,44 +19,40 @@ from skdp.domain import Domain, Interval
 from skdp.engines._atomic import Bar, Progress, shown
 from skdp.engines._csv import readers, unreadable_error
 from skdp.engines._errors import UnreadableTable
-from skdp.engines._registry import UnreadableError, import_extra, is_damage
+from skdp.engines._registry import Extra, UnreadableError, is_damage
 from skdp.engines.files._formats import TableFile
 from skdp.frames import LargeTable, Summary, register_large_tables
 
+pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
 
+
+@dataclass(eq=False, repr=False)
 class FileTable(LargeTable):
     """The rows of a file that a synthesizer is to be fitted to; it takes them as it takes a table of an engine."""
 
-    def __init__(
-        self,
-        rows: LargeTable,
-        sample: Any,
-        read: Callable[[Any], Any],
-        shown: Callable[[], AbstractContextManager[Bar]],
-        file: Path,
-    ) -> None:
-        self._rows, self._read, self._shown, self._file = rows, read, shown, file
-        self.sample = sample
+    rows: LargeTable
+    sample: Any
+    read: Callable[[Any], Any]
+    shown: Callable[[], AbstractContextManager[Bar]]
+    file: Path
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         try:
-            with self._shown() as bar:
-                return self._rows.add_up(names, _ShownSummary(summary, self._read, bar))
+            with self.shown() as bar:
+                return self.rows.add_up(names, _ShownSummary(summary, self.read, bar))
         except Exception as error:
             if is_damage(error):
                 error = UnreadableTable(type(error).__name__, "CSV" in str(error))
             if not isinstance(error, UnreadableTable):
                 raise
             # What an engine says of a CSV file that is none has a row of it.
-            failed = UnreadableError(f"{self._file.name} cannot be read ({error.kind})")
-            if self._file.suffix.lower() == ".csv" and error.is_csv:
-                failed = unreadable_error(self._file)
+            failed = UnreadableError(f"{self.file.name} cannot be read ({error.kind})")
+            if self.file.suffix.lower() == ".csv" and error.is_csv:
+                failed = unreadable_error(self.file)
         raise failed
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        return type(self)(
-            self._rows.limit_persons(person, most, seed), self.sample, self._read, self._shown, self._file
-        )
+        return replace(self, rows=self.rows.limit_persons(person, most, seed))
 
 
 class _ShownSummary:
@@ -84,21 +81,18 @@ def open_file(table: TableFile, domain: Domain, person: str | None, progress: Pr
         raise ValueError(f"the domain declares {person!r}, which says who a row is about; remove it there")
     names = [name for name in table.names if name in domain.columns or name == person]
     rows = (ArrowTable if table.format == "parquet" else StreamedTable)(table.scan(names))
-    sample: Any = rows.sample
-    read: Callable[[Any], Any] = _as_it_is
-    if table.format == "csv":
-        sample, read = _typed_sample(domain, names), _text_reader(domain)
+    is_csv = table.format == "csv"
+    sample, read = (_typed_sample(domain, names), _text_reader(domain)) if is_csv else (rows.sample, _unchanged)
     total = None if person is not None else table.count_rows()
     return FileTable(rows, sample, read, lambda: shown(progress, total, "reading"), table.path)
 
 
-def _as_it_is(batch: Any) -> Any:
+def _unchanged(batch: Any) -> Any:
     return batch
 
 
 def _text_reader(domain: Domain) -> Callable[[Any], Any]:
-    """Say how a batch of text is typed; persons stay text."""
-    pyarrow, compute = import_extra("pyarrow", "duckdb"), import_extra("pyarrow.compute", "duckdb")
+    """Build the parser of a batch of text; persons stay text."""
     known, missing = readers(domain, strict=True), pyarrow.array(MISSING_TEXTS)
 
     def read(batch: Any) -> Any:
@@ -117,7 +111,6 @@ def _text_reader(domain: Domain) -> Callable[[Any], Any]:
 
 def _typed_sample(domain: Domain, names: Sequence[str]) -> Any:
     """Make a table without rows of the types that the domain says; pandas will read what is written as those dtypes."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     types = {name: _types(domain[name]) for name in names if name in domain.columns}
     frame = pd.DataFrame({name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()})
     instant = pyarrow.timestamp("us", "UTC")

@@ -11,16 +11,18 @@ from typing import Any
 
 from skdp.base import type_of_values
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path
-from skdp.engines._batch_release import BatchCheck, Release, check_transformer, in_processes
+from skdp.engines._batch_release import BatchCheck, Release, check_flags, check_names, check_transformer, in_processes
 from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableTable
-from skdp.engines._registry import UnreadableError, import_extra
+from skdp.engines._record_ids import check_distinct
+from skdp.engines._registry import Extra, UnreadableError
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
-from skdp.engines.backends.record_ids import check_distinct
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
 from skdp.local import ReportProtocol, ReportTransformer
 from skdp.local.memo import keyed_digests
+
+pyarrow = Extra("pyarrow")
 
 
 def privatize_file(
@@ -47,16 +49,16 @@ def privatize_file(
     source : str or path-like
         The file with true rows.
     target : str or path-like
-        The file for the reports. It must not exist, and is there when it is whole, or not at all.
+        The file for the reports. It must not exist, and appears only when complete.
     transformer : local transformer
         As for `privatize`.
     keep : sequence of str, optional
-        Columns that are released **as they are**, after the reports. By default, nothing but reports is released.
+        Columns that are released **unprotected**, after the reports. By default, only reports are released.
     record_id : str, optional
         As for `privatize`. The ids of a CSV file are text: the permanent reports of 7 there are those of "7" elsewhere.
     resume : bool, default=False
-        Whether to take up a run to the same target that was stopped. All else must be as it was: the file, the
-        transformer with its key and its ledger, the kept columns, the column of the record ids.
+        Whether to go on with a run to the same target that was stopped: with the same file, transformer, key, ledger,
+        kept columns and column of record ids.
     progress : callable, optional
         Takes the number of rows (None if it is not known), and returns what shows the progress, such as a bar of tqdm.
     check : bool, default=True
@@ -69,19 +71,15 @@ def privatize_file(
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError, ValueError, BudgetExceeded, ImportError
         As for `privatize`, or if a file is none of these formats, or the run to resume was of something else. No error
         shows a value. A row that is refused costs nothing; with ``check=False``, the charge stands.
     OSError
         If a file cannot be read or written. A note says where the run can be resumed.
-    BudgetExceeded
-        If the ledger does not cover the release; no row was read.
     FileExistsError
         If the target exists, or the folder of a run to it that was stopped, without `resume`.
     FileNotFoundError
         If there is no source, no directory for the target, or nothing to resume.
-    ImportError
-        If pyarrow is missing; the error names the extra.
 
     See Also
     --------
@@ -95,15 +93,14 @@ def privatize_file(
 
     While it runs, a folder ``<target>.unfinished``, which only its owner can enter, holds the secret key of the
     release, whether it was charged, and the reports so far, in parts. A run that was killed leaves it, and `resume`
-    goes on from there: a part that is there is not drawn again, and a part that was being written is drawn from the
-    same key and the same rows, so that it has the same reports; and so is a part that is not as it was written. So
-    there is one report for each row and one charge, however often the run was stopped: the ledger names the run beside
-    its charge. (Another ledger, such as a new one in memory, is charged.) What the disk fails to read or write deletes
-    nothing; only rows that are refused do, if the file is still the one that the run began with. The key is deleted
-    when all is drawn, before the target appears; until then, keep the folder as secret as the true rows: who has the
-    key can undo the reports. (A file that is deleted may be left on a disk, and in backups.) The file with the rows is
-    recognised by a digest of its content, wherever it was staged. Should it change while a run reads it, the random
-    bits of other rows are independent of those that were drawn before.
+    goes on from there: a part that is stored is not drawn again, and one that is missing or damaged is drawn from the
+    same key and the same rows, so that it has the same reports. There is one report for each row and one charge,
+    however often the run was stopped: the ledger names the run beside its charge. (Another ledger, such as a new one in
+    memory, is charged.) A disk that fails to read or write deletes nothing; only rows that are refused do, if the file
+    is still the one that the run began with. The key is deleted when all is drawn, before the target appears; until
+    then, keep the folder as secret as the true rows: the key can undo the reports. (A deleted file may remain on a disk
+    and in backups.) The file with the rows is recognised by a digest of its content. Should it change while a run reads
+    it, the random bits of other rows are independent of those that were drawn before.
 
     Examples
     --------
@@ -122,20 +119,18 @@ def privatize_file(
     yes     2563.0       43.0  2480.0  2646.0
     no      7437.0       43.0  7354.0  7520.0
     """
-    if not isinstance(resume, bool):
-        raise TypeError(f"resume must be True or False, got {type(resume).__name__}")
-    if not isinstance(check, bool):
-        raise TypeError(f"check must be True or False, got {type(check).__name__}")
+    check_flags(resume=resume, check=check)
     check_transformer(transformer)
     if resume and WorkingFolder.tidy(target):
         return Path(target).absolute()
-    pyarrow, table = import_extra("pyarrow", "duckdb"), TableFile(Path(source))
+    table = TableFile(Path(source))
     place = check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     form = format_of(place)
     declared = transformer.declared_domain if table.format == "csv" else None
-    table.check_columns([*([] if declared is None else declared.columns), *_check_names(keep)])
+    check_names(keep)
+    table.check_columns([*([] if declared is None else declared.columns), *keep])
     sample = table.sample(declared, table.names)
     trial = Release.rehearse(sample, transformer, keep, record_id)
     if record_id is not None:
@@ -168,7 +163,7 @@ def privatize_file(
         )
         try:
             if release is not None:
-                tables = in_full(table.tables(declared, release.columns), checked)
+                tables = in_full(table.tables(declared, release.check.columns), checked)
                 batches = even(tables, rows, pyarrow.concat_tables)
                 with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
                     write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
@@ -230,12 +225,6 @@ def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: Work
         yield reports
 
 
-def _check_names(keep: Any) -> Sequence[str]:
-    if isinstance(keep, str) or not isinstance(keep, Sequence):
-        raise TypeError(f"keep must be a list of column names, got {type(keep).__name__}")
-    return keep
-
-
 def _check_ids(table: TableFile, record_id: str) -> None:
     try:
         check_distinct(table.scan([record_id]), record_id)
@@ -248,7 +237,6 @@ def _check_ids(table: TableFile, record_id: str) -> None:
 
 def _output_schema(trial: Any, protocol: ReportProtocol, keep: Sequence[str], source: str, form: str) -> Any:
     """Say what is written: whole numbers where such are declared for a CSV file, and dictionaries to Parquet only."""
-    pyarrow = import_extra("pyarrow", "duckdb")
     fields = []
     for field in trial:
         values = field.type

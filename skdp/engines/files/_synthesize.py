@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from skdp.domain import Domain, Interval
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path, shown, sync, written_beside
-from skdp.engines._schema import declared_by_name
 from skdp.engines.files._formats import TableFile, format_of, write_file
 from skdp.engines.files._large import FileTable, open_file
 from skdp.frames import read_table
@@ -35,18 +34,17 @@ def synthesize_file(
     The names say the formats: ``.csv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not streams).
     Only the declared columns are read and written, in the order of the table, once for each round of `fit`.
 
-    A Parquet or Arrow file says of which types its columns are, and so are the synthetic ones. Of a CSV file, the types
-    are those of the domain, and each value is read by itself, so that none depends on other rows: where an `Interval`
-    has whole edges and is not declared as real, its column has whole numbers; dates, datetimes and, in UTC, datetimes
-    with a time zone are ISO 8601; what pandas takes for missing is missing, unless it is declared. Text that is no
-    number, date or truth value where such are declared is an error.
+    Synthetic columns have the types of a Parquet or Arrow file. Of a CSV file, the types are those of the domain, and
+    each value is read by itself: where an `Interval` has whole edges and is not declared as real, its column has whole
+    numbers; dates, datetimes and, in UTC, datetimes with a time zone are ISO 8601; what pandas takes for missing is
+    missing, unless it is declared. Text that is no number, date or truth value where such are declared is an error.
 
     Parameters
     ----------
     source : str or path-like
         The file with the private table.
     target : str or path-like
-        The file to write. It must not exist, and is there when it is whole, or not at all.
+        The file to write. It must not exist, and appears only when complete.
     synthesizer : DPMarginalSynthesizer
         Its ``domain`` declares columns by name. It is fitted.
     n_samples : int, optional
@@ -54,12 +52,12 @@ def synthesize_file(
     person_column : str, optional
         The column that says who a row is about, not in the domain: of each person at most ``max_rows_per_person`` rows
         are counted. DuckDB or Polars find these rows, and need more memory, or space in the folder for temporary files,
-        for larger tables. Persons in a CSV file are told apart by their text: 7 and 007 are two.
+        for larger tables. Persons in a CSV file are distinguished by their text: 7 and 007 are two.
     real_columns : collection of str, default=()
         Columns with fractions, though their edges are whole, as ``Interval(real=True)`` declares.
     save : str or path-like, optional
-        Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: whatever happens to
-        these then, `DPMarginalSynthesizer.load` gives as many more as one likes, for nothing. It must not exist.
+        Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: if writing these
+        fails, `DPMarginalSynthesizer.load` gives any number of rows, free. It must not exist.
     progress : callable, optional
         Called for each time that the table is read, and for writing. Takes the number of rows (None if it is not
         known), and returns what shows the progress, such as a bar of tqdm.
@@ -76,26 +74,23 @@ def synthesize_file(
         shows a value.
     BudgetExceeded
         If the ledger does not cover it.
-    FileExistsError
-        If the target exists.
-    FileNotFoundError
-        If there is no source, or no directory for the target.
+    FileExistsError, FileNotFoundError
+        If the target exists, or there is no source or no directory for the target.
     ImportError
         If what is needed is missing; the error names the extra.
 
     See Also
     --------
-    privatize_file : The local model: each row by itself, for whoever is not trusted with the table.
+    privatize_file : The local model: each row by itself, for recipients that are not trusted with the table.
     skdp.DPMarginalSynthesizer.sample_batches : What draws the rows.
 
     Notes
     -----
-    **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. What can be refused is refused before:
-    the target is opened and the whole table read once, so that a value that is not declared costs nothing and leaves
-    nothing. If a run is stopped after that, the charge stands, and nothing is at the place of the target; what may be
-    left is a hidden file beside it, of synthetic rows. No private row is written to a disk, but with `person_column`
-    where memory does not suffice: DuckDB then writes into a folder of its own, which only its owner can enter, and
-    which is removed at the end, but not if the process is killed.
+    **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. The target is opened and the whole
+    table read once before, so that a value that is not declared costs nothing and leaves nothing. If a run is stopped
+    after the charge, this stands; a hidden file of synthetic rows may be left beside the target. No private row is
+    written to a disk, except with `person_column` where memory does not suffice: DuckDB then writes into a folder that
+    only its owner can enter, which is removed at the end, but not if the process is killed.
 
     Examples
     --------
@@ -150,11 +145,13 @@ def _check_synthesizer(synthesizer: Any) -> Domain:
     """Return what is declared by name: a file is read by the names of its columns."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(f"synthesizer must be a DPMarginalSynthesizer, got {type(synthesizer).__name__}")
-    domain = declared_by_name(synthesizer.domain)
-    if domain is None:
-        kind = type(synthesizer.domain).__name__
+    declared = synthesizer.domain
+    if isinstance(declared, Mapping):
+        return Domain(declared)
+    if not isinstance(declared, Domain):
+        kind = type(declared).__name__
         raise TypeError(f"domain must be a Domain or a mapping of column name to values, got {kind}")
-    return domain
+    return declared
 
 
 def _with_fractions(domain: Domain, columns: Collection[str]) -> Domain:

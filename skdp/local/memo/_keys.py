@@ -21,7 +21,6 @@ from skdp.randomness import BLOCK, ONE
 
 _LEAST_KEY = 16
 _MOST_KEY = hashlib.blake2b.MAX_KEY_SIZE
-_LENGTHS = [length.to_bytes(8, "big") for length in range(256)]
 
 
 class SecretKey(bytes):
@@ -113,9 +112,9 @@ def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequenc
     state = hashlib.blake2b(key=key if len(key) <= _MOST_KEY else hashlib.blake2b(key).digest(), digest_size=32)
     state.update(b"skdp permanent coins %d" % len(purpose))
     state.update(framed(*(part if isinstance(part, bytes) else part.encode() for part in purpose)))
-    digests = []
+    copy, digests = state.copy, []
     for message in map(b"".join, zip(*map(_frames, fields), strict=True)):
-        hashed = state.copy()
+        hashed = copy()
         hashed.update(message)
         digests.append(hashed.digest())
     return digests
@@ -123,7 +122,11 @@ def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequenc
 
 def _frames(parts: Sequence[bytes]) -> list[bytes]:
     """Write each part after its length, in eight bytes."""
-    return [(_LENGTHS[len(part)] if len(part) < 256 else len(part).to_bytes(8, "big")) + part for part in parts]
+    heads = {length: length.to_bytes(8, "big") for length in set(map(len, parts))}
+    if len(heads) == 1:
+        (head,) = heads.values()
+        return [head + part for part in parts]
+    return [heads[len(part)] + part for part in parts]
 
 
 def keyed_integers(digests: Sequence[bytes], high: int) -> NDArray[np.int64]:
@@ -196,6 +199,11 @@ def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     if len(ids) != n_rows:
         raise ValueError(f"record_id must have an id for each of the {n_rows} rows, got {len(ids)}")
     try:
+        kinds = set(map(type, ids))
+        if kinds == {int}:  # as `canonical`, without a call for each
+            return [b"n %d" % value for value in ids]
+        if kinds == {str}:
+            return [b"s " + value.encode("utf-8", "surrogatepass") for value in ids]
         return [canonical(value) for value in ids]
     except ColumnError as error:
         message = str(error)

@@ -143,7 +143,7 @@ class Memo:
         """Compute the reports of one attribute."""
         context, domain, oracle = self._contexts[index], self._domains[index], self._oracles[index]
         written, width = codes.astype(">i8").tobytes(), 8 * len(domain.columns)
-        values = [written[start : start + width] for start in range(0, len(written), width)]
+        values = np.frombuffer(written, f"V{width}").tolist()
         columns = list(codes.T)
         if self._unknown:
             # Undeclared values are a value of their own, with random bits of their own for what replaces it.

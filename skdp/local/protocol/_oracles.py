@@ -22,6 +22,8 @@ from skdp.oracles import FrequencyOracle, RandomizedResponse, TwoRounds
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import uniform_integers
 
+_MOST_BITS = 6
+
 SAMPLED = "sampled"
 """The column that says, under ``strategy="sample"``, which attribute a row reports."""
 
@@ -224,6 +226,28 @@ class OracleProtocol(ReportProtocol):
         support = tuple(oracle.tally(part) for oracle, part in zip(self.oracles, own, strict=True))
         return self._tally_of(support, tuple(map(len, own)), len(reports[0]))
 
+    @property
+    def counted_columns(self) -> list[list[Any]]:
+        # The distinct reports of a few bits are few: an engine counts them in less time than it hands over all rows.
+        few = all(oracle.has_bits and oracle.k <= _MOST_BITS for oracle in self.oracles)
+        countable = few and self.output == "bits" and self.strategy != "sample"
+        return [self.columns_of(index) for index in range(len(self.oracles))] if countable else []
+
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
+        table, tally = read_table(rows), self.empty_tally()
+        found = dict(zip(table.names, table.columns, strict=True))
+        total, sizes = int(counts.sum()), [0] * len(tally.sizes)
+        for index, support in enumerate(tally.support):
+            names = self.columns_of(index)
+            if set(names) <= set(found):
+                self._add_distinct(support, index, [found[name] for name in names], counts)
+                sizes[index] = total
+        return replace(tally, sizes=tuple(sizes), n_reports=sizes[0])
+
+    def _add_distinct(self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]) -> None:
+        """Add the distinct reports of an attribute."""
+        support += counts @ self.oracles[index].supports(self.read_part(index, columns, slice(None)))
+
     def empty_tally(self) -> ReportTally:
         support = tuple(np.zeros(oracle.k, np.int64) for oracle in self.oracles)
         return self._tally_of(support, (0,) * len(support), 0)
@@ -329,17 +353,8 @@ class ValueProtocol(OracleProtocol):
         self.refuse_undeclared(domain, codes, _NO_REPORTS)
         return codes[0] if len(codes) == 1 else domain.join(codes)
 
-    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
-        table, tally = read_table(rows), self.empty_tally()
-        domain, total, sizes = self.domain.select(table.names), int(counts.sum()), [0] * len(self.attributes)
-        codes = domain.encode(table.columns)
-        self.refuse_undeclared(domain, codes, _NO_REPORTS)
-        for index, columns in enumerate(self.attributes):
-            if set(columns) <= set(table.names):
-                cells = self.domains[index].join([codes[table.names.index(name)] for name in columns])
-                np.add.at(tally.support[index], cells.astype(np.intp), counts)
-                sizes[index] = total
-        return replace(tally, sizes=tuple(sizes), n_reports=sizes[0])
+    def _add_distinct(self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]) -> None:
+        np.add.at(support, self.read_part(index, columns, slice(None)).astype(np.intp), counts)
 
 
 def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:

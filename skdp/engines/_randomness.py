@@ -1,11 +1,12 @@
-"""The coins of one release of a large table: each batch has its own, and draws the same ones if it is drawn again."""
+"""The random bits of one release of a large table: each batch has its own, and the same ones when it is drawn again."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from skdp.local.memo import framed
 from skdp.randomness import ByteSource
 
 BLOCK_ROWS = 1 << 12
-"""Seeded coins come in blocks of so many rows, counted from the start of the table."""
+"""Seeded random bits come in blocks of this many rows, counted from the start of the table."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,7 @@ class Place:
 
 
 class KeyedSource:
-    """Bytes that nobody can tell from random ones without the key, and that the key repeats: SHAKE-128 of it."""
-
-    # Each request is answered by a stream of its own: that of the key and the number of the request.
+    """Bytes that look random without the key: SHAKE-128 of the key and of the number of each request."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -44,23 +43,15 @@ class KeyedSource:
         return np.frombuffer(stream.digest(size), np.uint8)
 
 
-class BatchCoins(Protocol):
-    """What draws the reports of a batch."""
-
-    def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
-        """Draw the reports of a batch of codes."""
-        ...
-
-
-class KeyedCoins:
-    """Secure coins: a keyed function of where a batch stands and of what it holds, under a fresh secret key."""
+class KeyedRandomness:
+    """Secure randomness: a keyed function of the place and the content of a batch, under a fresh secret key."""
 
     # A batch that is computed again, since a worker died or a task was tried twice, draws the same reports, so it is
-    # not released again. If the same place holds other rows then, all its coins are others, and independent: what the
-    # rows differ in does not show in coins that they have in common. But that they differ does show, to whoever sees
-    # both reports, since those of the same rows are equal. The guarantee is for tables that stay as they are.
-    # The key is drawn once, where the release is asked for. It travels to the workers together with what they are to
-    # privatise, does not show when it is printed, and is not kept with the release.
+    # not released again. If its place holds other rows by then, all its random bits are others, and independent. But
+    # that the rows differ does show to those who see both reports, since reports of the same rows are equal: the
+    # guarantee is for tables that stay the same.
+    # The key is drawn where the release is asked for. It travels to the workers together with the rows, does not show
+    # when it is printed, and is not kept with the release.
 
     def __init__(self, key: SecretKey | None = None) -> None:
         self._key = SecretKey.generate() if key is None else key
@@ -68,10 +59,14 @@ class KeyedCoins:
     def draw(self, protocol: ReportProtocol, codes: Codes, place: Place, records: list[bytes]) -> Reports:
         """Draw the reports of a batch of codes."""
         where = repr((place.partition, place.first)).encode()
-        key = _derive(self._key, b"batch", where, *map(digest, codes), _digest_bytes(records))
+        held = [*map(digest, codes)]  # now: `randomise` consumes the codes
+
+        @functools.cache  # permanent reports may need no such key
+        def key() -> bytes:
+            return _derive(self._key, b"batch", where, *held, _digest_bytes(records))
 
         def source(purpose: str, *columns: Any) -> ByteSource:
-            return KeyedSource(_derive(key, b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
+            return KeyedSource(_derive(key(), b"coins", *(repr(plain(part)).encode() for part in (purpose, *columns))))
 
         return protocol.randomise(codes, records, source)
 
@@ -91,8 +86,8 @@ def _digest_bytes(values: list[bytes]) -> bytes:
     return hashlib.sha256(framed(*values)).digest()
 
 
-class SeededCoins:
-    """Reproducible coins, for experiments: the same for a row of the same number, however the table is cut."""
+class SeededRandomness:
+    """Reproducible randomness, for experiments: the same for a row of the same number, in any batch."""
 
     def __init__(self, randomness: CallRandomness) -> None:
         self._randomness = randomness.part("rows")
@@ -111,13 +106,11 @@ class SeededCoins:
 
 
 def _cut(codes: NDArray[Any], start: int) -> NDArray[Any]:
-    """Take a whole block of codes; what the batch does not hold of it is filled up, for coins go by position."""
+    """Pad the codes to a whole block: random bits are addressed by position."""
     block = np.full(BLOCK_ROWS, b"" if codes.dtype == object else 0, codes.dtype)
     part = codes[max(0, start) : start + BLOCK_ROWS]
     block[max(0, -start) : max(0, -start) + len(part)] = part
     return block
 
 
-def batch_coins(randomness: CallRandomness) -> BatchCoins:
-    """Start the randomness of one release."""
-    return KeyedCoins() if randomness.seed is None else SeededCoins(randomness)
+BatchRandomness = KeyedRandomness | SeededRandomness

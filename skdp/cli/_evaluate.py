@@ -1,4 +1,4 @@
-"""``skdp report``."""
+"""``skdp report`` and ``skdp audit``."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ import pandas as pd
 
 from skdp.base import read_frame
 from skdp.cli._arguments import (
+    add_command,
     add_quiet,
+    add_seed,
     bar_of_steps,
+    read_categories,
     read_delta,
     read_domain_file,
     read_epsilon,
     read_positive,
-    read_seed,
+    read_share,
 )
 from skdp.coding import distinct_values
 from skdp.datasets import load_adult
 from skdp.domain import Domain, Interval
-from skdp.evaluation import age_sex_report, study_report
+from skdp.evaluation import age_sex_report, audit_table, study_report
+from skdp.evaluation.audits import audited_transformers, format_audit
 
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 MAX_CELLS = 1_000
@@ -30,47 +34,55 @@ MAX_CELLS = 1_000
 
 def add_report(commands: Any) -> None:
     """Add ``skdp report``."""
-    report = commands.add_parser(
+    report = add_command(
+        commands,
         "report",
+        _run_report,
         help="show what differential privacy costs, on Adult or on your own table",
         description="Study the cost of privacy (counts, accuracy, fairness, leakage, synthetic rows), of age "
         "x sex on Adult or of the columns of your own table, and write a page, index.html, and its tables. The page "
         "compares with true values: it is not private.",
     )
-    report.add_argument("--epsilon", type=read_epsilon, nargs="+", default=list(EPSILONS), help="privacy losses to try")
-    report.add_argument("--repeats", type=read_positive, default=500, help="releases for each epsilon (default: 500)")
-    report.add_argument(
-        "--model-repeats", type=read_positive, default=5, help="splits of the rows for the classifiers (default: 5)"
+    add = report.add_argument
+    add("--epsilon", type=read_epsilon, nargs="+", default=list(EPSILONS), help="privacy losses to try")
+    add("--repeats", type=read_positive, default=500, help="releases for each epsilon (default: 500)")
+    add("--model-repeats", type=read_positive, default=5, help="splits of the rows for the classifiers (default: 5)")
+    add_seed(report)
+    add("--out", type=Path, default=Path("report"), help="folder to write to (default: report)")
+    add("--jobs", type=read_positive, default=None, help="processes that train classifiers (default: all cores)")
+    add("--delta", type=read_delta, default=1e-9, help="failure probability of the synthetic rows (default: 1e-9)")
+    add("--data", type=Path, help="your own table instead of Adult: a CSV or Parquet file")
+    add("--columns", nargs="+", help="the columns of --data to protect together")
+    add("--target", help="the column that classifiers predict, for accuracy and fairness")
+    add("--positive", metavar="VALUE", help="the favourable value of --target")
+    add("--sensitive", metavar="COLUMN", help="which of --columns has the groups, for fairness")
+    add("--privileged", nargs="+", metavar="VALUE", help="its privileged values; of bins, their labels")
+    help_domain = (
+        "a domain file of columns to protect and others to synthesise (default: values are read from the data)"
     )
-    report.add_argument("--seed", type=read_seed, help="reproducible, not secure (default: secure random bits)")
-    report.add_argument("--out", type=Path, default=Path("report"), help="folder to write to (default: report)")
-    report.add_argument(
-        "--jobs", type=read_positive, default=None, help="processes that train classifiers (default: all cores)"
-    )
-    report.add_argument(
-        "--delta", type=read_delta, default=1e-9, help="failure probability of the synthetic rows (default: 1e-9)"
-    )
-    report.add_argument("--data", type=Path, help="your own table instead of Adult: a CSV or Parquet file")
-    report.add_argument("--columns", nargs="+", help="the columns of --data to protect together")
-    report.add_argument("--target", help="the column that classifiers predict, for accuracy and fairness")
-    report.add_argument("--positive", metavar="VALUE", help="the favourable value of --target")
-    report.add_argument("--sensitive", metavar="COLUMN", help="which of --columns has the groups, for fairness")
-    report.add_argument("--privileged", nargs="+", metavar="VALUE", help="its privileged values; of bins, their labels")
-    report.add_argument(
-        "--domain",
-        type=Path,
-        help="a domain file that declares columns: those to protect, and others to synthesise; draft-domain writes a "
-        "draft (default: values are read from the data)",
-    )
-    report.add_argument(
-        "--edges",
-        nargs="+",
-        default=[],
-        metavar="COLUMN=EDGE,EDGE,...",
-        help="bins for a numeric column, such as age=0,38,120",
-    )
+    add("--domain", type=Path, help=help_domain)
+    add("--edges", nargs="+", default=[], metavar="COLUMN=EDGE,...", help="bins of numbers, such as age=0,38,120")
     add_quiet(report)
-    report.set_defaults(parser=report, run=_run_report)
+
+
+def add_audit(commands: Any) -> None:
+    """Add ``skdp audit``."""
+    audit = add_command(
+        commands,
+        "audit",
+        _run_audit,
+        help="try to refute the guarantees of the local transformers",
+        description="Draw from every local transformer for neighbouring records, and look for outputs "
+        "whose frequencies refute its epsilon. The exit status is 1 if one is refuted. "
+        "Finding none is not a proof.",
+    )
+    add = audit.add_argument
+    add("--epsilon", type=read_epsilon, default=1.0, help="the epsilon of each (default: 1)")
+    add("--k", type=read_categories, default=4, help="categories of a column (default: 4)")
+    add("--draws", type=read_positive, default=100_000, help="draws of each (default: 100000)")
+    add("--confidence", type=read_share, default=1 - 1e-6, help="of each refutation (default: 1 - 10**-6)", metavar="C")
+    add_seed(audit)
+    add_quiet(audit)
 
 
 def _run_report(options: argparse.Namespace) -> Path:
@@ -88,10 +100,8 @@ def _run_report(options: argparse.Namespace) -> Path:
         given = getattr(options, name) or []
         if len(set(given)) < len(given):
             raise ValueError(f"--{name} names something twice")
-    return _run_adult(options) if options.data is None else _run_own(options)
-
-
-def _run_adult(options: argparse.Namespace) -> Path:
+    if options.data is not None:
+        return _run_own(options)
     X, y = load_adult(subset="all", dropna=True, return_X_y=True)
     return age_sex_report(X, y, options.out, **_shared(options))
 
@@ -181,3 +191,16 @@ def _edges(text: str) -> tuple[str, Interval]:
         return name, Interval(edges=[float(number) for number in numbers.split(",")])
     except ValueError as error:
         raise ValueError(f"--edges takes COLUMN=EDGE,EDGE,..., such as age=0,38,120, not {text!r}: {error}") from None
+
+
+def _run_audit(options: argparse.Namespace) -> int:
+    transformers = dict(audited_transformers(options.epsilon, options.k))
+    table = audit_table(
+        transformers=transformers,
+        n_draws=options.draws,
+        confidence=options.confidence,
+        random_state=options.seed,
+        advance=bar_of_steps(options)(len(transformers)),
+    )
+    print(format_audit(table))
+    return int((table["verdict"] == "rejected").any())

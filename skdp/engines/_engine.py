@@ -1,0 +1,112 @@
+"""What an engine is: a frame of one library whose rows are privatised, tallied and summed up where they are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.engines._batch_release import Plan
+from skdp.engines._errors import quietly
+from skdp.frames import LargeTable, Summary
+from skdp.local import ReportProtocol
+
+ROWS = 1 << 17
+"""Rows in memory at a time, where nothing depends on how many."""
+
+_GROUPS = 1 << 16
+
+
+class ReportSums:
+    """The sums of reports: a `skdp.frames.Summary` of the columns `names`."""
+
+    def __init__(self, protocol: ReportProtocol) -> None:
+        self._protocol, self.names = protocol, protocol.report_columns
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        """Return the sums of no reports."""
+        return self._protocol.empty_tally().sums()
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        """Add a batch of reports, or the distinct ones and how often each occurs."""
+        if counts is not None:
+            tally = self._protocol.tally_counts(batch, counts)
+        elif len(batch):
+            reports = nw.from_native(batch, eager_only=True).select(*self.names).to_native()
+            tally = self._protocol.tally(self._protocol.read(reports))
+        else:
+            return
+        for total, part in zip(sums, tally.sums(), strict=True):
+            total += part
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return infinity: engines count equal reports by `counted_groups`."""
+        return np.inf
+
+    def total(self, sums: Sequence[NDArray[np.int64]]) -> Any:
+        """Return the tally with these sums."""
+        if not any(part.any() for part in sums):
+            raise ValueError("Found a table with 0 sample(s) (rows); at least 1 is required")
+        return self._protocol.empty_tally().with_sums(sums)
+
+
+def add_up_batches(batches: Iterable[Any], summary: Summary) -> list[NDArray[np.int64]]:
+    """Sum over a stream of batches."""
+    sums = summary.zeros()
+    for batch in batches:
+        summary.add(sums, batch)
+    return sums
+
+
+def counted_groups(protocol: ReportProtocol, *, numbers: bool = False) -> list[list[Any]]:
+    """Return by which columns an engine may count equal reports: values of a domain, or numbers too."""
+    groups = protocol.counted_columns
+    if protocol.values is None:
+        return groups if numbers else []
+    # One pass over the columns together, if they have few combinations.
+    together = bool(groups) and protocol.values.size <= _GROUPS
+    return [[name for columns in groups for name in columns]] if together else groups
+
+
+class Engine(LargeTable):
+    """A frame of one library; `skdp.engines._registry` finds the class of a frame."""
+
+    kinds: ClassVar[tuple[type, ...]]
+    """The classes of its frames."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    @cached_property
+    def sample(self) -> Any:
+        """A table in memory with the columns of the frame, and no rows."""
+        return quietly(self._no_rows)
+
+    @abstractmethod
+    def _no_rows(self) -> Any: ...
+
+    def column_names(self) -> list[Any]:
+        """Name the columns, without reading a row."""
+        return list(self._frame.columns)
+
+    def opened(self) -> LargeTable:
+        """Return what `fit` reads, perhaps several times."""
+        return self
+
+    def countable_ids(self, record_id: str) -> Any:
+        """Return what narwhals counts the distinct record ids of, byte by byte."""
+        return self._frame
+
+    @abstractmethod
+    def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
+        """Call ``plan(sample, look=...)`` once, which checks and charges, and then the release with each batch."""
+
+    def tally(self, protocol: ReportProtocol) -> Any:
+        """Sum up reports."""
+        reports = ReportSums(protocol)
+        return reports.total(self.add_up(reports.names, reports))
