@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, qmc
 
 from skdp.synthesis.model import _sampling as _redraw
-from skdp.synthesis.model._graphical_model import GraphicalModel
-from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
 from skdp.synthesis.model._sampling import redraw, sample
 from tests.synthesis.conftest import CHAIN, GRAPHS, full_table, graphs, project, random_potentials
 

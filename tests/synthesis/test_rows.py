@@ -16,8 +16,7 @@ from sklearn.exceptions import NotFittedError
 from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.frames import Table
 from skdp.synthesis import _rows
-from skdp.synthesis.model._graphical_model import GraphicalModel
-from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
 from tests.synthesis.conftest import random_potentials
 
 FALSE_ALARM = 1e-6

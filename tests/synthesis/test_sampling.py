@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from skdp.synthesis.model._graphical_model import GraphicalModel
-from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
 from skdp.synthesis.model._sampling import draw, sample
 from tests.synthesis.conftest import random_potentials
 

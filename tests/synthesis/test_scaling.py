@@ -7,10 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._graphical_model import GraphicalModel
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
 from skdp.synthesis.model._inference import Scaling, fit_model
-from skdp.synthesis.model._junction_tree import JunctionTree
-from skdp.synthesis.model._marginal import Marginal
+from skdp.synthesis.model._tables import Marginal
 from tests.synthesis.conftest import GRAPHS, graphs, project
 from tests.synthesis.test_estimation import N, measure, random_table
 

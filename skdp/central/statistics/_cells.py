@@ -6,17 +6,22 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_domain
-from skdp.central.statistics._filling import find_missing
-from skdp.central.statistics._large_sums import dtypes_of, grid_of, most_declared
-from skdp.domain import Codes, Domain, Grid, Interval
+from skdp.central.statistics._sums import dtypes_of, most_values
+from skdp.coding import is_missing, kind_of
+from skdp.domain import Categories, Codes, Domain, Grid, Interval
 from skdp.frames import LargeTable, Table, read_table
+
+ORDERED = ("number", "datetime")
+"""The kinds of values that have an order of their own."""
 
 Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
 """Returns codes, and the names of the columns with values that are undeclared, but must not be."""
@@ -154,3 +159,40 @@ def undeclared_error(column: Any, name: str, *, missing: bool = False) -> ValueE
     return ValueError(
         f"column {column!r} holds {what} outside the declared {name}. Declare it, or set handle_unknown='ignore'."
     )
+
+
+def find_missing(column: Any) -> NDArray[np.bool_]:
+    """Mark the missing values of a column."""
+    if isinstance(column, pd.Series) and column.dtype == object:
+        column = column.to_numpy()
+    if isinstance(column, np.ndarray):
+        if column.dtype != object:
+            return np.asarray(pd.isna(column))
+        return np.fromiter(map(is_missing, column), bool, len(column))  # pandas stumbles over Decimal("sNaN")
+    series = nw.from_native(column, series_only=True)
+    missing = series.is_null().to_numpy().astype(bool)
+    return missing | series.is_nan().fill_null(True).to_numpy().astype(bool) if series.dtype.is_float() else missing
+
+
+def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
+    """Return the number of declared values of a column."""
+    if isinstance(attribute, Interval):
+        if grid_of(dtype, attribute) is not None:
+            return len(attribute.edges) + 3  # below, above, the last bin twice, missing and nan
+        return most_values(dtype, attribute.edges[0], attribute.edges[-1])
+    return len(attribute)
+
+
+def grid_of(dtype: Any, attribute: Categories | Interval) -> Grid | None:
+    """Return the grid by which a database finds the bins of a column of wide floats."""
+    if dtype == nw.Float64 and isinstance(attribute, Interval) and attribute.dtype.kind == "f":
+        return Grid.of(np.array(attribute.edges))
+    return None
+
+
+def is_ordered(attribute: Categories | Interval) -> bool:
+    """Whether neighbouring cells of a column are neighbours by value."""
+    if isinstance(attribute, Interval):
+        return True
+    known = [value for value in attribute.values if value is not None]
+    return all(kind_of(value) in ORDERED for value in known) and all(a < b for a, b in pairwise(known))

@@ -1,16 +1,21 @@
-"""Integer sums of columns whose values are placed on a grid between public bounds."""
+"""Integer sums of columns whose values are placed on a grid between public bounds, wherever their rows are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from operator import mul
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+
+from skdp.base import read_bounds, read_numbers
+from skdp.frames import LargeTable, Table, read_table
 
 GRID = 1 << 29
 """Steps from the middle between the bounds to either of them: a value moves by at most a billionth of the width."""
@@ -123,3 +128,74 @@ def to_value(place: float | Fraction, low: float, high: float) -> float:
     """Convert a place on the grid to a value between the bounds."""
     inside = place if isinstance(place, float) else float(min(max(place, Fraction(-GRID)), Fraction(GRID)))
     return float(np.clip(low + (high - low) * ((inside / GRID + 1) / 2), low, high))
+
+
+_LIMB = 32
+"""Bits. A sum is kept as two integers, the lower one less than 2**32 per batch: no table is too long."""
+
+
+@dataclass(frozen=True)
+class SumTally:
+    """The sums of columns between bounds, as `BoundedColumn.sums`: what a `LargeTable` adds up."""
+
+    bounds: Sequence[tuple[float, float]]
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        """Return the sums over no rows."""
+        return [np.zeros(6, np.int64) for _ in self.bounds]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        """Add the rows of a batch."""
+        columns = read_numbers(read_table(batch), missing=True)
+        for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
+            found = BoundedColumn(numbers, *ends).sums if counts is None else weighted_sums(numbers, counts, *ends)
+            finite = np.isfinite(numbers)
+            n_odd = numbers.size - np.count_nonzero(finite) if counts is None else int(counts[~finite].sum())
+            total += np.array([n_odd, found.n, *_limbs(found.places), *_limbs(found.squares)], np.int64)
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return the number of different rows between the bounds."""
+        columns = zip(dtypes_of(sample), self.bounds, strict=True)
+        return math.prod(most_values(dtype, *ends) for dtype, ends in columns)
+
+    def read(self, sums: list[NDArray[np.int64]]) -> list[SummedColumn]:
+        """Turn the sums over all rows into columns."""
+        found = []
+        for total, ends in zip(sums, self.bounds, strict=True):
+            _, n, *limbs = total.tolist()
+            places, squares = ((upper << _LIMB) + lower for upper, lower in (limbs[:2], limbs[2:]))
+            found.append(SummedColumn(Sums(n, places, squares), *ends))
+        return found
+
+
+def _limbs(total: int) -> tuple[int, int]:
+    return total >> _LIMB, total & ((1 << _LIMB) - 1)
+
+
+def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True) -> Sequence[ColumnSums]:
+    """Read the numbers of a table between declared bounds; of a large table, their sums."""
+    ends = [(low, high) for low, high in read_bounds(bounds, table.names).tolist()]
+    numbers = read_numbers(table, missing=missing)
+    if large is None:
+        return [BoundedColumn(column, *pair) for column, pair in zip(numbers, ends, strict=True)]
+    tally = SumTally(ends)
+    sums = large.add_up(table.names, tally)
+    for name, total in zip(table.names, sums, strict=True):
+        if total[0] and not missing:
+            raise ValueError(
+                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public "
+                "rule."
+            )
+    return tally.read(sums)
+
+
+def most_values(dtype: Any, low: Any, high: Any) -> float:
+    """Return the number of values of a column between two ends, missing among them."""
+    if isinstance(low, float):
+        return high - low + 2 if dtype.is_integer() else math.inf
+    return float((high - low).days + 2) if dtype == nw.Date else math.inf
+
+
+def dtypes_of(sample: Any) -> list[Any]:
+    """Return the dtypes of the columns of a table."""
+    return list(nw.from_native(sample, eager_only=True).schema.values())

@@ -12,8 +12,7 @@ from decimal import Decimal, localcontext
 from typing import Any, Self
 
 from skdp.exact import round_up
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy._parameters import check_epsilon
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_epsilon
 
 _ONE_PROCESS = (
     "a PrivacyLedger in memory belongs to one process and cannot be used in another one or through a copy, which would "

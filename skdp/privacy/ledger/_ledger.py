@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy._parameters import check_delta, check_epsilon
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_delta, check_epsilon
 from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook
 from skdp.privacy.ledger._file_book import FileBook
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection._auto import guess_counts
-from skdp.synthesis.selection._fit import fit_measured, measure_columns
-from skdp.synthesis.selection._plan import FittedTable, Plan, Strategy
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._strategy import FittedTable, Plan, Strategy, fit_measured, measure_columns
 
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _STEPS = 30

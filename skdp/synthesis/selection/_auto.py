@@ -11,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.synthesis.model import Clique, Groups, count_cells, group, sample
-from skdp.synthesis.selection._fit import by_workload, fit_measured, measure_columns, score_marginals
-from skdp.synthesis.selection._plan import FittedTable, Plan, Strategy
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._strategy import (
+    FittedTable,
+    Plan,
+    Strategy,
+    by_workload,
+    fit_measured,
+    measure_columns,
+    score_marginals,
+)
 
 # These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
 # worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent.
