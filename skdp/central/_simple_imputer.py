@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
@@ -156,11 +157,9 @@ class DPSimpleImputer(CentralTransformer):
             )
         if self.strategy == "mean":
             columns = sum_columns(table, large, self.bounds)
+            means = partial(two_sums, columns, epsilon, 0.95)
             return lambda source: np.array(
-                [
-                    column.value(estimate.mean)
-                    for column, estimate in zip(columns, two_sums(columns, epsilon, 0.95, source), strict=True)
-                ]
+                [column.value(one.mean) for column, one in zip(columns, means(source), strict=True)]
             )
         candidates = read_candidates(None, table.names, self.bounds)
         draw = plan_quantiles(table, large, candidates, [Fraction(1, 2)], epsilon)

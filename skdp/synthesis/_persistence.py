@@ -81,9 +81,9 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
     arrays = [*model.beliefs, *(marginal.counts for marginal in marginals)]
     compression = ZIP_STORED if 8 * sum(array.size for array in arrays) > _FREE_SIZE // 2 else ZIP_DEFLATED
     with ZipFile(path, "w") as file:
-        _write_text(file, "header.json", text)
+        file.writestr(_member("header.json"), text)
         if toml is not None:
-            _write_text(file, "domain.toml", toml)
+            file.writestr(_member("domain.toml"), toml)
         for place, belief in enumerate(model.beliefs):
             _write_array(file, f"belief_{place}.npy", belief, compression)
         for place, marginal in enumerate(marginals):
@@ -258,15 +258,11 @@ def _positive(value: Any) -> float:
     return float(value)
 
 
-def _member(name: str) -> ZipInfo:
+def _member(name: str, compression: int = ZIP_DEFLATED) -> ZipInfo:
     """Name a part, without the time: the same synthesizer gives the same file."""
     info = ZipInfo(name)
-    info.compress_type = ZIP_DEFLATED
+    info.compress_type = compression
     return info
-
-
-def _write_text(file: ZipFile, name: str, text: str) -> None:
-    file.writestr(_member(name), text)
 
 
 def _read_text(file: ZipFile, name: str) -> str:
@@ -276,9 +272,7 @@ def _read_text(file: ZipFile, name: str) -> str:
 
 
 def _write_array(file: ZipFile, name: str, array: NDArray[np.float64], compression: int) -> None:
-    info = _member(name)
-    info.compress_type = compression
-    with file.open(info, "w", force_zip64=True) as part:
+    with file.open(_member(name, compression), "w", force_zip64=True) as part:
         np.lib.format.write_array(part, np.ascontiguousarray(array, "<f8"), version=(1, 0), allow_pickle=False)
 
 

@@ -299,9 +299,5 @@ def _batches(
 
 def check_n_samples(n_samples: Any) -> None:
     """Check how many rows are to be drawn."""
-    if n_samples is None:
-        return
-    if isinstance(n_samples, bool | np.bool_) or not isinstance(n_samples, int | np.integer):
-        raise TypeError(f"n_samples must be an int, got {type(n_samples).__name__}")
-    if not 0 <= n_samples <= _MOST_SAMPLES:
-        raise ValueError(f"n_samples must be between 0 and {_MOST_SAMPLES:,}, got {n_samples}")
+    if n_samples is not None:
+        check_size(n_samples, name="n_samples", least=0, most=_MOST_SAMPLES)

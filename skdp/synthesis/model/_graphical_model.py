@@ -111,17 +111,6 @@ class GraphicalModel:
         self.tree = tree
         self.beliefs = tuple(beliefs)
 
-    @classmethod
-    def from_potentials(cls, tree: JunctionTree, potentials: Sequence[Table]) -> GraphicalModel:
-        """Calibrate a model: turn potentials into marginals."""
-        return cls(tree, calibrate(tree, potentials))
-
-    @classmethod
-    def uniform(cls, tree: JunctionTree) -> GraphicalModel:
-        """Return the uniform distribution."""
-        shapes = ([tree.sizes[column] for column in clique] for clique in tree.cliques)
-        return cls(tree, [np.full(shape, 1 / math.prod(shape)) for shape in shapes])
-
     def marginal(self, columns: Iterable[int]) -> Table:
         """Compute the marginal of any columns."""
         wanted = tuple(columns)

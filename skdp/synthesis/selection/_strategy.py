@@ -222,19 +222,14 @@ def _share(column: int, size: int, marginals: Sequence[Marginal], total: float) 
 
 def _most_precise(column: int, marginals: Sequence[Marginal]) -> tuple[NDArray[np.float64], float] | None:
     """Return the counts of a column with the least noise, and its standard deviation."""
-    best: tuple[NDArray[np.float64], float] | None = None
+    found = []
     for marginal in marginals:
-        if column not in marginal.clique:
+        axes = {other: axis for axis, other in enumerate(marginal.clique)}
+        if column not in axes or (marginal.groups is not None and marginal.groups[axes[column]] is not None):
             continue
-        axis = marginal.clique.index(column)
-        if marginal.groups is not None and marginal.groups[axis] is not None:
-            continue
-        others = tuple(other for other in range(len(marginal.clique)) if other != axis)
-        summed = marginal.counts.sum(axis=others)
-        error = marginal.std_error * (marginal.counts.size / summed.size) ** 0.5
-        if best is None or error < best[1]:
-            best = summed, error
-    return best
+        summed = marginal.counts.sum(axis=tuple(axis for other, axis in axes.items() if other != column))
+        found.append((summed, marginal.std_error * (marginal.counts.size / summed.size) ** 0.5))
+    return min(found, key=lambda pair: pair[1], default=None)
 
 
 def measure_columns(
