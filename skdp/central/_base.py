@@ -270,12 +270,10 @@ def keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[An
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Check a parameter that is one of a few names."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {choices}, got {value!r}")
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Check a parameter that is a boolean."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {type(value).__name__}")

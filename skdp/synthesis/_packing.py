@@ -100,7 +100,6 @@ def pack_template(template: Table) -> dict[str, Any]:
 
 
 def unpack_template(packed: Any, names: tuple[Any, ...], n_features: int) -> Table:
-    """Make a table without rows."""
     if len(packed["columns"]) != len(names):
         raise ValueError(f"expected {len(names)} columns, got {len(packed['columns'])}")
     columns = tuple(map(_unpack_column, packed["columns"]))

@@ -8,6 +8,7 @@ from skdp.central.statistics._cells import (
     find_codes,
     find_missing,
     is_ordered,
+    part_of,
 )
 from skdp.central.statistics._moments import REFUSED, Estimate, cube_moments, noisy_sum_count, ratio, two_sums
 from skdp.central.statistics._quantiles import (
@@ -51,6 +52,7 @@ __all__ = [
     "interval_reach",
     "is_ordered",
     "noisy_sum_count",
+    "part_of",
     "plan_hierarchy",
     "plan_quantiles",
     "ratio",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -37,9 +37,8 @@ class CellTally:
     refused: bool = False
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the counts of no rows."""
-        marginals = [self.domain.select(self._names(clique)) for clique in self.cliques]
-        return [np.zeros(len(self.domain.columns), np.int64), *(np.zeros(one.size, np.int64) for one in marginals)]
+        sizes = [len(self.domain.columns), *(part_of(self.domain, clique).size for clique in self.cliques)]
+        return [np.zeros(size, np.int64) for size in sizes]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
         """Count the rows of a batch; those with an undeclared value are in no cell."""
@@ -48,7 +47,7 @@ class CellTally:
         outside += np.array([name in undeclared for name in self.domain.columns])
         codes, counts = _declared(self.domain, codes, counts)
         for clique, table in zip(self.cliques, tables, strict=True):
-            cells = self.domain.select(self._names(clique)).join([codes[column] for column in clique])
+            cells = part_of(self.domain, clique).join([codes[column] for column in clique])
             np.add.at(table, cells, 1 if counts is None else counts)
 
     def n_distinct(self, sample: Any) -> float:
@@ -63,8 +62,10 @@ class CellTally:
         columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
         return [grid_of(dtype, self.domain[name]) for dtype, name in columns]
 
-    def _names(self, clique: Sequence[int]) -> list[Any]:
-        return [self.domain.columns[column] for column in clique]
+
+def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
+    """Select some columns of a domain by their places."""
+    return domain.select([domain.columns[place] for place in clique])
 
 
 def count_large(table: LargeTable, tally: CellTally, refuse: Callable[[Any], ValueError]) -> list[NDArray[np.int64]]:
@@ -100,22 +101,21 @@ def count_cells(
     missing: bool = False,
 ) -> list[NDArray[np.int64]]:
     """Count the records of each cell of some marginals; in each, those with an undeclared value are in no cell."""
-    codes = read_codes(table, domain, handle_unknown, name, missing=missing)
     code = partial(find_codes, handle_unknown=handle_unknown, missing=missing)
+    refuse = partial(undeclared_error, name=name, missing=missing)
+    codes, undeclared = code(table, domain)
+    if undeclared:
+        raise refuse(undeclared[0])
     counts = []
     for clique in cliques:
-        part = domain.select([domain.columns[place] for place in clique])
+        part = part_of(domain, clique)
         if large is None:
-            counts.append(_count(part, [codes[place] for place in clique]))
+            declared, _ = _declared(part, [codes[place] for place in clique])
+            counts.append(np.bincount(part.join(declared), minlength=part.size))
         else:
             tally = CellTally(part, code, [tuple(range(len(clique)))], handle_unknown == "error")
-            counts += count_large(large, tally, partial(undeclared_error, name=name, missing=missing))
+            counts += count_large(large, tally, refuse)
     return counts
-
-
-def _count(domain: Domain, codes: list[Codes]) -> NDArray[np.int64]:
-    codes, _ = _declared(domain, codes)
-    return np.bincount(domain.join(codes), minlength=domain.size)
 
 
 def _declared(
@@ -126,14 +126,6 @@ def _declared(
     if declared.all():
         return codes, counts
     return [column[declared] for column in codes], None if counts is None else counts[declared]
-
-
-def read_codes(table: Table, domain: Domain, handle_unknown: str, name: str, *, missing: bool = False) -> list[Codes]:
-    """Code the columns of a table."""
-    codes, undeclared = find_codes(table, domain, handle_unknown, missing=missing)
-    if undeclared:
-        raise undeclared_error(undeclared[0], name, missing=missing)
-    return codes
 
 
 def find_codes(

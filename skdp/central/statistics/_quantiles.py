@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import read_bounds, read_numbers
-from skdp.central.statistics._sums import dtypes_of, most_values
+from skdp.central.statistics._sums import most_rows
 from skdp.frames import LargeTable, Table, read_table
 from skdp.oracles import check_size
 from skdp.randomness import ByteSource, permute_and_flip
@@ -71,7 +71,6 @@ def count_below(
 
 
 def scores(below: NDArray[np.int64], up_to: NDArray[np.int64], n: int, q: Fraction) -> NDArray[np.int64]:
-    """Score candidates for a quantile."""
     rank = q.numerator * n
     return -np.maximum(0, np.maximum(q.denominator * below - rank, rank - q.denominator * up_to))
 
@@ -83,11 +82,9 @@ class RankTally:
     candidates: Sequence[NDArray[np.float64]]
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the numbers of no rows."""
         return [np.zeros(size, np.int64) for values in self.candidates for size in (values.size, values.size, 1)]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Add the rows of a batch."""
         columns = read_numbers(read_table(batch), missing=True)
         pairs = zip(columns, self.candidates, strict=True)
         parts = [part for pair in pairs for part in count_below(*pair, counts)]
@@ -96,8 +93,7 @@ class RankTally:
 
     def n_distinct(self, sample: Any) -> float:
         """Return the number of different rows between the candidates."""
-        columns = zip(dtypes_of(sample), self.candidates, strict=True)
-        return math.prod(most_values(dtype, float(grid[0]), float(grid[-1])) for dtype, grid in columns)
+        return most_rows(sample, [(float(grid[0]), float(grid[-1])) for grid in self.candidates])
 
 
 def rank_columns(table: Table, large: LargeTable | None, candidates: Sequence[NDArray[np.float64]]) -> list[Ranks]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import mul
@@ -135,11 +135,9 @@ class SumTally:
     bounds: Sequence[tuple[float, float]]
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the sums over no rows."""
         return [np.zeros(6, np.int64) for _ in self.bounds]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Add the rows of a batch."""
         columns = read_numbers(read_table(batch), missing=True)
         for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
             found = exact_sums(numbers, *ends) if counts is None else weighted_sums(numbers, counts, *ends)
@@ -149,8 +147,7 @@ class SumTally:
 
     def n_distinct(self, sample: Any) -> float:
         """Return the number of different rows between the bounds."""
-        columns = zip(dtypes_of(sample), self.bounds, strict=True)
-        return math.prod(most_values(dtype, *ends) for dtype, ends in columns)
+        return most_rows(sample, self.bounds)
 
     def read(self, sums: list[NDArray[np.int64]]) -> list[ColumnSums]:
         """Turn the sums over all rows into columns."""
@@ -183,6 +180,11 @@ def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing:
     return tally.read(sums)
 
 
+def most_rows(sample: Any, ends: Iterable[tuple[float, float]]) -> float:
+    """Return the number of different rows of a table between two ends for each column."""
+    return math.prod(most_values(dtype, *pair) for dtype, pair in zip(dtypes_of(sample), ends, strict=True))
+
+
 def most_values(dtype: Any, low: Any, high: Any) -> float:
     """Return the number of values of a column between two ends, missing among them."""
     if isinstance(low, float):
@@ -191,5 +193,4 @@ def most_values(dtype: Any, low: Any, high: Any) -> float:
 
 
 def dtypes_of(sample: Any) -> list[Any]:
-    """Return the dtypes of the columns of a table."""
     return list(nw.from_native(sample, eager_only=True).schema.values())

@@ -74,7 +74,6 @@ class Account:
             return Account(replace(self.budget, relation=relation), self.epsilon + epsilon, self.delta + delta)
 
     def left(self) -> tuple[Decimal, Decimal]:
-        """Return the remaining budget."""
         budget = self.budget
         with localcontext(prec=_DIGITS):
             return Decimal(repr(budget.epsilon)) - self.epsilon, Decimal(repr(budget.delta)) - self.delta
@@ -117,12 +116,10 @@ class MemoryBook:
         return self._account
 
     def charges(self) -> list[Charge]:
-        """Return all charges in order."""
         self._check_process()
         return list(self._charges)
 
     def add(self, write: Callable[[Account], Charge]) -> None:
-        """Add a charge."""
         self._check_process()
         with self._turn.take() as first:
             if not first:

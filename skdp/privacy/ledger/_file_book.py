@@ -88,7 +88,6 @@ class FileBook:
             return self._known()
 
     def charges(self) -> list[Charge]:
-        """Return all charges in order."""
         self.account()
         position, found = Position(), []
         with self._explained(), self.path.open("rb") as lines:
@@ -101,7 +100,6 @@ class FileBook:
         return found
 
     def add(self, write: Callable[[Account], Charge]) -> None:
-        """Add a charge."""
         with _turn.take() as first:
             if not first:
                 raise RuntimeError(INTERRUPTED)

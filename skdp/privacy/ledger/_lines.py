@@ -48,7 +48,6 @@ def head(count: int, digest: str) -> bytes:
 
 
 def read_head(line: bytes) -> tuple[int, str]:
-    """Read the first line."""
     record = _parsed(line, 1)
     version, count, digest = (record.get(name) for name in ("skdp_ledger", "charges", "hash"))
     if isinstance(version, int) and version > _VERSION:

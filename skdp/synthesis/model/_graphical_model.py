@@ -41,7 +41,6 @@ class JunctionTree:
         return sum(map(self.n_cells, self.cliques))
 
     def n_cells(self, columns: Iterable[int]) -> int:
-        """Count the cells of a table."""
         return math.prod(self.sizes[column] for column in columns)
 
     def holder(self, columns: Iterable[int]) -> int | None:

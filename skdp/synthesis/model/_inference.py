@@ -106,7 +106,6 @@ class _Descent:
         self.rates = [np.ones_like(rate) for rate in self.rates]
 
     def at(self, potentials: list[Table]) -> _State:
-        """Evaluate potentials."""
         return self.given(potentials, calibrate(self.tree, potentials))
 
     def given(self, potentials: list[Table], beliefs: list[Table]) -> _State:
@@ -141,7 +140,6 @@ class _Descent:
         return states
 
     def step(self, state: _State, length: float) -> list[Table]:
-        """Take a plain step."""
         moved = list(state.potentials)
         for place, members in self.members.items():
             changes = [

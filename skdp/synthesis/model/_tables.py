@@ -19,7 +19,6 @@ _FEW = 4
 
 
 def sum_out(table: Table, axis: int) -> Table:
-    """Sum over one axis."""
     # NumPy sums slowly where the axes behind are short: a product with a vector of ones is up to 20 times as fast, and
     # for few summands adding them up.
     before, size, behind = math.prod(table.shape[:axis]), table.shape[axis], math.prod(table.shape[axis + 1 :])
@@ -207,7 +206,6 @@ def _alone(groups: NDArray[np.intp] | None, size: int) -> NDArray[np.bool_]:
 
 
 def count_cells(codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Count the rows of each cell."""
     joint = codes[0].astype(np.intp)
     for column, size in zip(codes[1:], sizes[1:], strict=True):
         joint *= size

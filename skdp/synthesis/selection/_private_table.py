@@ -242,7 +242,6 @@ class PrivateTable:
         self._records.prepare(cliques)
 
     def measure(self, clique: Clique, share: Fraction, groups: Groups | None = None) -> Marginal:
-        """Measure a marginal."""
         (counts,) = self._records.count([clique])
         true = group(counts, groups)
         noisy = self.budget.counts(self._source, share, true)
@@ -320,7 +319,6 @@ class Progress:
             self.flush()
 
     def scored(self, n_candidates: int, share: Fraction) -> None:
-        """Report that candidates were scored."""
         self.flush()
         self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share)} of the budget)")
 
@@ -330,7 +328,6 @@ class Progress:
         self._among, self._share = n_candidates, share
 
     def fitted(self, n_steps: int, n_cells: int) -> None:
-        """Report that a model was fitted."""
         self.flush()
         self._line(f"fitted a model: {_counted(n_steps, 'step')}, {_counted(n_cells, 'cell')}")
 

@@ -34,7 +34,6 @@ _SCORES = Fraction(1, 10)
 
 
 def given(cliques: Sequence[Clique]) -> Strategy:
-    """Return the strategy that measures given marginals."""
     return _certain(lambda plan: cliques, "within none of the given ones")
 
 
@@ -112,7 +111,6 @@ _MOST_TOGETHER = 4
 
 
 def check_marginals(marginals: Any) -> None:
-    """Check the kind of `marginals`."""
     if isinstance(marginals, str):
         if marginals not in STRATEGIES:
             raise ValueError(f"marginals must be one of {sorted(STRATEGIES)}, or a list of tuples, got {marginals!r}")

@@ -48,7 +48,6 @@ class Plan:
     zeros: tuple[tuple[Clique, NDArray[np.bool_]], ...] = field(default=(), repr=False)
 
     def n_cells(self, clique: Iterable[int]) -> int:
-        """Count the cells of a table."""
         return math.prod(self.sizes[column] for column in clique)
 
     def fits(self, cliques: Sequence[Clique]) -> bool:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_array
-from skdp.central.statistics import CellTally, count_large, declared_domain, find_missing
+from skdp.central.statistics import CellTally, count_large, declared_domain, find_missing, part_of
 from skdp.central.statistics import find_codes as find_outside
 from skdp.coding import ColumnError, shielded
 from skdp.domain import Domain, Interval
@@ -73,7 +73,6 @@ def target_column(y: Any) -> tuple[Any, Any]:
 
 
 def check_policy(handle_unknown: Any) -> None:
-    """Check what is to be done with values that are not declared."""
     if isinstance(handle_unknown, Mapping):
         return
     if not isinstance(handle_unknown, str):
@@ -184,7 +183,6 @@ class CodedRecords:
         self._n_kept = 0
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals, one after the other."""
         return map(self._count, cliques)
 
     def _count(self, clique: Clique) -> NDArray[np.int64]:
@@ -227,7 +225,7 @@ class LargeRecords:
         n_cells = 0
         for clique in cliques:
             if self._holder(clique) is None:
-                n_cells += self._domain.select(self._names(clique)).size
+                n_cells += part_of(self._domain, clique).size
                 if wanted and n_cells > _MOST_COUNTED:
                     break
                 wanted.append(clique)
@@ -235,7 +233,7 @@ class LargeRecords:
         # Which rows are left out depends on all columns.
         needed = range(len(sizes)) if self._handle_unknown == "ignore" else sorted({*sum(counted, ())})
         places = {column: place for place, column in enumerate(needed)}
-        domain = self._domain.select(self._names(needed))
+        domain = part_of(self._domain, needed)
         marginals = [tuple(places[c] for c in clique) for clique in counted]
         tally = CellTally(domain, self._coder(domain), marginals, self._handle_unknown == "error")
         for clique, table in zip(counted, count_large(self._table, tally, undeclared_error), strict=True):
@@ -260,9 +258,6 @@ class LargeRecords:
         assert holder is not None  # it was just counted
         dropped = tuple(axis for axis, column in enumerate(holder) if column not in clique)
         return self._tables[holder].sum(axis=dropped)
-
-    def _names(self, columns: Any) -> list[Any]:
-        return [self._domain.columns[column] for column in columns]
 
 
 def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -330,11 +325,9 @@ class MissingTally:
     """How many values of a column are missing: a `skdp.frames.Summary`."""
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the sum over no rows."""
         return [np.zeros(1, np.int64)]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Count the missing values of a batch."""
         (column,) = read_table(batch).columns
         missing = find_missing(column)
         sums[0] += int(np.count_nonzero(missing) if counts is None else counts[missing].sum())
