@@ -152,8 +152,9 @@ class DPSimpleImputer(CentralTransformer):
         if self.strategy == "most_frequent":
             values, counts = self._count(table, large)
             rate = epsilon / len(counts)
-            return lambda source: _objects(
-                [known[permute_and_flip(source, of_each, rate)] for known, of_each in zip(values, counts, strict=True)]
+            pairs = list(zip(values, counts, strict=True))
+            return lambda source: np.fromiter(
+                (known[permute_and_flip(source, count, rate)] for known, count in pairs), object, len(pairs)
             )
         if self.strategy == "mean":
             columns = sum_columns(table, large, self.bounds)
@@ -190,12 +191,6 @@ class DPSimpleImputer(CentralTransformer):
         return [
             np.where(np.isnan(column), value, column) for column, value in zip(columns, self.statistics_, strict=True)
         ]
-
-
-def _objects(values: list[Any]) -> NDArray[np.object_]:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
 
 
 def _fill(name: Any, column: Any, value: Any) -> Any:

@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import partial
 from numbers import Rational, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -108,6 +108,7 @@ def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
 
 
 Relation = Literal["replace", "add_remove"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
 Trust = Literal["local", "central"]
 
 
@@ -186,8 +187,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         }
         for name, number in numbers.items():
             object.__setattr__(self, name, number)
-        if self.relation not in ("replace", "add_remove"):
-            raise ValueError(f"relation must be 'replace' or 'add_remove', got {self.relation!r}")
+        check_relation(self.relation)
         if self.trust not in ("local", "central"):
             raise ValueError(f"trust must be 'local' or 'central', got {self.trust!r}")
 
@@ -230,8 +230,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
             If a guarantee under "replace" is to be converted to "add_remove", which does not follow, or if the implied
             delta is 1 or more.
         """
-        if relation not in ("replace", "add_remove"):
-            raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
+        check_relation(relation)
         if relation == self.relation:
             return self
         if relation == "add_remove":
@@ -304,6 +303,12 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
         ]
         return html_facts("Privacy guarantee", facts)
+
+
+def check_relation(relation: Any) -> None:
+    """Check a neighbouring relation."""
+    if relation not in RELATIONS:
+        raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
 
 
 def _float_above(check: Callable[[Any], Fraction], number: Any) -> float:

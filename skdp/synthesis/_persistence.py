@@ -74,7 +74,10 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
     }
     toml = _as_toml(domain)
     if toml is None:
-        header["domain"] = [[pack(name), pack(_values(domain, name))] for name in domain.columns]
+        attributes = [(name, domain[name]) for name in domain.columns]
+        header["domain"] = [
+            [pack(name), pack(one if isinstance(one, Interval) else list(one.values))] for name, one in attributes
+        ]
     text = json.dumps(header, allow_nan=False, indent=1)
     if len(text) > _LONGEST_TEXT:  # ASCII
         raise ValueError(f"what describes the model has {len(text):,} characters; at most {_LONGEST_TEXT:,} are saved")
@@ -174,11 +177,6 @@ def _as_toml(domain: Domain) -> str | None:
         return text if Domain.from_toml(text) == domain else None
     except (TypeError, ValueError):
         return None
-
-
-def _values(domain: Domain, name: Any) -> Any:
-    values = domain[name]
-    return values if isinstance(values, Interval) else list(values.values)
 
 
 def _read_domain(file: ZipFile, header: Mapping[str, Any]) -> Domain:

@@ -122,7 +122,9 @@ class FileBook:
             try:
                 with self._explained():
                     if make is not None and os.fstat(file.fileno()).st_size == 0:
-                        _begin(file, make, self.path)
+                        _write(file, 0, beginning(make))
+                        os.fsync(file.fileno())
+                        sync_folder(self.path)
                     self._read(file)
                 yield file
             finally:
@@ -209,13 +211,6 @@ def _positions(file: FileIO, position: Position) -> Iterator[Position]:
                 return
             position = position.after(line)
             yield position
-
-
-def _begin(file: FileIO, budget: Budget, path: Path) -> None:
-    """Write the first lines of a new file."""
-    _write(file, 0, beginning(budget))
-    os.fsync(file.fileno())
-    sync_folder(path)
 
 
 def _write(file: FileIO, offset: int, data: bytes) -> None:

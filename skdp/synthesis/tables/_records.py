@@ -273,7 +273,7 @@ def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -
     if getattr(groups, "ndim", 1) != 1:
         raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
     try:
-        persons = shielded(_number_persons, groups)
+        persons = shielded(lambda: pd.factorize(pd.Series(groups).reset_index(drop=True))[0])
     except ColumnError as error:
         raise ValueError(f"groups {error}") from None
     if len(persons) != n_rows:
@@ -287,10 +287,6 @@ def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -
     kept = np.zeros(n_rows, bool)
     kept[order[rank < most]] = True
     return kept
-
-
-def _number_persons(groups: Any) -> NDArray[np.intp]:
-    return pd.factorize(pd.Series(groups).reset_index(drop=True))[0]
 
 
 def open_rows(
