@@ -28,8 +28,8 @@ from engines_counts import ADULT, DOMAIN, synthesizer, write_rows
 
 from skdp.cli import main as skdp_command
 from skdp.synthesis.model import _inference as _estimation
-from skdp.synthesis.model._marginal import Marginal
-from skdp.synthesis.selection._fit import fit_table
+from skdp.synthesis.model._tables import Marginal
+from skdp.synthesis.selection._strategy import fit_table
 
 ROWS = 1_000_000, 5_000_000
 MANY, NOISE = 10_000_000, 25.0

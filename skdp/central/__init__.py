@@ -1,13 +1,11 @@
 """Statistics and preprocessing by a trusted curator who holds the table: the central model."""
 
 from skdp.central._base import CentralEstimator as CentralEstimator
+from skdp.central._discretizers import DPKBinsDiscretizer, DPQuantileBinarizer
 from skdp.central._histogram import DPHistogram
-from skdp.central._k_bins_discretizer import DPKBinsDiscretizer
 from skdp.central._mean import DPMean
-from skdp.central._min_max_scaler import DPMinMaxScaler
-from skdp.central._quantile_binarizer import DPQuantileBinarizer
+from skdp.central._scalers import DPMinMaxScaler, DPStandardScaler
 from skdp.central._simple_imputer import DPSimpleImputer
-from skdp.central._standard_scaler import DPStandardScaler
 from skdp.central.frameworks import (
     Release,
     laplace_divergence,

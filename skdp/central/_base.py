@@ -89,24 +89,11 @@ class CentralEstimator(OnSite, BaseEstimator):
         """Read a private table, which may have no rows: the number of rows is private."""
         return read_input(self, X, reset=True, least=0)
 
-    def _spend(
-        self,
-        columns: Sequence[Any],
-        mechanism: str,
-        *,
-        delta: Fraction | float = 0.0,
-        rho: Fraction | None = None,
-    ) -> ByteSource:
+    def _spend(self, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
+        what, epsilon = type(self).__name__, check_epsilon(self.epsilon)
         self.guarantee_, source = charge(
-            type(self).__name__,
-            check_epsilon(self.epsilon),
-            self.ledger,
-            self.random_state,
-            mechanism=mechanism,
-            scope=columns,
-            delta=delta,
-            rho=rho,
+            what, epsilon, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
         )
         return source
 
@@ -283,12 +270,10 @@ def keep_missing(codes: NDArray[Any], column: NDArray[np.float64]) -> NDArray[An
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Check a parameter that is one of a few names."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {choices}, got {value!r}")
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Check a parameter that is a boolean."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {type(value).__name__}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, get_args
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
@@ -14,12 +17,13 @@ from skdp.central._base import CentralTransformer, Columns, Plan, Unknown, check
 from skdp.central.statistics import (
     count_cells,
     declared_domain,
-    fill_missing,
+    find_missing,
     plan_quantiles,
     read_candidates,
     sum_columns,
     two_sums,
 )
+from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.privacy import PrivacyLedger
@@ -148,16 +152,15 @@ class DPSimpleImputer(CentralTransformer):
         if self.strategy == "most_frequent":
             values, counts = self._count(table, large)
             rate = epsilon / len(counts)
-            return lambda source: _objects(
-                [known[permute_and_flip(source, of_each, rate)] for known, of_each in zip(values, counts, strict=True)]
+            pairs = list(zip(values, counts, strict=True))
+            return lambda source: np.fromiter(
+                (known[permute_and_flip(source, count, rate)] for known, count in pairs), object, len(pairs)
             )
         if self.strategy == "mean":
             columns = sum_columns(table, large, self.bounds)
+            means = partial(two_sums, columns, epsilon, 0.95)
             return lambda source: np.array(
-                [
-                    column.value(estimate.mean)
-                    for column, estimate in zip(columns, two_sums(columns, epsilon, 0.95, source), strict=True)
-                ]
+                [column.value(one.mean) for column, one in zip(columns, means(source), strict=True)]
             )
         candidates = read_candidates(None, table.names, self.bounds)
         draw = plan_quantiles(table, large, candidates, [Fraction(1, 2)], epsilon)
@@ -190,12 +193,6 @@ class DPSimpleImputer(CentralTransformer):
         ]
 
 
-def _objects(values: list[Any]) -> NDArray[np.object_]:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
-
-
 def _fill(name: Any, column: Any, value: Any) -> Any:
     try:
         return fill_missing(column, value)
@@ -203,3 +200,56 @@ def _fill(name: Any, column: Any, value: Any) -> Any:
         reason = type(error).__name__
     # Here, where an error that may hold a value is not its context.
     raise ValueError(f"column {name!r} cannot be filled in ({reason})")
+
+
+def fill_missing(column: Any, value: Any) -> Any:
+    """Replace the missing values of a column."""
+    if isinstance(column, np.ndarray):
+        return _fill_array(column, value)
+    series = nw.from_native(_make_room(column, value), series_only=True)
+    filled = series.fill_null(value)
+    if filled.dtype.is_float():  # nan is a number to polars, pyarrow and pandas' own dtypes
+        frame = filled.alias("column").to_frame()
+        known = nw.when(~nw.col("column").is_nan()).then("column").otherwise(value)
+        filled = frame.select(known.cast(filled.dtype).alias("column"))["column"].alias(filled.name)
+    return filled.to_native()
+
+
+def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
+    missing = find_missing(column)
+    if not missing.any():
+        return column
+    numbers = column.dtype.kind == "f" and kind_of(value) == "number"
+    filled = column.copy() if numbers or column.dtype.kind == "M" else column.astype(object)
+    filled[missing] = value
+    return filled
+
+
+def _make_room(column: Any, value: Any) -> Any:
+    """Change the dtype of a column where it cannot hold a value."""
+    if isinstance(column, pd.Series):
+        dtype = column.dtype
+        if isinstance(dtype, pd.CategoricalDtype):
+            return column if value in dtype.categories else column.cat.add_categories([value])
+        if pd.api.types.is_integer_dtype(dtype) and isinstance(value, float) and not value.is_integer():
+            return nw.from_native(column, series_only=True).cast(nw.Float64).to_native()
+        return column
+    if type(column).__module__.startswith("pyarrow"):
+        return _make_room_arrow(column, value)
+    series = nw.from_native(column, series_only=True)
+    if series.dtype == nw.Enum and value not in series.cat.get_categories().to_list():
+        return series.cast(nw.String).to_native()
+    return column
+
+
+def _make_room_arrow(column: Any, value: Any) -> Any:
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_null(column.type):
+        return column.cast(pyarrow.scalar(value).type)
+    if types.is_integer(column.type) and isinstance(value, float) and not value.is_integer():
+        return column.cast(pyarrow.float64(), safe=False)
+    if types.is_string_view(column.type):
+        return column.cast(pyarrow.large_string())  # nothing can be filled into views
+    return column

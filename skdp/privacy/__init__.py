@@ -2,8 +2,7 @@
 
 from skdp.privacy._composition import compose, zcdp_epsilon
 from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
-from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._parameters import PrivacyLeakWarning, check_delta, check_epsilon
+from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning, check_delta, check_epsilon
 from skdp.privacy.ledger import Amount, BudgetExceeded, PrivacyLedger
 from skdp.privacy.statement import PrivacyStatement, privacy_statement
 

@@ -1,20 +1,114 @@
-"""A guarantee: epsilon, delta, neighbouring relation, trust model and scope."""
+"""A guarantee: epsilon, delta, neighbouring relation, trust model and scope; and the checks of its numbers."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
+from numbers import Rational, Real
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from skdp.exact import exp_bounds, round_up
 from skdp.markup import html_facts
-from skdp.privacy._parameters import check_delta, check_epsilon
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Warning that something was read from private data without protection, so that no guarantee covers it."""
+
+
+def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
+    """Check a privacy loss and return it as an exact fraction.
+
+    Parameters
+    ----------
+    value : float
+        A finite real number > 0.
+    name : str, default="epsilon"
+        The name of the parameter in errors.
+    zero : bool, default=False
+        Whether 0 is allowed.
+
+    Returns
+    -------
+    Fraction
+        The exact binary value of the float.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number (a bool is not).
+    ValueError
+        If it is not finite, or not positive.
+
+    Examples
+    --------
+    >>> check_epsilon(0.5)
+    Fraction(1, 2)
+    >>> check_epsilon(0)
+    Traceback (most recent call last):
+        ...
+    ValueError: epsilon must be a finite number > 0, got 0
+    """
+    sign = ">= 0" if zero else "> 0"
+    exact = _exact(value, name, f"a finite number {sign}")
+    if exact is None or exact < 0 or (exact == 0 and not zero):
+        raise ValueError(f"{name} must be a finite number {sign}, got {value}")
+    return exact
+
+
+def check_delta(value: Any, *, name: str = "delta") -> Fraction:
+    """Check a failure probability and return it as an exact fraction.
+
+    Parameters
+    ----------
+    value : float
+        At least 0 and below 1.
+    name : str, default="delta"
+        The name of the parameter in errors.
+
+    Returns
+    -------
+    Fraction
+        The exact binary value of the float.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number.
+    ValueError
+        If it is out of range.
+
+    Examples
+    --------
+    >>> check_delta(0.25)
+    Fraction(1, 4)
+    """
+    exact = _exact(value, name, "a number in [0, 1)")
+    if exact is None or not 0 <= exact < 1:
+        raise ValueError(f"{name} must be a number in [0, 1), got {value}")
+    return exact
+
+
+def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
+    """Return the exact value of a real number, None if it is not finite as a float."""
+    if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
+        raise TypeError(f"{name} must be {wanted}, got {type(number).__name__}")
+    try:
+        if isinstance(number, Rational) and not isinstance(number, np.generic) and math.isfinite(float(number)):
+            return Fraction(number)
+        return Fraction(float(number))
+    except (OverflowError, ValueError):
+        return None
+
 
 Relation = Literal["replace", "add_remove"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
 Trust = Literal["local", "central"]
 
 
@@ -93,8 +187,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         }
         for name, number in numbers.items():
             object.__setattr__(self, name, number)
-        if self.relation not in ("replace", "add_remove"):
-            raise ValueError(f"relation must be 'replace' or 'add_remove', got {self.relation!r}")
+        check_relation(self.relation)
         if self.trust not in ("local", "central"):
             raise ValueError(f"trust must be 'local' or 'central', got {self.trust!r}")
 
@@ -137,8 +230,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
             If a guarantee under "replace" is to be converted to "add_remove", which does not follow, or if the implied
             delta is 1 or more.
         """
-        if relation not in ("replace", "add_remove"):
-            raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
+        check_relation(relation)
         if relation == self.relation:
             return self
         if relation == "add_remove":
@@ -211,6 +303,12 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
         ]
         return html_facts("Privacy guarantee", facts)
+
+
+def check_relation(relation: Any) -> None:
+    """Check a neighbouring relation."""
+    if relation not in RELATIONS:
+        raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
 
 
 def _float_above(check: Callable[[Any], Fraction], number: Any) -> float:

@@ -92,23 +92,19 @@ def pack_template(template: Table) -> dict[str, Any]:
             columns.append(_pack_column(column))
         except TypeError as error:
             raise TypeError(f"column {name!r}: {error}") from None
-    library = _library(template.native)
+    native = template.native
+    library = "numpy" if isinstance(native, np.ndarray) else nw.from_native(native).implementation.name.lower()
     packed: dict[str, Any] = {"library": library, "columns": columns}
     if library == "pandas":
-        packed["levels"] = pack(list(template.native.columns.names))
+        packed["levels"] = pack(list(native.columns.names))
     return packed
 
 
 def unpack_template(packed: Any, names: tuple[Any, ...], n_features: int) -> Table:
-    """Make a table without rows."""
     if len(packed["columns"]) != len(names):
         raise ValueError(f"expected {len(names)} columns, got {len(packed['columns'])}")
     columns = tuple(map(_unpack_column, packed["columns"]))
     return Table(names, columns, _native(packed, names[:n_features]))
-
-
-def _library(native: Any) -> str:
-    return "numpy" if isinstance(native, np.ndarray) else nw.from_native(native).implementation.name.lower()
 
 
 def _native(packed: Mapping[str, Any], names: tuple[Any, ...]) -> Any:

@@ -74,16 +74,19 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
     }
     toml = _as_toml(domain)
     if toml is None:
-        header["domain"] = [[pack(name), pack(_values(domain, name))] for name in domain.columns]
+        attributes = [(name, domain[name]) for name in domain.columns]
+        header["domain"] = [
+            [pack(name), pack(one if isinstance(one, Interval) else list(one.values))] for name, one in attributes
+        ]
     text = json.dumps(header, allow_nan=False, indent=1)
     if len(text) > _LONGEST_TEXT:  # ASCII
         raise ValueError(f"what describes the model has {len(text):,} characters; at most {_LONGEST_TEXT:,} are saved")
     arrays = [*model.beliefs, *(marginal.counts for marginal in marginals)]
     compression = ZIP_STORED if 8 * sum(array.size for array in arrays) > _FREE_SIZE // 2 else ZIP_DEFLATED
     with ZipFile(path, "w") as file:
-        _write_text(file, "header.json", text)
+        file.writestr(_member("header.json"), text)
         if toml is not None:
-            _write_text(file, "domain.toml", toml)
+            file.writestr(_member("domain.toml"), toml)
         for place, belief in enumerate(model.beliefs):
             _write_array(file, f"belief_{place}.npy", belief, compression)
         for place, marginal in enumerate(marginals):
@@ -176,11 +179,6 @@ def _as_toml(domain: Domain) -> str | None:
         return None
 
 
-def _values(domain: Domain, name: Any) -> Any:
-    values = domain[name]
-    return values if isinstance(values, Interval) else list(values.values)
-
-
 def _read_domain(file: ZipFile, header: Mapping[str, Any]) -> Domain:
     if "domain" not in header:
         return Domain.from_toml(_read_text(file, "domain.toml"))
@@ -258,15 +256,11 @@ def _positive(value: Any) -> float:
     return float(value)
 
 
-def _member(name: str) -> ZipInfo:
+def _member(name: str, compression: int = ZIP_DEFLATED) -> ZipInfo:
     """Name a part, without the time: the same synthesizer gives the same file."""
     info = ZipInfo(name)
-    info.compress_type = ZIP_DEFLATED
+    info.compress_type = compression
     return info
-
-
-def _write_text(file: ZipFile, name: str, text: str) -> None:
-    file.writestr(_member(name), text)
 
 
 def _read_text(file: ZipFile, name: str) -> str:
@@ -276,9 +270,7 @@ def _read_text(file: ZipFile, name: str) -> str:
 
 
 def _write_array(file: ZipFile, name: str, array: NDArray[np.float64], compression: int) -> None:
-    info = _member(name)
-    info.compress_type = compression
-    with file.open(info, "w", force_zip64=True) as part:
+    with file.open(_member(name, compression), "w", force_zip64=True) as part:
         np.lib.format.write_array(part, np.ascontiguousarray(array, "<f8"), version=(1, 0), allow_pickle=False)
 
 

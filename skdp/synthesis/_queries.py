@@ -44,7 +44,6 @@ def read_conditions(domain: Domain, conditions: Any) -> dict[int, NDArray[np.flo
 
 
 def find_column(domain: Domain, name: Any) -> int:
-    """Return the place of a column."""
     if name not in domain.columns:
         raise ValueError(f"there is no column {name!r}; the columns are {list(domain.columns)}")
     return domain.columns.index(name)

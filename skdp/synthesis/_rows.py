@@ -291,17 +291,11 @@ class ModelRows(TransformerMixin, ModelAnswers):
 def _batches(
     model: GraphicalModel, template: Table, domain: Domain, n: int, size: int, rng: np.random.Generator
 ) -> Iterator[Any]:
-    """Draw rows a batch at a time."""
     for start in range(0, n, size):
         codes = list(sample(model, min(size, n - start), rng))
         yield assemble(template, decode(template, domain, codes, rng), domain.columns)
 
 
 def check_n_samples(n_samples: Any) -> None:
-    """Check how many rows are to be drawn."""
-    if n_samples is None:
-        return
-    if isinstance(n_samples, bool | np.bool_) or not isinstance(n_samples, int | np.integer):
-        raise TypeError(f"n_samples must be an int, got {type(n_samples).__name__}")
-    if not 0 <= n_samples <= _MOST_SAMPLES:
-        raise ValueError(f"n_samples must be between 0 and {_MOST_SAMPLES:,}, got {n_samples}")
+    if n_samples is not None:
+        check_size(n_samples, name="n_samples", least=0, most=_MOST_SAMPLES)

@@ -248,7 +248,7 @@ class TestSums:
 
     def test_no_record_moves_the_sums_by_more_than_is_declared(self):
         def sums(table):
-            return BoundedColumn(np.array(table, float), -1.0, 3.0).sums
+            return BoundedColumn.of(np.array(table, float), -1.0, 3.0).sums
 
         for size in range(4):
             for table in itertools.combinations_with_replacement(self.VALUES, size):
@@ -265,7 +265,7 @@ class TestSums:
         for size in range(3):
             for table in itertools.combinations_with_replacement(values, size):
                 for old, new in itertools.product(values, repeat=2):
-                    before, after = (BoundedColumn(np.array((*table, one)), -1.0, 3.0).sums for one in (old, new))
+                    before, after = (BoundedColumn.of(np.array((*table, one)), -1.0, 3.0).sums for one in (old, new))
                     n, places, squares = (b - a for a, b in zip(before, after, strict=True))
                     assert abs(n) <= 1
                     assert abs(places) <= 2 * GRID
@@ -274,9 +274,9 @@ class TestSums:
     def test_the_mean_moves_by_at_most_the_width_over_the_larger_number(self):
         for size in range(4):
             for table in itertools.combinations_with_replacement((0.0, 0.5, 1.0, math.nan), size):
-                before = BoundedColumn(np.array(table, float), 0.0, 1.0)
+                before = BoundedColumn.of(np.array(table, float), 0.0, 1.0)
                 for added in (0.0, 0.5, 1.0, math.nan):
-                    after = BoundedColumn(np.array((*table, added), float), 0.0, 1.0)
+                    after = BoundedColumn.of(np.array((*table, added), float), 0.0, 1.0)
                     bound = Fraction(WIDTH, max(after.sums.n, 1))
                     assert abs(after.mean - before.mean) <= bound
 
@@ -284,14 +284,14 @@ class TestSums:
         rng = np.random.default_rng(0)
         values = rng.normal(size=200_001) * 1e5
         values[::7] = np.nan
-        one = BoundedColumn(values, -1e5, 3e5).sums
-        assert BoundedColumn(rng.permutation(values), -1e5, 3e5).sums == one
-        halves = [BoundedColumn(part, -1e5, 3e5).sums for part in np.split(values, [777])]
+        one = BoundedColumn.of(values, -1e5, 3e5).sums
+        assert BoundedColumn.of(rng.permutation(values), -1e5, 3e5).sums == one
+        halves = [BoundedColumn.of(part, -1e5, 3e5).sums for part in np.split(values, [777])]
         assert tuple(a + b for a, b in zip(*halves, strict=True)) == one
 
     @pytest.mark.parametrize(("low", "high"), [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
     def test_the_bounds_are_the_ends_of_the_grid(self, low, high):
-        column = BoundedColumn(np.array([low, high, -np.inf, np.inf, np.nan]), low, high)
+        column = BoundedColumn.of(np.array([low, high, -np.inf, np.inf, np.nan]), low, high)
         (places,) = column.places()
         np.testing.assert_array_equal(places, [-GRID, GRID, -GRID, GRID, np.nan])
         assert column.value(-GRID) == low

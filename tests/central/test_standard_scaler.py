@@ -50,7 +50,7 @@ class TestSensitivity:
 
         def numbers(rows, shared_count):
             X = np.array(rows, float).reshape(len(rows), n_columns)
-            columns = [BoundedColumn(column, 0.0, 2.0) for column in X.T]
+            columns = [BoundedColumn.of(column, 0.0, 2.0) for column in X.T]
             return query(columns, squares=squares, shared_count=shared_count)
 
         worst = []
@@ -192,7 +192,7 @@ class TestLittleData:
             assert scaler.scale_[0] / (high - low) == pytest.approx(table(3000).std() / 100, abs=0.02)
 
     def test_moments_without_a_count_are_public(self):
-        column = BoundedColumn(np.empty(0), 0.0, 1.0)
+        column = BoundedColumn.of(np.empty(0), 0.0, 1.0)
         seen = [
             cube_moments([column], Fraction(1), SeededSource(seed), squares=True, shared_count=True)[0]
             for seed in range(100)

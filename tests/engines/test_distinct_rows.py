@@ -14,12 +14,13 @@ import pytest
 
 from skdp import Domain, DPHistogram, Interval, NumericPerturber, UnaryEncodingTransformer
 from skdp.central.statistics._cells import CellTally
-from skdp.central.statistics._large_sums import RankTally, SumTally
+from skdp.central.statistics._quantiles import RankTally
+from skdp.central.statistics._sums import SumTally
 from skdp.domain._bins import Grid, find_bins
 from skdp.engines import _engine, tally
 from skdp.engines._registry import open_table
 from skdp.engines.backends import duckdb as _large_duckdb
-from skdp.synthesis.tables._encode import find_codes
+from skdp.synthesis.tables._records import find_codes
 
 BIG = 1 << 53
 EDGES = np.array([-1.0, 0.0, 0.1, 10.0, BIG])

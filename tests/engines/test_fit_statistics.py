@@ -18,7 +18,8 @@ from skdp import (
     DPStandardScaler,
     PrivacyLedger,
 )
-from skdp.central.statistics._large_sums import SumTally, rank_columns, sum_columns
+from skdp.central.statistics._quantiles import rank_columns
+from skdp.central.statistics._sums import SumTally, sum_columns
 from skdp.frames import open_large, read_table
 
 N = 3_000

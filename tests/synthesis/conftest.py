@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._graphical_model import GraphicalModel
-from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree, calibrate
 
 CHAIN = ([3, 4, 5, 2, 6], [(0, 1), (1, 2), (2, 3), (1, 4)])
 CYCLE = ([2, 3, 2, 3], [(0, 1), (1, 2), (2, 3), (0, 3)])
@@ -39,6 +38,12 @@ def random_potentials(tree, seed=0, spread=2.0):
     return [spread * rng.normal(size=[tree.sizes[column] for column in clique]) for clique in tree.cliques]
 
 
+def model_of(tree, potentials=None):
+    """Make a model of potentials: by default the uniform distribution."""
+    uniform = [np.zeros([tree.sizes[column] for column in clique]) for clique in tree.cliques]
+    return GraphicalModel(tree, calibrate(tree, uniform if potentials is None else potentials))
+
+
 @st.composite
 def graphs(draw):
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
@@ -53,7 +58,7 @@ def tree(request):
 
 @pytest.fixture
 def model(tree):
-    return GraphicalModel.from_potentials(tree, random_potentials(tree))
+    return model_of(tree, random_potentials(tree))
 
 
 def all_subsets(d, most=3):

@@ -203,7 +203,7 @@ def test_other_columns_are_refused(column, match):
         ({"epsilon": 0, "delta": 0.1}, ValueError, "epsilon must be"),
         ({"epsilon": 1, "delta": 0}, ValueError, "delta must be above 0"),
         ({"epsilon": 1, "delta": 1}, ValueError, "delta must be"),
-        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": 0}, ValueError, "max_rows_per_person must be at least 1"),
+        ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": 0}, ValueError, "max_rows_per_person must be between 1"),
         ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": 1.5}, TypeError, "max_rows_per_person .* got float"),
         ({"epsilon": 1, "delta": 0.1, "max_rows_per_person": True}, TypeError, "max_rows_per_person .* got bool"),
     ],

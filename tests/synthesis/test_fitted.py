@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.synthesis.model._marginal import Marginal, estimate_total, group, merge
+from skdp.synthesis.model._tables import Marginal, estimate_total, group, merge
 from skdp.synthesis.selection import _fit as module
-from skdp.synthesis.selection._fit import fit_table, one_way_counts
+from skdp.synthesis.selection._strategy import fit_table, one_way_counts
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows
 
 SIZES = (3, 4, 2)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._graphical_model import GraphicalModel
-from skdp.synthesis.model._junction_tree import JunctionTree
-from tests.synthesis.conftest import CHAIN, all_subsets, cells, full_table, graphs, project, random_potentials
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
+from tests.synthesis.conftest import CHAIN, all_subsets, cells, full_table, graphs, model_of, project, random_potentials
 
 
 def all_rows(sizes):
@@ -28,7 +27,7 @@ def forbid(tree, potentials):
 def test_all_marginals_are_those_of_the_product(graph, seed, spread):
     tree = JunctionTree(*graph)
     potentials = random_potentials(tree, seed, spread)
-    model, exact = GraphicalModel.from_potentials(tree, potentials), full_table(tree, potentials)
+    model, exact = model_of(tree, potentials), full_table(tree, potentials)
     for columns in all_subsets(len(tree.sizes)):
         np.testing.assert_allclose(model.marginal(columns), project(exact, columns), atol=1e-12)
 
@@ -39,7 +38,7 @@ def test_the_entropy_is_that_of_the_product(graph, seed):
     potentials = random_potentials(tree, seed)
     exact = full_table(tree, potentials)
     entropy = -(exact[exact > 0] * np.log(exact[exact > 0])).sum()
-    assert GraphicalModel.from_potentials(tree, potentials).entropy == pytest.approx(entropy, abs=1e-9)
+    assert model_of(tree, potentials).entropy == pytest.approx(entropy, abs=1e-9)
 
 
 def test_what_cannot_occur_has_no_probability(tree):
@@ -47,14 +46,14 @@ def test_what_cannot_occur_has_no_probability(tree):
     potentials[0].flat[0] = -np.inf
     if potentials[0].size == 1:
         pytest.skip("nothing else could occur")
-    model, exact = GraphicalModel.from_potentials(tree, potentials), full_table(tree, potentials)
+    model, exact = model_of(tree, potentials), full_table(tree, potentials)
     for columns in all_subsets(len(tree.sizes)):
         np.testing.assert_allclose(model.marginal(columns), project(exact, columns), atol=1e-12)
     assert model.marginal(tree.cliques[0]).flat[0] == 0
 
 
 def test_extreme_potentials_do_not_overflow(tree):
-    model = GraphicalModel.from_potentials(tree, random_potentials(tree, spread=1e5))
+    model = model_of(tree, random_potentials(tree, spread=1e5))
     for belief in model.beliefs:
         assert np.isfinite(belief).all()
         assert (belief >= 0).all()
@@ -62,7 +61,7 @@ def test_extreme_potentials_do_not_overflow(tree):
 
 
 def test_the_uniform_model(tree):
-    model = GraphicalModel.uniform(tree)
+    model = model_of(tree)
     for columns in all_subsets(len(tree.sizes)):
         table = model.marginal(columns)
         np.testing.assert_allclose(table, 1 / table.size)
@@ -71,7 +70,7 @@ def test_the_uniform_model(tree):
 def test_too_large_a_marginal_is_refused_with_its_size():
     tree = JunctionTree([300, 2, 300, 300, 300], [(0, 1), (1, 2), (1, 3), (1, 4)])
     with pytest.raises(ValueError, match=r"cells \(.* GB\)"):
-        GraphicalModel.uniform(tree).marginal((0, 2, 3, 4))
+        model_of(tree).marginal((0, 2, 3, 4))
 
 
 @given(graphs(), st.integers(0, 100), st.booleans(), st.data())
@@ -80,7 +79,7 @@ def test_an_expectation_is_the_sum_over_all_cells(graph, seed, zeros, data):
     potentials = random_potentials(tree, seed)
     potentials = forbid(tree, potentials) if zeros else potentials
     exact = full_table(tree, potentials)
-    model = GraphicalModel.from_potentials(tree, potentials)
+    model = model_of(tree, potentials)
     columns = data.draw(st.sets(st.integers(0, len(tree.sizes) - 1)))
     rng = np.random.default_rng(seed)
     weights = {
@@ -105,7 +104,7 @@ def test_indicators_of_a_row_have_its_probability(model):
 def test_an_expectation_over_many_columns_needs_no_joint_table():
     d = 60
     tree = JunctionTree([3] * d, [(column, column + 1) for column in range(d - 1)])
-    model = GraphicalModel.from_potentials(tree, random_potentials(tree))
+    model = model_of(tree, random_potentials(tree))
     weights = np.array([0.9, 0.0, 0.4])
     vector = weights * model.marginal([0])  # then along the chain, as a Markov chain goes
     for column in range(1, d):
@@ -128,7 +127,7 @@ def test_an_expectation_over_many_columns_needs_no_joint_table():
 )
 def test_weights_that_are_none_are_refused(weights, match):
     with pytest.raises(ValueError, match=match):
-        GraphicalModel.uniform(JunctionTree(*CHAIN)).expectation(weights)
+        model_of(JunctionTree(*CHAIN)).expectation(weights)
 
 
 @given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 2.0, 10.0]), st.booleans())
@@ -137,7 +136,7 @@ def test_every_rows_probability_is_that_of_its_cell(graph, seed, spread, zeros):
     potentials = random_potentials(tree, seed, spread)
     potentials = forbid(tree, potentials) if zeros else potentials
     exact = full_table(tree, potentials).ravel()
-    found = GraphicalModel.from_potentials(tree, potentials).log_probability(all_rows(tree.sizes))
+    found = model_of(tree, potentials).log_probability(all_rows(tree.sizes))
     np.testing.assert_array_equal(found == -np.inf, exact == 0)
     np.testing.assert_allclose(found[exact > 0], np.log(exact[exact > 0]), atol=1e-8)
 
@@ -174,4 +173,4 @@ def test_rows_are_any_integers(model, dtype):
 )
 def test_rows_that_are_none_are_refused(rows, error, match):
     with pytest.raises(error, match=match):
-        GraphicalModel.uniform(JunctionTree(*CHAIN)).log_probability(rows)
+        model_of(JunctionTree(*CHAIN)).log_probability(rows)

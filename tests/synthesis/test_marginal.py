@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._marginal import Marginal, group, merge, spread
+from skdp.synthesis.model._tables import Marginal, group, merge, spread
 
 
 @st.composite

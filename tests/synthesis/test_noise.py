@@ -12,7 +12,7 @@ from scipy.stats import chi2, norm
 
 from skdp.randomness import SeededSource
 from skdp.synthesis.selection import _noise as module
-from skdp.synthesis.selection._noise import GaussianBudget, LaplaceBudget, open_budget
+from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget, open_budget
 from tests.synthesis.budgets import make_budget
 
 FALSE_ALARM = 1e-6
@@ -232,7 +232,7 @@ def test_many_scores_are_drawn_in_blocks_that_split_epsilon(monkeypatch):
         calls.append((scale, dimension))
         return np.zeros((size, dimension), np.int64)
 
-    monkeypatch.setattr("skdp.synthesis.selection._noise.cube_noise", spy)
+    monkeypatch.setattr("skdp.synthesis.selection._private_table.cube_noise", spy)
     budget = LaplaceBudget(Fraction(2), 3)
     budget.scores(SeededSource(0), Fraction(1, 4), np.zeros(450, np.int64))
     assert [dimension for _, dimension in calls] == [150, 150, 150]

@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.synthesis.selection._noise import NoiseBudget
-from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._private_table import NoiseBudget, PrivateTable
 from skdp.synthesis.tables._records import CodedRecords
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
 

@@ -12,7 +12,7 @@ import pytest
 from skdp.domain import Domain, Interval
 from skdp.frames import read_table
 from skdp.synthesis.tables._decode import assemble, decode, empty_table
-from skdp.synthesis.tables._encode import read_codes, with_target
+from skdp.synthesis.tables._records import read_codes, with_target
 
 BINS = Interval(0, 100, bins=4)
 FEATURES = {"a": [1, 2, 3]}

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, qmc
 
 from skdp.synthesis.model import _sampling as _redraw
-from skdp.synthesis.model._graphical_model import GraphicalModel
-from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
 from skdp.synthesis.model._sampling import redraw, sample
-from tests.synthesis.conftest import CHAIN, GRAPHS, full_table, graphs, project, random_potentials
+from tests.synthesis.conftest import CHAIN, GRAPHS, full_table, graphs, model_of, project, random_potentials
 
 FALSE_ALARM = 1e-6
 N_POINTS = 1 << 12
@@ -78,7 +77,7 @@ def star(center, *leaves):
 def test_the_law_is_the_conditional_one(graph, seed, data):
     tree = JunctionTree(*graph)
     potentials = random_potentials(tree, seed)
-    model, exact = GraphicalModel.from_potentials(tree, potentials), full_table(tree, potentials)
+    model, exact = model_of(tree, potentials), full_table(tree, potentials)
     columns = data.draw(st.lists(st.integers(0, len(tree.sizes) - 1), min_size=1, unique=True))
     row = [data.draw(st.integers(0, size - 1)) for size in tree.sizes]
     np.testing.assert_allclose(law(model, row, columns), conditional(exact, row, columns), atol=0.02)
@@ -88,7 +87,7 @@ def test_the_law_is_the_conditional_one(graph, seed, data):
 def test_rows_of_the_model_keep_its_law(name):
     tree = JunctionTree(*GRAPHS[name])
     potentials = random_potentials(tree, spread=1.0)
-    model, exact = GraphicalModel.from_potentials(tree, potentials), full_table(tree, potentials)
+    model, exact = model_of(tree, potentials), full_table(tree, potentials)
     rng = np.random.default_rng(0)
     n = 100_000
     # Independent rows, unlike those of `sample`, whose counts vary less.
@@ -105,7 +104,7 @@ def test_rows_of_the_model_keep_its_law(name):
 def test_columns_that_the_model_holds_independent_are_so():
     sizes = [2, 6, 6, 6]
     tree = JunctionTree(sizes, [(0, 1), (0, 2), (0, 3)])
-    model = GraphicalModel.from_potentials(tree, random_potentials(tree, spread=1.0))
+    model = model_of(tree, random_potentials(tree, spread=1.0))
     rng = np.random.default_rng(1)
     rows = sample(model, 50_000, rng)
     rows = np.concatenate([rows, redraw(model, rows, [2, 1], rng)])
@@ -127,7 +126,7 @@ def test_all_columns_redrawn_are_a_new_row(model):
 
 def test_blocks_change_nothing_but_the_order_of_the_coins(monkeypatch):
     tree = JunctionTree(*CHAIN)
-    model = GraphicalModel.from_potentials(tree, random_potentials(tree))
+    model = model_of(tree, random_potentials(tree))
     whole = law(model, [0, 1, 2, 1, 5], [1, 3])
     monkeypatch.setattr(_redraw, "_BLOCK", 100)
     np.testing.assert_array_equal(law(model, [0, 1, 2, 1, 5], [1, 3]), whole)
@@ -150,7 +149,7 @@ def test_rows_are_untouched_and_named_columns_are_not_read(model):
 
 def test_the_order_of_the_names_is_that_of_the_output():
     tree = JunctionTree(*CHAIN)
-    model = GraphicalModel.from_potentials(tree, random_potentials(tree))
+    model = model_of(tree, random_potentials(tree))
     rows = sample(model, 1000, np.random.default_rng(0))
     one, other = (redraw(model, rows, columns, np.random.default_rng(2)) for columns in ([1, 4, 2], [2, 1, 4]))
     np.testing.assert_array_equal(one, other[[1, 2, 0]])
@@ -161,7 +160,7 @@ def test_what_cannot_occur_is_not_drawn(tree):
     potentials[0].flat[0] = -np.inf
     if potentials[0].size == 1:
         pytest.skip("nothing else could occur")
-    model, rng = GraphicalModel.from_potentials(tree, potentials), np.random.default_rng(0)
+    model, rng = model_of(tree, potentials), np.random.default_rng(0)
     rows = sample(model, 20_000, rng)
     for column in tree.cliques[0]:
         rows[column] = redraw(model, rows, [column], rng)
@@ -235,7 +234,7 @@ def test_an_impossible_row_has_the_law_of_the_mixture(graph, seed, data):
     for clique, potential in zip(tree.cliques, potentials, strict=True):
         if tree.sizes[clique[0]] > 1:
             potential[0] = -np.inf
-    model = GraphicalModel.from_potentials(tree, potentials)
+    model = model_of(tree, potentials)
     columns = data.draw(st.lists(st.integers(0, len(tree.sizes) - 1), min_size=1, unique=True))
     row = [0] * len(tree.sizes)
     exact = joint(model)
@@ -256,7 +255,7 @@ def test_possible_rows_are_not_changed_by_impossible_ones():
 
 def test_too_large_a_table_is_refused_with_its_size():
     tree = JunctionTree([200, 200, 2], [(0, 1), (1, 2)])
-    model, rows = GraphicalModel.uniform(tree), np.zeros((3, 5), int)
+    model, rows = model_of(tree), np.zeros((3, 5), int)
     with pytest.raises(ValueError, match=r"columns \(0, 1\) takes a table of 40000 cells .* Redraw fewer"):
         redraw(model, rows, [0, 1], np.random.default_rng(0))
     assert redraw(model, rows, [0, 2], np.random.default_rng(0)).shape == (2, 5)
@@ -265,11 +264,11 @@ def test_too_large_a_table_is_refused_with_its_size():
 @pytest.mark.parametrize("columns", [[0, 0], [5], [-1]])
 def test_columns_that_are_none_are_refused(columns):
     with pytest.raises(ValueError, match="columns must be different numbers from 0 to 4"):
-        redraw(GraphicalModel.uniform(JunctionTree(*CHAIN)), np.zeros((5, 2), int), columns, np.random.default_rng(0))
+        redraw(model_of(JunctionTree(*CHAIN)), np.zeros((5, 2), int), columns, np.random.default_rng(0))
 
 
 def test_rows_that_are_none_are_refused():
-    model, rng = GraphicalModel.uniform(JunctionTree(*CHAIN)), np.random.default_rng(0)
+    model, rng = model_of(JunctionTree(*CHAIN)), np.random.default_rng(0)
     with pytest.raises(ValueError, match="column 1 of rows holds a code outside 0 to 3"):
         redraw(model, np.full((5, 2), 4), [0, 2, 3], rng)
     with pytest.raises(TypeError, match="dtype float64"):

@@ -190,8 +190,8 @@ def test_int_seeds_repeat_and_no_seed_does_not():
     ("options", "error", "message"),
     [
         ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
-        ({"n_samples": 2.0}, TypeError, "n_samples must be an int, got float"),
-        ({"n_samples": True}, TypeError, "n_samples must be an int, got bool"),
+        ({"n_samples": 2.0}, TypeError, "n_samples must be an integer, got float"),
+        ({"n_samples": True}, TypeError, "n_samples must be an integer, got bool"),
         ({"synthesizer": LogisticRegression()}, TypeError, "a DPMarginalSynthesizer, got LogisticRegression"),
         ({"synthesizer": DPMarginalSynthesizer}, TypeError, "a DPMarginalSynthesizer, got DPMarginalSynthesizer"),
         ({"synthesizer": None}, TypeError, "a DPMarginalSynthesizer, got NoneType"),

@@ -16,9 +16,8 @@ from sklearn.exceptions import NotFittedError
 from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.frames import Table
 from skdp.synthesis import _rows
-from skdp.synthesis.model._graphical_model import GraphicalModel
-from skdp.synthesis.model._junction_tree import JunctionTree
-from tests.synthesis.conftest import random_potentials
+from skdp.synthesis.model._graphical_model import JunctionTree
+from tests.synthesis.conftest import model_of, random_potentials
 
 FALSE_ALARM = 1e-6
 DOMAIN = {"answer": ["yes", "no"], "age": Interval(0, 100, bins=4)}
@@ -110,7 +109,7 @@ def rng_of(seed):
 
 def small_model():
     tree = JunctionTree([3, 4], [(0, 1)])
-    return GraphicalModel.from_potentials(tree, random_potentials(tree))
+    return model_of(tree, random_potentials(tree))
 
 
 def test_every_row_has_the_models_law_wherever_it_stands(coded):
@@ -142,7 +141,7 @@ def test_variances_of_batches_add_up(coded, size):
     """The count of a value of the first column, over 12 batches; false alarm 1e-6 for each value and size."""
     shares, n_batches, n_runs = np.array([0.13, 0.3, 0.57]), 12, 400
     tree = JunctionTree([3], [(0,)])
-    model = GraphicalModel.from_potentials(tree, [np.log(shares)])
+    model = model_of(tree, [np.log(shares)])
     runs = (np.hstack(list(coded(model, size * n_batches, size, seed)))[0] for seed in range(n_runs))
     counts = np.array([np.bincount(codes, minlength=3) for codes in runs])
     for value in range(3):

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from skdp.synthesis.model._graphical_model import GraphicalModel
-from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._graphical_model import JunctionTree
 from skdp.synthesis.model._sampling import draw, sample
-from tests.synthesis.conftest import random_potentials
+from tests.synthesis.conftest import model_of, random_potentials
 
 FALSE_ALARM = 1e-6
 
@@ -35,7 +34,7 @@ def test_columns_that_the_model_holds_independent_are_so():
     # Many children of one column: a sampler that ranks rows the same way for each makes them agree.
     sizes = [2, 8, 8, 8]
     tree = JunctionTree(sizes, [(0, 1), (0, 2), (0, 3)])
-    model = GraphicalModel.from_potentials(tree, random_potentials(tree))
+    model = model_of(tree, random_potentials(tree))
     rows = sample(model, 100_000, np.random.default_rng(1))
     for value in range(2):
         chosen = rows[:, rows[0] == value]
@@ -49,7 +48,7 @@ def test_columns_that_the_model_holds_independent_are_so():
 
 def test_every_row_has_the_models_law_wherever_it_stands():
     tree = JunctionTree([3, 4], [(0, 1)])
-    model = GraphicalModel.from_potentials(tree, random_potentials(tree))
+    model = model_of(tree, random_potentials(tree))
     first = np.array([sample(model, 3, np.random.default_rng(seed))[:, 0] for seed in range(8000)]).T
     seen = count(first, (0, 1), (3, 4)).ravel()
     assert chisquare(seen, model.marginal((0, 1)).ravel() * 8000).pvalue > FALSE_ALARM
@@ -73,7 +72,7 @@ def test_what_cannot_occur_is_not_drawn(tree):
     potentials[0].flat[0] = -np.inf
     if potentials[0].size == 1:
         pytest.skip("nothing else could occur")
-    rows = sample(GraphicalModel.from_potentials(tree, potentials), 50_000, np.random.default_rng(0))
+    rows = sample(model_of(tree, potentials), 50_000, np.random.default_rng(0))
     clique = tree.cliques[0]
     assert not (rows[list(clique)] == 0).all(axis=0).any()
 

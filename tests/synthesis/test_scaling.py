@@ -7,11 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._graphical_model import GraphicalModel
+from skdp.synthesis.model._graphical_model import JunctionTree
 from skdp.synthesis.model._inference import Scaling, fit_model
-from skdp.synthesis.model._junction_tree import JunctionTree
-from skdp.synthesis.model._marginal import Marginal
-from tests.synthesis.conftest import GRAPHS, graphs, project
+from skdp.synthesis.model._tables import Marginal
+from tests.synthesis.conftest import GRAPHS, graphs, model_of, project
 from tests.synthesis.test_estimation import N, measure, random_table
 
 SWEEPS = 400
@@ -29,7 +28,7 @@ def scale_table(sizes, measured, sweeps):
 
 
 def scale(tree, measured, sweeps, start=None):
-    scaling, beliefs = Scaling(tree, measured, N), start or GraphicalModel.uniform(tree).beliefs
+    scaling, beliefs = Scaling(tree, measured, N), start or model_of(tree).beliefs
     for _ in range(sweeps):
         beliefs = scaling.sweep(beliefs)
     return beliefs

@@ -19,8 +19,7 @@ from skdp.privacy import largest_mu
 from skdp.randomness import SeededSource
 from skdp.synthesis import _synthesizer
 from skdp.synthesis.selection import _noise
-from skdp.synthesis.selection._noise import NoiseBudget, largest_rho
-from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._private_table import NoiseBudget, PrivateTable, largest_rho
 from skdp.testing._tools import counted_draws, recorded_bytes
 from tests.conftest import often
 

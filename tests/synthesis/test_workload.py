@@ -14,7 +14,7 @@ import pytest
 from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.synthesis.selection import _auto
 from skdp.synthesis.selection._auto import measure_auto
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._strategy import Plan
 from tests.synthesis.budgets import make_budget, private_table
 
 N = 4000

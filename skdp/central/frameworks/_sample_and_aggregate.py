@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.base import read_bounds
 from skdp.central._base import charge
 from skdp.central.frameworks._chunks import Take, isolated, kept_generators, open_rows, random_chunks
-from skdp.central.frameworks._release import Release
+from skdp.central.frameworks._propose_test_release import Release
 from skdp.central.statistics import GRID, ratio, to_places, to_value
 from skdp.oracles import check_size
 from skdp.privacy import PrivacyLedger, check_epsilon

@@ -10,7 +10,7 @@ from functools import lru_cache
 from scipy.stats import t
 
 from skdp.central._base import charge
-from skdp.central.frameworks._release import Release, read_number, read_output_bounds
+from skdp.central.frameworks._propose_test_release import Release, read_number, read_output_bounds
 from skdp.privacy import PrivacyLedger, check_delta, check_epsilon
 from skdp.randomness import ByteSource, rounded_laplace, rounded_student_t
 

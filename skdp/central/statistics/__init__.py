@@ -1,10 +1,23 @@
 """Integer sums, quantiles and counts, with exact noise."""
 
-from skdp.central.statistics._cells import CellTally, count_cells, count_large, declared_domain, find_codes
-from skdp.central.statistics._filling import fill_missing, find_missing
-from skdp.central.statistics._large_sums import plan_quantiles, sum_columns
+from skdp.central.statistics._cells import (
+    CellTally,
+    count_cells,
+    count_large,
+    declared_domain,
+    find_codes,
+    find_missing,
+    is_ordered,
+    part_of,
+)
 from skdp.central.statistics._moments import REFUSED, Estimate, cube_moments, noisy_sum_count, ratio, two_sums
-from skdp.central.statistics._quantiles import Candidates, equal_steps, read_candidates, read_probability
+from skdp.central.statistics._quantiles import (
+    Candidates,
+    equal_steps,
+    plan_quantiles,
+    read_candidates,
+    read_probability,
+)
 from skdp.central.statistics._ranges import (
     LARGEST,
     CountEstimate,
@@ -12,10 +25,9 @@ from skdp.central.statistics._ranges import (
     count_std,
     find_range,
     interval_reach,
-    is_ordered,
     plan_hierarchy,
 )
-from skdp.central.statistics._sums import GRID, BoundedColumn, ColumnSums, to_places, to_value
+from skdp.central.statistics._sums import GRID, BoundedColumn, ColumnSums, sum_columns, to_places, to_value
 
 __all__ = [
     "GRID",
@@ -34,13 +46,13 @@ __all__ = [
     "cube_moments",
     "declared_domain",
     "equal_steps",
-    "fill_missing",
     "find_codes",
     "find_missing",
     "find_range",
     "interval_reach",
     "is_ordered",
     "noisy_sum_count",
+    "part_of",
     "plan_hierarchy",
     "plan_quantiles",
     "ratio",

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_domain
-from skdp.central.statistics._filling import find_missing
-from skdp.central.statistics._large_sums import dtypes_of, grid_of, most_declared
-from skdp.domain import Codes, Domain, Grid, Interval
+from skdp.central.statistics._sums import dtypes_of, most_values
+from skdp.coding import is_missing, kind_of
+from skdp.domain import Categories, Codes, Domain, Grid, Interval
 from skdp.frames import LargeTable, Table, read_table
+
+ORDERED = ("number", "datetime")
+"""The kinds of values that have an order of their own."""
 
 Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
 """Returns codes, and the names of the columns with values that are undeclared, but must not be."""
@@ -32,9 +37,8 @@ class CellTally:
     refused: bool = False
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the counts of no rows."""
-        marginals = [self.domain.select(self._names(clique)) for clique in self.cliques]
-        return [np.zeros(len(self.domain.columns), np.int64), *(np.zeros(one.size, np.int64) for one in marginals)]
+        sizes = [len(self.domain.columns), *(part_of(self.domain, clique).size for clique in self.cliques)]
+        return [np.zeros(size, np.int64) for size in sizes]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
         """Count the rows of a batch; those with an undeclared value are in no cell."""
@@ -43,7 +47,7 @@ class CellTally:
         outside += np.array([name in undeclared for name in self.domain.columns])
         codes, counts = _declared(self.domain, codes, counts)
         for clique, table in zip(self.cliques, tables, strict=True):
-            cells = self.domain.select(self._names(clique)).join([codes[column] for column in clique])
+            cells = part_of(self.domain, clique).join([codes[column] for column in clique])
             np.add.at(table, cells, 1 if counts is None else counts)
 
     def n_distinct(self, sample: Any) -> float:
@@ -58,8 +62,10 @@ class CellTally:
         columns = zip(dtypes_of(sample), self.domain.columns, strict=True)
         return [grid_of(dtype, self.domain[name]) for dtype, name in columns]
 
-    def _names(self, clique: Sequence[int]) -> list[Any]:
-        return [self.domain.columns[column] for column in clique]
+
+def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
+    """Select some columns of a domain by their places."""
+    return domain.select([domain.columns[place] for place in clique])
 
 
 def count_large(table: LargeTable, tally: CellTally, refuse: Callable[[Any], ValueError]) -> list[NDArray[np.int64]]:
@@ -95,22 +101,21 @@ def count_cells(
     missing: bool = False,
 ) -> list[NDArray[np.int64]]:
     """Count the records of each cell of some marginals; in each, those with an undeclared value are in no cell."""
-    codes = read_codes(table, domain, handle_unknown, name, missing=missing)
     code = partial(find_codes, handle_unknown=handle_unknown, missing=missing)
+    refuse = partial(undeclared_error, name=name, missing=missing)
+    codes, undeclared = code(table, domain)
+    if undeclared:
+        raise refuse(undeclared[0])
     counts = []
     for clique in cliques:
-        part = domain.select([domain.columns[place] for place in clique])
+        part = part_of(domain, clique)
         if large is None:
-            counts.append(_count(part, [codes[place] for place in clique]))
+            declared, _ = _declared(part, [codes[place] for place in clique])
+            counts.append(np.bincount(part.join(declared), minlength=part.size))
         else:
             tally = CellTally(part, code, [tuple(range(len(clique)))], handle_unknown == "error")
-            counts += count_large(large, tally, partial(undeclared_error, name=name, missing=missing))
+            counts += count_large(large, tally, refuse)
     return counts
-
-
-def _count(domain: Domain, codes: list[Codes]) -> NDArray[np.int64]:
-    codes, _ = _declared(domain, codes)
-    return np.bincount(domain.join(codes), minlength=domain.size)
 
 
 def _declared(
@@ -121,14 +126,6 @@ def _declared(
     if declared.all():
         return codes, counts
     return [column[declared] for column in codes], None if counts is None else counts[declared]
-
-
-def read_codes(table: Table, domain: Domain, handle_unknown: str, name: str, *, missing: bool = False) -> list[Codes]:
-    """Code the columns of a table."""
-    codes, undeclared = find_codes(table, domain, handle_unknown, missing=missing)
-    if undeclared:
-        raise undeclared_error(undeclared[0], name, missing=missing)
-    return codes
 
 
 def find_codes(
@@ -154,3 +151,40 @@ def undeclared_error(column: Any, name: str, *, missing: bool = False) -> ValueE
     return ValueError(
         f"column {column!r} holds {what} outside the declared {name}. Declare it, or set handle_unknown='ignore'."
     )
+
+
+def find_missing(column: Any) -> NDArray[np.bool_]:
+    """Mark the missing values of a column."""
+    if isinstance(column, pd.Series) and column.dtype == object:
+        column = column.to_numpy()
+    if isinstance(column, np.ndarray):
+        if column.dtype != object:
+            return np.asarray(pd.isna(column))
+        return np.fromiter(map(is_missing, column), bool, len(column))  # pandas stumbles over Decimal("sNaN")
+    series = nw.from_native(column, series_only=True)
+    missing = series.is_null().to_numpy().astype(bool)
+    return missing | series.is_nan().fill_null(True).to_numpy().astype(bool) if series.dtype.is_float() else missing
+
+
+def most_declared(dtype: Any, attribute: Categories | Interval) -> float:
+    """Return the number of declared values of a column."""
+    if isinstance(attribute, Interval):
+        if grid_of(dtype, attribute) is not None:
+            return len(attribute.edges) + 3  # below, above, the last bin twice, missing and nan
+        return most_values(dtype, attribute.edges[0], attribute.edges[-1])
+    return len(attribute)
+
+
+def grid_of(dtype: Any, attribute: Categories | Interval) -> Grid | None:
+    """Return the grid by which a database finds the bins of a column of wide floats."""
+    if dtype == nw.Float64 and isinstance(attribute, Interval) and attribute.dtype.kind == "f":
+        return Grid.of(np.array(attribute.edges))
+    return None
+
+
+def is_ordered(attribute: Categories | Interval) -> bool:
+    """Whether neighbouring cells of a column are neighbours by value."""
+    if isinstance(attribute, Interval):
+        return True
+    known = [value for value in attribute.values if value is not None]
+    return all(kind_of(value) in ORDERED for value in known) and all(a < b for a, b in pairwise(known))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
 from typing import Any, Literal, TypeAlias
@@ -11,7 +12,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import read_bounds
+from skdp.base import read_bounds, read_numbers
+from skdp.central.statistics._sums import most_rows
+from skdp.frames import LargeTable, Table, read_table
 from skdp.oracles import check_size
 from skdp.randomness import ByteSource, permute_and_flip
 from skdp.typing import ColumnName
@@ -68,9 +71,50 @@ def count_below(
 
 
 def scores(below: NDArray[np.int64], up_to: NDArray[np.int64], n: int, q: Fraction) -> NDArray[np.int64]:
-    """Score candidates for a quantile."""
     rank = q.numerator * n
     return -np.maximum(0, np.maximum(q.denominator * below - rank, rank - q.denominator * up_to))
+
+
+@dataclass(frozen=True)
+class RankTally:
+    """The numbers of values below each candidate, as of `count_below`: what a `LargeTable` adds up."""
+
+    candidates: Sequence[NDArray[np.float64]]
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        return [np.zeros(size, np.int64) for values in self.candidates for size in (values.size, values.size, 1)]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        columns = read_numbers(read_table(batch), missing=True)
+        pairs = zip(columns, self.candidates, strict=True)
+        parts = [part for pair in pairs for part in count_below(*pair, counts)]
+        for total, part in zip(sums, parts, strict=True):
+            total += part
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return the number of different rows between the candidates."""
+        return most_rows(sample, [(float(grid[0]), float(grid[-1])) for grid in self.candidates])
+
+
+def rank_columns(table: Table, large: LargeTable | None, candidates: Sequence[NDArray[np.float64]]) -> list[Ranks]:
+    """Count the values of each column below its candidates."""
+    numbers = read_numbers(table, missing=True)
+    if large is None:
+        return [count_below(*pair) for pair in zip(numbers, candidates, strict=True)]
+    sums = large.add_up(table.names, RankTally(candidates))
+    return [(below, up_to, int(n[0])) for below, up_to, n in zip(sums[::3], sums[1::3], sums[2::3], strict=True)]
+
+
+def plan_quantiles(
+    table: Table,
+    large: LargeTable | None,
+    candidates: Sequence[NDArray[np.float64]],
+    probabilities: Sequence[Fraction],
+    epsilon: Fraction,
+) -> Callable[[ByteSource], NDArray[np.float64]]:
+    """Read the columns of a table, and return a function that draws their quantiles."""
+    ranks = rank_columns(table, large, candidates)
+    return lambda source: ranked_quantiles(ranks, probabilities, candidates, epsilon, source)
 
 
 def read_probability(value: Any, name: str) -> Fraction:

@@ -8,25 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import count, pairwise
+from itertools import count
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.central.statistics._cells import ORDERED
 from skdp.coding import is_missing, kind_of, plain
 from skdp.domain import Categories, Interval
-
-_ORDERED = ("number", "datetime")
-
-
-def is_ordered(attribute: Categories | Interval) -> bool:
-    """Whether neighbouring cells of a column are neighbours by value."""
-    if isinstance(attribute, Interval):
-        return True
-    known = [value for value in attribute.values if value is not None]
-    return all(kind_of(value) in _ORDERED for value in known) and all(a < b for a, b in pairwise(known))
 
 
 def find_range(name: Any, attribute: Categories | Interval, low: Any, high: Any) -> NDArray[np.bool_]:
@@ -35,7 +26,7 @@ def find_range(name: Any, attribute: Categories | Interval, low: Any, high: Any)
     ends = [_read_end(name, known, label, end) for label, end in (("low", low), ("high", high))]
     if isinstance(attribute, Interval):
         places = [_find_edge(name, attribute.edges, end) for end in ends]
-    elif known and kind_of(known[0]) not in _ORDERED:
+    elif known and kind_of(known[0]) not in ORDERED:
         places = [_find_value(name, attribute.values, end) for end in ends]
     else:
         start, stop = ends

@@ -1,16 +1,20 @@
-"""Integer sums of columns whose values are placed on a grid between public bounds."""
+"""Integer sums of columns whose values are placed on a grid between public bounds, wherever their rows are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from operator import mul
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+
+from skdp.base import read_bounds, read_numbers
+from skdp.frames import LargeTable, Table, read_table
 
 GRID = 1 << 29
 """Steps from the middle between the bounds to either of them: a value moves by at most a billionth of the width."""
@@ -32,12 +36,13 @@ class Sums(NamedTuple):
     squares: int
 
 
+@dataclass(frozen=True)
 class ColumnSums:
     """A private column between public bounds, of which the sums are known; it lives inside `fit` only."""
 
+    sums: Sums
     low: float
     high: float
-    sums: Sums
 
     @property
     def mean(self) -> Fraction:
@@ -49,55 +54,49 @@ class ColumnSums:
         return to_value(place, self.low, self.high)
 
 
-@dataclass(frozen=True)
-class SummedColumn(ColumnSums):
-    """A column of which only the sums are here."""
-
-    sums: Sums
-    low: float
-    high: float
-
-
 @dataclass(frozen=True, eq=False)
 class BoundedColumn(ColumnSums):
     """A column in memory."""
 
+    numbers: NDArray[np.float64]
+
     # Every value is clipped to the bounds and placed on the integers from -`GRID` (the lower bound) to `GRID` (the
     # upper). So sums are sums of integers: neither their order nor the rounding of floats shows in them, and how far
-    # one record moves them is exact. Blocks are added up by Python's integers, which do not overflow.
+    # one record moves them is exact.
 
-    numbers: NDArray[np.float64]
-    low: float
-    high: float
+    @classmethod
+    def of(cls, numbers: NDArray[np.float64], low: float, high: float) -> Self:
+        """Add up a column."""
+        return cls(exact_sums(numbers, low, high), low, high, numbers)
 
     def places(self) -> Iterator[NDArray[np.float64]]:
         """Place the values on the grid, block by block."""
         for start in range(0, self.numbers.size, _BLOCK):
             yield to_places(self.numbers[start : start + _BLOCK], self.low, self.high)
 
-    @cached_property
-    def sums(self) -> Sums:  # type: ignore[override]  # mypy takes it as read-only
-        """The number of values, the sum of their places, and that of the squares of their places over `GRID`."""
-        n = total = squares = 0
-        for start in range(0, self.numbers.size, _BLOCK):
-            block = self.numbers[start : start + _BLOCK]
-            places = to_places(block, self.low, self.high)
-            n += block.size
+
+def exact_sums(numbers: NDArray[np.float64], low: float, high: float) -> Sums:
+    """Return the number of values, the sum of their places, and that of the squares of their places over `GRID`."""
+    # Blocks are added up by Python's integers, which do not overflow.
+    n = total = squares = 0
+    for start in range(0, numbers.size, _BLOCK):
+        places = to_places(numbers[start : start + _BLOCK], low, high)
+        n += places.size
+        sum_places = places.sum()
+        if np.isnan(sum_places):
+            missing = np.isnan(places)
+            n -= int(np.count_nonzero(missing))
+            places[missing] = 0.0  # adds nothing
             sum_places = places.sum()
-            if np.isnan(sum_places):
-                missing = np.isnan(places)
-                n -= int(np.count_nonzero(missing))
-                places[missing] = 0.0  # adds nothing
-                sum_places = places.sum()
-            total += int(sum_places)
-            places *= places
-            places *= 1 / GRID  # exact, as it is a power of 2
-            squares += int(np.rint(places, out=places).sum())
-        return Sums(n, total, squares)
+        total += int(sum_places)
+        places *= places
+        places *= 1 / GRID  # exact, as it is a power of 2
+        squares += int(np.rint(places, out=places).sum())
+    return Sums(n, total, squares)
 
 
 def weighted_sums(values: NDArray[np.float64], counts: NDArray[np.int64], low: float, high: float) -> Sums:
-    """Return the sums of a column of which each value occurs several times, as of `BoundedColumn.sums`."""
+    """Return the sums of a column of which each value occurs several times, as of `exact_sums`."""
     known = ~np.isnan(values)
     places = to_places(values[known], low, high)
     squares = np.rint(places * places / GRID)
@@ -123,3 +122,75 @@ def to_value(place: float | Fraction, low: float, high: float) -> float:
     """Convert a place on the grid to a value between the bounds."""
     inside = place if isinstance(place, float) else float(min(max(place, Fraction(-GRID)), Fraction(GRID)))
     return float(np.clip(low + (high - low) * ((inside / GRID + 1) / 2), low, high))
+
+
+_LIMB = 32
+"""Bits. A sum is kept as two integers, the lower one less than 2**32 per batch: no table is too long."""
+
+
+@dataclass(frozen=True)
+class SumTally:
+    """The sums of columns between bounds, as of `exact_sums`: what a `LargeTable` adds up."""
+
+    bounds: Sequence[tuple[float, float]]
+
+    def zeros(self) -> list[NDArray[np.int64]]:
+        return [np.zeros(6, np.int64) for _ in self.bounds]
+
+    def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
+        columns = read_numbers(read_table(batch), missing=True)
+        for total, numbers, ends in zip(sums, columns, self.bounds, strict=True):
+            found = exact_sums(numbers, *ends) if counts is None else weighted_sums(numbers, counts, *ends)
+            finite = np.isfinite(numbers)
+            n_odd = numbers.size - np.count_nonzero(finite) if counts is None else int(counts[~finite].sum())
+            total += np.array([n_odd, found.n, *_limbs(found.places), *_limbs(found.squares)], np.int64)
+
+    def n_distinct(self, sample: Any) -> float:
+        """Return the number of different rows between the bounds."""
+        return most_rows(sample, self.bounds)
+
+    def read(self, sums: list[NDArray[np.int64]]) -> list[ColumnSums]:
+        """Turn the sums over all rows into columns."""
+        found = []
+        for total, ends in zip(sums, self.bounds, strict=True):
+            _, n, *limbs = total.tolist()
+            places, squares = ((upper << _LIMB) + lower for upper, lower in (limbs[:2], limbs[2:]))
+            found.append(ColumnSums(Sums(n, places, squares), *ends))
+        return found
+
+
+def _limbs(total: int) -> tuple[int, int]:
+    return total >> _LIMB, total & ((1 << _LIMB) - 1)
+
+
+def sum_columns(table: Table, large: LargeTable | None, bounds: Any, *, missing: bool = True) -> Sequence[ColumnSums]:
+    """Read the numbers of a table between declared bounds; of a large table, their sums."""
+    ends = [(low, high) for low, high in read_bounds(bounds, table.names).tolist()]
+    numbers = read_numbers(table, missing=missing)
+    if large is None:
+        return [BoundedColumn.of(column, *pair) for column, pair in zip(numbers, ends, strict=True)]
+    tally = SumTally(ends)
+    sums = large.add_up(table.names, tally)
+    for name, total in zip(table.names, sums, strict=True):
+        if total[0] and not missing:
+            raise ValueError(
+                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, or drop the record, by a public "
+                "rule."
+            )
+    return tally.read(sums)
+
+
+def most_rows(sample: Any, ends: Iterable[tuple[float, float]]) -> float:
+    """Return the number of different rows of a table between two ends for each column."""
+    return math.prod(most_values(dtype, *pair) for dtype, pair in zip(dtypes_of(sample), ends, strict=True))
+
+
+def most_values(dtype: Any, low: Any, high: Any) -> float:
+    """Return the number of values of a column between two ends, missing among them."""
+    if isinstance(low, float):
+        return high - low + 2 if dtype.is_integer() else math.inf
+    return float((high - low).days + 2) if dtype == nw.Date else math.inf
+
+
+def dtypes_of(sample: Any) -> list[Any]:
+    return list(nw.from_native(sample, eager_only=True).schema.values())

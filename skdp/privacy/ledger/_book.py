@@ -12,8 +12,7 @@ from decimal import Decimal, localcontext
 from typing import Any, Self
 
 from skdp.exact import round_up
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy._parameters import check_epsilon
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_epsilon
 
 _ONE_PROCESS = (
     "a PrivacyLedger in memory belongs to one process and cannot be used in another one or through a copy, which would "
@@ -75,7 +74,6 @@ class Account:
             return Account(replace(self.budget, relation=relation), self.epsilon + epsilon, self.delta + delta)
 
     def left(self) -> tuple[Decimal, Decimal]:
-        """Return the remaining budget."""
         budget = self.budget
         with localcontext(prec=_DIGITS):
             return Decimal(repr(budget.epsilon)) - self.epsilon, Decimal(repr(budget.delta)) - self.delta
@@ -118,12 +116,10 @@ class MemoryBook:
         return self._account
 
     def charges(self) -> list[Charge]:
-        """Return all charges in order."""
         self._check_process()
         return list(self._charges)
 
     def add(self, write: Callable[[Account], Charge]) -> None:
-        """Add a charge."""
         self._check_process()
         with self._turn.take() as first:
             if not first:

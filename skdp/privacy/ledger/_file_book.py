@@ -88,7 +88,6 @@ class FileBook:
             return self._known()
 
     def charges(self) -> list[Charge]:
-        """Return all charges in order."""
         self.account()
         position, found = Position(), []
         with self._explained(), self.path.open("rb") as lines:
@@ -101,7 +100,6 @@ class FileBook:
         return found
 
     def add(self, write: Callable[[Account], Charge]) -> None:
-        """Add a charge."""
         with _turn.take() as first:
             if not first:
                 raise RuntimeError(INTERRUPTED)
@@ -124,7 +122,9 @@ class FileBook:
             try:
                 with self._explained():
                     if make is not None and os.fstat(file.fileno()).st_size == 0:
-                        _begin(file, make, self.path)
+                        _write(file, 0, beginning(make))
+                        os.fsync(file.fileno())
+                        sync_folder(self.path)
                     self._read(file)
                 yield file
             finally:
@@ -211,13 +211,6 @@ def _positions(file: FileIO, position: Position) -> Iterator[Position]:
                 return
             position = position.after(line)
             yield position
-
-
-def _begin(file: FileIO, budget: Budget, path: Path) -> None:
-    """Write the first lines of a new file."""
-    _write(file, 0, beginning(budget))
-    os.fsync(file.fileno())
-    sync_folder(path)
 
 
 def _write(file: FileIO, offset: int, data: bytes) -> None:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy._parameters import check_delta, check_epsilon
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_delta, check_epsilon, check_relation
 from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook
 from skdp.privacy.ledger._file_book import FileBook
 
@@ -244,8 +243,8 @@ class PrivacyLedger:
 
 def _read_budget(epsilon: Any, delta: Any, relation: Any) -> Budget | None:
     """Check the budget and return it, None if it is omitted."""
-    if relation not in (None, "replace", "add_remove"):
-        raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
+    if relation is not None:
+        check_relation(relation)
     check_delta(delta)
     if epsilon is not None:
         check_epsilon(epsilon)

@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._guarantee import RELATIONS, PrivacyGuarantee
 from skdp.privacy.ledger._book import Account, Budget, Charge
 
 _VERSION = 2
@@ -30,9 +30,6 @@ _HEAD = '{{"skdp_ledger": {}, "charges": {:15d}, "hash": "{}"}}\n'
 them. It is overwritten after each charge, so its size is fixed."""
 
 HEAD_SIZE = len(_HEAD.format(_VERSION, 0, "0" * _HASH))
-
-_RELATIONS = ("replace", "add_remove")
-
 
 _HUGE = Decimal("1e309")
 """More than any float."""
@@ -48,7 +45,6 @@ def head(count: int, digest: str) -> bytes:
 
 
 def read_head(line: bytes) -> tuple[int, str]:
-    """Read the first line."""
     record = _parsed(line, 1)
     version, count, digest = (record.get(name) for name in ("skdp_ledger", "charges", "hash"))
     if isinstance(version, int) and version > _VERSION:
@@ -100,7 +96,10 @@ def line_of(charge: Charge, previous: str) -> bytes:
 def charge_of(line: bytes) -> Charge:
     """Parse the line of a charge that `Position.after` has checked."""
     try:
-        return _charge(json.loads(line, parse_float=Decimal))
+        record = json.loads(line, parse_float=Decimal)
+        stated = record["guarantee"] | {"scope": tuple(record["guarantee"]["scope"])}
+        amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
+        return Charge(record["what"], *amounts, record["relation"], _guarantee(*stated.items()), record["time"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Damaged("a guarantee in it cannot be read") from None
 
@@ -109,13 +108,6 @@ def charge_of(line: bytes) -> Charge:
 def _guarantee(*stated: tuple[str, Any]) -> PrivacyGuarantee:
     options: dict[str, Any] = {name: float(one) if isinstance(one, Decimal) else one for name, one in stated}
     return PrivacyGuarantee(**options)
-
-
-def _charge(record: dict[str, Any]) -> Charge:
-    stated = record["guarantee"] | {"scope": tuple(record["guarantee"]["scope"])}
-    guarantee = _guarantee(*stated.items())
-    amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
-    return Charge(record["what"], *amounts, record["relation"], guarantee, record["time"])
 
 
 @dataclass(frozen=True)
@@ -148,7 +140,7 @@ def _opened(record: dict[str, Any]) -> Account:
         raise Damaged("its line 2 has no budget")
     epsilon, delta = (_amount(budget.get(name), 2) for name in ("epsilon", "delta"))
     relation = budget.get("relation")
-    if not (epsilon > 0 and delta < 1) or relation not in (None, *_RELATIONS):
+    if not (epsilon > 0 and delta < 1) or relation not in (None, *RELATIONS):
         raise Damaged("its line 2 has an impossible budget")
     return Account(Budget(float(epsilon), float(delta), relation))
 
@@ -156,7 +148,7 @@ def _opened(record: dict[str, Any]) -> Account:
 def _charged(account: Account, record: dict[str, Any], number: int) -> Account:
     epsilon, delta = (_amount(record.get(name), number) for name in ("epsilon", "delta"))
     relation = record.get("relation")
-    if relation not in _RELATIONS or relation != (account.budget.relation or relation):
+    if relation not in RELATIONS or relation != (account.budget.relation or relation):
         raise Damaged(f"its line {number} has another neighbouring relation than the ledger")
     account = account.after(epsilon, delta, relation)
     if min(account.left()) < 0:

@@ -124,7 +124,6 @@ def is_a(estimator: Any, *classes: str) -> bool:
 
 
 def is_fitted(estimator: Any) -> bool:
-    """Whether an estimator is fitted."""
     if hasattr(estimator, "__sklearn_is_fitted__"):
         return bool(estimator.__sklearn_is_fitted__())
     return any(name.endswith("_") and not name.startswith("__") for name in getattr(estimator, "__dict__", ()))
@@ -144,7 +143,6 @@ def learns_target(estimator: Any) -> bool:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Whether `fit` of an estimator takes sample weights."""
     try:
         return "sample_weight" in signature(type(estimator).fit).parameters
     except (AttributeError, TypeError, ValueError):

@@ -184,7 +184,6 @@ def _gives_rows(estimator: Any) -> bool:
 
 
 def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStatement:
-    """Build the statement."""
     kept = [name for name in walk.columns if _is_kept(walk, leaving, name)]
     rows: list[tuple[Any, ...]] = []
     for name in walk.columns:

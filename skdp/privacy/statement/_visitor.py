@@ -247,11 +247,8 @@ def _join(path: str, name: str) -> str:
 
 def _passes(part: Any) -> bool:
     """Whether a step passes its columns on unchanged, as declared, or as replaced by `fit`."""
-    return part is None or (isinstance(part, str) and part == "passthrough") or _is_identity(part)
-
-
-def _is_identity(part: Any) -> bool:
-    return is_a(part, "sklearn.preprocessing.FunctionTransformer") and part.func is None
+    identity = is_a(part, "sklearn.preprocessing.FunctionTransformer") and part.func is None
+    return identity or part is None or (isinstance(part, str) and part == "passthrough")
 
 
 def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:

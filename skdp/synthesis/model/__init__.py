@@ -1,20 +1,21 @@
 """Graphical models of tables: inference and sampling."""
 
-from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel
+from skdp.synthesis.model._graphical_model import MOST_CELLS, GraphicalModel, JunctionTree, Link, eliminate
 from skdp.synthesis.model._inference import fit_model, independent_start, potentials_of
-from skdp.synthesis.model._junction_tree import Clique, JunctionTree, Link, eliminate
-from skdp.synthesis.model._marginal import (
+from skdp.synthesis.model._sampling import redraw, sample
+from skdp.synthesis.model._tables import (
+    Clique,
     Groups,
     Marginal,
     count_cells,
     cover,
     estimate_total,
+    expand,
     group,
     merge,
     noise_of_marginal,
+    project,
 )
-from skdp.synthesis.model._sampling import redraw, sample
-from skdp.synthesis.model._tables import expand, project
 
 __all__ = [
     "MOST_CELLS",

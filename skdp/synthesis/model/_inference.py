@@ -11,10 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles import project_to_simplex
-from skdp.synthesis.model._graphical_model import GraphicalModel, calibrate
-from skdp.synthesis.model._junction_tree import Clique, JunctionTree, Link
-from skdp.synthesis.model._marginal import Groups, Marginal, group, merge, spread
-from skdp.synthesis.model._tables import Projections, Table, divide, expand, project
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree, Link, calibrate
+from skdp.synthesis.model._tables import (
+    Clique,
+    Groups,
+    Marginal,
+    Projections,
+    Table,
+    divide,
+    expand,
+    group,
+    merge,
+    project,
+    spread,
+)
 
 _GROWTH = 1.01
 _FIRST = 0.05  # of the first step that is too long: the momentum multiplies what a step moves
@@ -96,7 +106,6 @@ class _Descent:
         self.rates = [np.ones_like(rate) for rate in self.rates]
 
     def at(self, potentials: list[Table]) -> _State:
-        """Evaluate potentials."""
         return self.given(potentials, calibrate(self.tree, potentials))
 
     def given(self, potentials: list[Table], beliefs: list[Table]) -> _State:
@@ -131,7 +140,6 @@ class _Descent:
         return states
 
     def step(self, state: _State, length: float) -> list[Table]:
-        """Take a plain step."""
         moved = list(state.potentials)
         for place, members in self.members.items():
             changes = [

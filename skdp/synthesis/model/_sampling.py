@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis.model._graphical_model import GraphicalModel, check_rows
-from skdp.synthesis.model._junction_tree import Clique, JunctionTree
-from skdp.synthesis.model._tables import Table, log_sum, peaks
+from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree, check_rows
+from skdp.synthesis.model._tables import Clique, Table, log_sum, peaks
 
 _RADIX = 1 << 16
 """The most groups that NumPy sorts in linear time."""

@@ -1,8 +1,6 @@
 """The choice of the marginals that are measured, and of their noise."""
 
-from skdp.synthesis.selection._noise import open_budget
-from skdp.synthesis.selection._plan import Plan, Strategy, first_cliques, warn_not_chosen, warn_out_of_reach
-from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._private_table import PrivateTable, open_budget
 from skdp.synthesis.selection._registry import (
     STRATEGIES,
     check_marginals,
@@ -10,6 +8,7 @@ from skdp.synthesis.selection._registry import (
     read_plan,
     uses_choices,
 )
+from skdp.synthesis.selection._strategy import Plan, Strategy, first_cliques, warn_not_chosen, warn_out_of_reach
 
 __all__ = [
     "STRATEGIES",

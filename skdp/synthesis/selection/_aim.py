@@ -13,9 +13,8 @@ import numpy as np
 
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection._auto import guess_counts
-from skdp.synthesis.selection._fit import fit_measured, measure_columns
-from skdp.synthesis.selection._plan import FittedTable, Plan, Strategy
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._strategy import FittedTable, Plan, Strategy, fit_measured, measure_columns
 
 _MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal number
 _STEPS = 30
@@ -62,7 +61,7 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
     pace = _PURE if budget.power == 1 else _GAUSSIAN
     share = Fraction(1, pace.rounds * len(plan.sizes))
     measure_columns(table, plan, len(plan.sizes) * share * (1 - pace.choice))
-    fitted = _fit(table, plan, None)
+    fitted = fit_measured(table, plan, max_iter=_STEPS)
     for seed in itertools.count():
         share = budget.left if budget.left <= 2 * share else share
         noise = _MEAN_ABSOLUTE * budget.std_error(share * (1 - pace.choice))
@@ -73,11 +72,11 @@ def measure_adaptive(table: PrivateTable, plan: Plan) -> FittedTable:
         table.measure(cliques[place], share * (1 - pace.choice))
         if not budget.left:
             break
-        fitted = _fit(table, plan, fitted)
+        fitted = fit_measured(table, plan, max_iter=_STEPS, start_from=fitted)
         change = np.abs(fitted.total * fitted.model.marginal(cliques[place]) - guesses[place]).sum()
         if change <= penalties[place]:
             share *= 2 ** int(1 / budget.power)  # half the noise
-    return _fit(table, plan, fitted, plan.max_iter)
+    return fit_measured(table, plan, start_from=fitted)
 
 
 def _candidates(plan: Plan) -> dict[Clique, int]:
@@ -107,11 +106,6 @@ def _small_enough(
     measured = dict.fromkeys(marginal.clique for marginal in table.marginals)
     tree = fitted.model.tree
     return [clique for clique in candidates if tree.holder(clique) is not None or limit.fits([*measured, clique])]
-
-
-def _fit(table: PrivateTable, plan: Plan, before: FittedTable | None, steps: int = _STEPS) -> FittedTable:
-    """Fit a model, from the last one on."""
-    return fit_measured(table, plan, max_iter=steps, start_from=before)
 
 
 ADAPTIVE = Strategy(measure=measure_adaptive, uses_choices=True)

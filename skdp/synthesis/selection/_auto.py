@@ -11,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.synthesis.model import Clique, Groups, count_cells, group, sample
-from skdp.synthesis.selection._fit import by_workload, fit_measured, measure_columns, score_marginals
-from skdp.synthesis.selection._plan import FittedTable, Plan, Strategy
 from skdp.synthesis.selection._private_table import PrivateTable
+from skdp.synthesis.selection._strategy import (
+    FittedTable,
+    Plan,
+    Strategy,
+    by_workload,
+    fit_measured,
+    measure_columns,
+    score_marginals,
+)
 
 # These numbers were chosen on Adult, at epsilons from .03 to 10, for the least error of pairs at which columns are not
 # worse than "independent" leaves them. They are flat: twice or half of one changes the errors by a few per cent.
@@ -51,7 +58,9 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
     #    differential privacy. PVLDB 7(5): noise against approximation error.
     counts = measure_columns(table, plan, _ONE_WAY, equal=True)
-    error = _relative_error(table, plan, counts)
+    noise = _MEAN_ABSOLUTE * table.budget.std_error(table.budget.left / len(plan.sizes)) * float(np.mean(plan.sizes))
+    # The total-variation distance of each column, if all that is left were spent on columns.
+    error = noise / 2 / max(1.0, float(counts[0].sum()))
     weights = plan.first_candidates()
     # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
     # twice the number of records.
@@ -107,12 +116,6 @@ def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Cliqu
     others = sorted(set(triples) - inside, key=plan.n_cells)
     listed = list(dict.fromkeys([*pairs, *sorted(inside), *others]))[:_MOST_CANDIDATES]
     return {clique: pairs.get(clique) or triples.get(clique, 1) for clique in listed}
-
-
-def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]) -> float:
-    """Estimate the total-variation distance of each column, if all that is left were spent on columns."""
-    noise = _MEAN_ABSOLUTE * table.budget.std_error(table.budget.left / len(plan.sizes)) * float(np.mean(plan.sizes))
-    return noise / 2 / max(1.0, float(counts[0].sum()))
 
 
 def _column_weight(error: float) -> float:

@@ -1,20 +1,219 @@
-"""A table whose counts come out with noise only: what the selection of marginals works on."""
+"""A table whose counts come out with noise only, and the budget that pays for it."""
 
 from __future__ import annotations
 
+import math
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.randomness import ByteSource
+from skdp.privacy import largest_mu, zcdp_epsilon
+from skdp.randomness import ByteSource, cube_noise, discrete_laplace, exponential_mechanism, rounded_gaussian
 from skdp.synthesis.model import Clique, Groups, Marginal, group
-from skdp.synthesis.selection._noise import NoiseBudget
 from skdp.synthesis.tables import Records
+
+_BLOCK = 200
+_LARGEST = 1 << 52  # such counts are still exact as floats
+
+
+class NoiseBudget(ABC):
+    """A whole budget, spent in shares."""
+
+    # A share buys noisy counts, noisy scores, or the choice of a candidate. Its size and use may depend on earlier
+    # releases, as long as all add up to 1.
+
+    power: ClassVar[Fraction]
+    """The standard deviation of the noise that a share buys is in proportion to ``share ** -power``."""
+
+    name: ClassVar[str]
+
+    def __init__(self, max_rows_per_person: int) -> None:
+        self.reach = max_rows_per_person
+        self.left = Fraction(1)
+
+    @abstractmethod
+    def std_error(self, share: Fraction) -> float:
+        """Return the standard deviation of each count that a share buys."""
+
+    @abstractmethod
+    def score_error(self, share: Fraction, n_scores: int) -> float:
+        """Return the standard deviation of each score that a share buys."""
+
+    @abstractmethod
+    def _counts_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray: ...
+
+    @abstractmethod
+    def _scores_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray: ...
+
+    @abstractmethod
+    def _choice_epsilon(self, share: Fraction) -> Fraction: ...
+
+    def counts(self, source: ByteSource, share: Fraction, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Release counts, all of which together change by at most `max_rows_per_person` with a person."""
+        self._spend(share)
+        return _add(counts, self._counts_noise(source, share, counts.size))
+
+    def scores(self, source: ByteSource, share: Fraction, scores: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Release scores, each of which changes by at most `max_rows_per_person` with a person."""
+        self._spend(share)
+        return _add(scores, self._scores_noise(source, share, scores.size))
+
+    def choose(self, source: ByteSource, share: Fraction, scores: NDArray, weight: int = 1) -> int:
+        """Choose a candidate of a high score by the exponential mechanism."""
+        self._spend(share)
+        return exponential_mechanism(source, scores, self._choice_epsilon(share) / (2 * weight * self.reach))
+
+    def _spend(self, share: Fraction) -> None:
+        if not 0 < share <= self.left:
+            raise RuntimeError("more than the whole budget was asked for; nothing was drawn")
+        self.left -= share
+
+    def best_shares(self, weights: Sequence[float], total: Fraction) -> list[Fraction]:
+        """Split a share such that the weighted sum of the standard deviations is least."""
+        # With a the exponent ``1 / (1 + power)``, the shares are in proportion to the weights to the power a.
+        exponent = 1 / (1 + float(self.power))
+        largest = max(weights)
+        parts = [max(1, round((weight / largest) ** exponent * 2**30)) for weight in weights]
+        return [total * Fraction(part, sum(parts)) for part in parts]
+
+
+class GaussianBudget(NoiseBudget):
+    """Gaussian noise, rounded."""
+
+    # A person changes the counts of a table by at most k in L2 norm, so real Gaussian noise of variance
+    # ``k**2 / (mu**2 * share)`` makes them ``mu * sqrt(share)``-Gaussian differentially private; rounding is
+    # post-processing. For adaptive releases mu**2 adds ([1]_), also with adaptive shares ([2]_). The same holds with
+    # ``mu**2 = 2 * rho`` for zero-concentrated privacy, where a choice of epsilon counts as epsilon**2 / 8 ([3]_).
+    # .. [1] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1). arXiv:1905.02383
+    # .. [2] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy.
+    #    arXiv:2210.17520
+    # .. [3] M. Cesar, R. Rogers (2021). Bounding, concentrating, and truncating: unifying privacy loss composition for
+    #    data analytics. ALT. arXiv:2004.07223
+
+    power = Fraction(1, 2)
+    name = "rounded Gaussian"
+
+    def __init__(self, mu_squared: Fraction, max_rows_per_person: int = 1, *, choices: bool = False) -> None:
+        super().__init__(max_rows_per_person)
+        self.mu_squared, self._choices = mu_squared, choices
+
+    def _variance(self, share: Fraction, n_scores: int = 1) -> Fraction:
+        return n_scores * self.reach**2 / (self.mu_squared * share)
+
+    def std_error(self, share: Fraction) -> float:
+        return math.sqrt(self._variance(share) + Fraction(1, 12))  # rounding adds a twelfth
+
+    def score_error(self, share: Fraction, n_scores: int) -> float:
+        return math.sqrt(self._variance(share, n_scores) + Fraction(1, 12))
+
+    def _counts_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray:
+        return rounded_gaussian(source, self._variance(share), size)
+
+    def _scores_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray:
+        return rounded_gaussian(source, self._variance(share, size), size)
+
+    def _choice_epsilon(self, share: Fraction) -> Fraction:
+        if not self._choices:
+            raise RuntimeError("a budget of Gaussian privacy does not cover choices; nothing was drawn")
+        # Rounded down: epsilon**2 / 8 = mu**2 * share / 2.
+        square = 4 * self.mu_squared * share
+        return Fraction(math.isqrt(square.numerator * square.denominator << 80), square.denominator << 40)
+
+
+class LaplaceBudget(NoiseBudget):
+    """Discrete Laplace noise: epsilons add."""
+
+    # A person changes the counts of a table by at most k in L1 norm, so noise of scale ``k / (epsilon * share)`` costs
+    # epsilon * share. Scores, each changed by at most k, get the smaller noise of the K-norm mechanism of the maximum
+    # norm (`skdp.randomness.cube_noise`). Its time grows with the third power of their number, so many are drawn in
+    # blocks that split epsilon, with nearly the same noise.
+
+    power = Fraction(1)
+    name = "discrete Laplace"
+
+    def __init__(self, epsilon: Fraction, max_rows_per_person: int = 1) -> None:
+        super().__init__(max_rows_per_person)
+        self.epsilon = epsilon
+
+    def _scale(self, share: Fraction) -> Fraction:
+        return self.reach / (self.epsilon * share)
+
+    def std_error(self, share: Fraction) -> float:
+        rate = float(1 / self._scale(share))
+        # Noise that is nearly always 0 still gets a finite weight.
+        return max(1e-3, math.sqrt(2 * math.exp(-rate)) / -math.expm1(-rate))
+
+    def score_error(self, share: Fraction, n_scores: int) -> float:
+        # Each part is uniform up to a radius of mean square (D + 1) (D + 2) times the scale's.
+        blocks = _blocks(n_scores)
+        return len(blocks) * float(self._scale(share)) * math.sqrt((blocks[0] + 1) * (blocks[0] + 2) / 3)
+
+    def _counts_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray:
+        return discrete_laplace(source, self._scale(share), size)
+
+    def _scores_noise(self, source: ByteSource, share: Fraction, size: int) -> NDArray:
+        blocks = _blocks(size)
+        scale = len(blocks) * self._scale(share)
+        return np.concatenate([cube_noise(source, scale, block)[0] for block in blocks])
+
+    def _choice_epsilon(self, share: Fraction) -> Fraction:
+        return self.epsilon * share
+
+
+def _blocks(size: int) -> list[int]:
+    """Split scores into blocks of nearly the same size, the larger ones first."""
+    n_blocks = -(-size // _BLOCK)
+    return [size // n_blocks + (block < size % n_blocks) for block in range(n_blocks)]
+
+
+def _add(numbers: NDArray[np.int64], noise: NDArray) -> NDArray[np.float64]:
+    """Add noise to integers; beyond what floats hold exactly, the sum is cut, which is post-processing."""
+    noisy = numbers + noise.reshape(numbers.shape)
+    return np.clip(noisy, -_LARGEST, _LARGEST).astype(float)
+
+
+_LARGEST_NOISE = 10**30
+"""The standard deviation of counts from which nothing can be learnt, and powers of which overflow soon."""
+
+
+def open_budget(
+    epsilon: Fraction, delta: Fraction, max_rows_per_person: int, *, choices: bool
+) -> tuple[NoiseBudget, Fraction | None]:
+    """Turn a promise into a budget of noise."""
+    least = Fraction(max_rows_per_person, _LARGEST_NOISE)
+    if max(epsilon, delta) < least:
+        raise _too_small(least)
+    if delta == 0:
+        return LaplaceBudget(epsilon, max_rows_per_person), None
+    mu_squared = 2 * largest_rho(epsilon, delta) if choices else Fraction(largest_mu(epsilon, delta)) ** 2
+    if mu_squared < least**2:
+        raise _too_small(least)
+    return GaussianBudget(mu_squared, max_rows_per_person, choices=choices), mu_squared / 2
+
+
+def _too_small(least: Fraction) -> ValueError:
+    return ValueError(f"epsilon (or delta) is too small: with less than {float(least):g} there is nothing but noise")
+
+
+def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the largest zero-concentrated loss, but for rounding, that gives no more than epsilon at delta."""
+    low, high = Fraction(0), epsilon  # rho-zCDP is never less than rho
+    while zcdp_epsilon(high, delta) <= epsilon:
+        low, high = high, 2 * high
+    while high - low > high / 2**40:
+        middle = Fraction(float((low + high) / 2))
+        if zcdp_epsilon(middle, delta) <= epsilon:
+            low = middle
+        else:
+            high = middle
+    return low
+
 
 _LARGEST_GUESS = 1 << 36  # more records than any table has; the sum of 2**26 such cells is below 2**63
 
@@ -43,7 +242,6 @@ class PrivateTable:
         self._records.prepare(cliques)
 
     def measure(self, clique: Clique, share: Fraction, groups: Groups | None = None) -> Marginal:
-        """Measure a marginal."""
         (counts,) = self._records.count([clique])
         true = group(counts, groups)
         noisy = self.budget.counts(self._source, share, true)
@@ -121,7 +319,6 @@ class Progress:
             self.flush()
 
     def scored(self, n_candidates: int, share: Fraction) -> None:
-        """Report that candidates were scored."""
         self.flush()
         self._line(f"scored {_counted(n_candidates, 'candidate')} ({_percent(share)} of the budget)")
 
@@ -131,7 +328,6 @@ class Progress:
         self._among, self._share = n_candidates, share
 
     def fitted(self, n_steps: int, n_cells: int) -> None:
-        """Report that a model was fitted."""
         self.flush()
         self._line(f"fitted a model: {_counted(n_steps, 'step')}, {_counted(n_cells, 'cell')}")
 

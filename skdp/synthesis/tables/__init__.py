@@ -10,8 +10,19 @@ from skdp.synthesis.tables._discovery import (
     undeclared,
     warn_undiscovered,
 )
-from skdp.synthesis.tables._encode import Policy, check_policy, read_codes, read_declared, target_column, with_target
-from skdp.synthesis.tables._records import CodedRecords, LargeRecords, Records, open_rows, rows_within
+from skdp.synthesis.tables._records import (
+    CodedRecords,
+    LargeRecords,
+    Policy,
+    Records,
+    check_policy,
+    open_rows,
+    read_codes,
+    read_declared,
+    rows_within,
+    target_column,
+    with_target,
+)
 
 __all__ = [
     "CodedRecords",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -193,19 +193,21 @@ def _column_with_missing(numbers: NDArray[Any], missing: NDArray[np.bool_], like
     return frame.select(nw.when(~nw.col("missing")).then(series))[:, 0].to_native()
 
 
-_NUMPY = {
-    "unsigned": np.dtype(np.uint64),
-    "whole": np.dtype(np.int64),
-    "real": np.dtype(float),
-    "boolean": np.dtype(bool),
-    "string": np.dtype("U1"),
-}
-_NARWHALS = {
-    "unsigned": nw.UInt64(),
-    "whole": nw.Int64(),
-    "real": nw.Float64(),
-    "boolean": nw.Boolean(),
-    "string": nw.String(),
+class _Dtypes(NamedTuple):
+    """The dtypes of a kind of values in NumPy, narwhals and pyarrow, and the nullable one of pandas for numbers."""
+
+    numpy: np.dtype[Any]
+    narwhals: Any
+    arrow: str
+    pandas: Any = None
+
+
+_DTYPES = {
+    "unsigned": _Dtypes(np.dtype(np.uint64), nw.UInt64(), "uint64", pd.UInt64Dtype()),
+    "whole": _Dtypes(np.dtype(np.int64), nw.Int64(), "int64", pd.Int64Dtype()),
+    "real": _Dtypes(np.dtype(float), nw.Float64(), "float64", pd.Float64Dtype()),
+    "boolean": _Dtypes(np.dtype(bool), nw.Boolean(), "bool_"),
+    "string": _Dtypes(np.dtype("U1"), nw.String(), "string"),
 }
 
 
@@ -230,14 +232,18 @@ def as_declared(column: Any, attribute: Categories | Interval) -> Any:
     if kind is None:
         return column
     if isinstance(column, np.ndarray):
-        return column if _is_narrow(column.dtype, kind) else np.empty(0, _NUMPY[kind])
+        return column if _is_narrow(column.dtype, kind) else np.empty(0, _DTYPES[kind].numpy)
     if isinstance(column, pd.Series):
         return pd.Series([], dtype=_pandas_dtype(column.dtype, kind))
     series = nw.from_native(column, series_only=True)
     if series.dtype.is_numeric() or series.dtype == nw.Unknown:  # Unknown: nothing but missing values
         narrow = series.dtype == nw.Float32 and kind == "real"
-        return column if narrow else nw.new_series("", [], _NARWHALS[kind], backend=series.implementation).to_native()
+        return column if narrow else _empty_series(series, kind)
     return column
+
+
+def _empty_series(like: nw.Series[Any], kind: str) -> Any:
+    return nw.new_series("", [], _DTYPES[kind].narwhals, backend=like.implementation).to_native()
 
 
 def _is_narrow(dtype: np.dtype[Any], kind: str) -> bool:
@@ -248,26 +254,14 @@ def _pandas_dtype(dtype: Any, kind: str) -> Any:
     if isinstance(dtype, np.dtype):
         if _is_narrow(dtype, kind) or dtype.kind not in "iufbO":
             return dtype
-        return pd.Series(["text"]).dtype if kind == "string" else _NUMPY[kind]
+        return pd.Series(["text"]).dtype if kind == "string" else _DTYPES[kind].numpy
     if isinstance(dtype, pd.ArrowDtype):
         import pyarrow
         from pyarrow import types
 
         held = dtype.pyarrow_dtype
         if types.is_integer(held) or types.is_floating(held) or types.is_null(held):
-            made = {
-                "unsigned": pyarrow.uint64,
-                "whole": pyarrow.int64,
-                "real": pyarrow.float64,
-                "boolean": pyarrow.bool_,
-                "string": pyarrow.string,
-            }
-            return pd.ArrowDtype(made[kind]())
+            return pd.ArrowDtype(getattr(pyarrow, _DTYPES[kind].arrow)())
         return dtype
-    if (
-        pd.api.types.is_numeric_dtype(dtype)
-        and not pd.api.types.is_bool_dtype(dtype)
-        and kind in ("whole", "unsigned", "real")
-    ):
-        return {"unsigned": pd.UInt64Dtype(), "whole": pd.Int64Dtype(), "real": pd.Float64Dtype()}[kind]
-    return dtype
+    number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+    return (number and _DTYPES[kind].pandas) or dtype

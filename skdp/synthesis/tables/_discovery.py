@@ -18,6 +18,7 @@ from skdp.coding import ColumnError, ValueCoder, distinct_values, kind_of, shiel
 from skdp.domain import Domain
 from skdp.exact import exp_minus_bounds
 from skdp.frames import Table
+from skdp.oracles import check_size
 from skdp.privacy import check_delta, check_epsilon
 from skdp.randomness import ByteSource, discrete_laplace
 from skdp.synthesis.model import GraphicalModel
@@ -29,8 +30,7 @@ def count_values(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
     """Count the values that occur in a column, for `discover_values`."""
     # Equal values are written alike, whichever row comes first: 1, 1.0 and ``Fraction(1)`` are 1.
     found, missing = distinct_values(column)
-    kinds = {kind_of(value) for value in found} - _KINDS
-    if kinds:
+    if kinds := {kind_of(value) for value in found} - _KINDS:
         raise ColumnError(f"holds values of type {kinds.pop()}; only text, numbers, booleans and dates are discovered")
     finite = [value for value in found if not (isinstance(value, Real) and value in (math.inf, -math.inf))]
     values = list(dict.fromkeys(map(_canonical, finite)))
@@ -60,8 +60,8 @@ def discover_values(
     threshold = discovery_threshold(epsilon=epsilon, delta=delta, max_rows_per_person=max_rows_per_person)
     pairs = [(value, int(count)) for value, count in zip(values, counts, strict=True) if count]
     noise = discrete_laplace(source, max_rows_per_person / check_epsilon(epsilon), len(pairs))
-    noisy = {place: count + int(shift) for place, ((_, count), shift) in enumerate(zip(pairs, noise, strict=True))}
-    published = [place for place, count in noisy.items() if count >= threshold]
+    noisy = [count + int(shift) for (_, count), shift in zip(pairs, noise, strict=True)]
+    published = [place for place, count in enumerate(noisy) if count >= threshold]
     if most is not None and len(published) > most:
         published = sorted(sorted(published, key=lambda place: -noisy[place])[:most])
     return [pairs[place][0] for place in published]
@@ -91,7 +91,10 @@ def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, m
     # large one a single value.)
     # *Why t is above k.* For y >= 0, with a = exp(-1 / b), F(y) = 1 - a**(y + 1) / (1 + a). For y < 0, F(y) < 1/2: no
     # smaller threshold would do for any delta up to 1/2.
-    scale, exact_delta = _check(epsilon, delta, max_rows_per_person)
+    scale = check_size(max_rows_per_person, name="max_rows_per_person", least=1) / check_epsilon(epsilon)
+    exact_delta = check_delta(delta)
+    if exact_delta == 0:
+        raise ValueError("delta must be above 0: publishing a value that one person alone has cannot be ruled out")
     above = 1
     while not _is_safe(above, scale, exact_delta, max_rows_per_person):
         above *= 2
@@ -103,18 +106,6 @@ def discovery_threshold(*, epsilon: Fraction | float, delta: Fraction | float, m
         else:
             too_low = middle
     return max_rows_per_person + above
-
-
-def _check(epsilon: Any, delta: Any, max_rows: Any) -> tuple[Fraction, Fraction]:
-    """Return the scale of the noise, and delta."""
-    if not isinstance(max_rows, int) or isinstance(max_rows, bool):
-        raise TypeError(f"max_rows_per_person must be a whole number of at least 1, got {type(max_rows).__name__}")
-    if max_rows < 1:
-        raise ValueError(f"max_rows_per_person must be at least 1, got {max_rows}")
-    exact = check_delta(delta)
-    if exact == 0:
-        raise ValueError("delta must be above 0: publishing a value that one person alone has cannot be ruled out")
-    return max_rows / check_epsilon(epsilon), exact
 
 
 def _is_safe(above: int, scale: Fraction, delta: Fraction, max_rows: int) -> bool:
@@ -147,10 +138,7 @@ def _canonical(value: Any) -> Any:
     """Write equal numbers alike, so that no row decides how a value is written."""
     if kind_of(value) != "number":
         return value
-    whole = int(value)
-    if value == whole:
-        return whole
-    return float(value) if value == float(value) else value
+    return next((written for written in (int(value), float(value)) if written == value), value)
 
 
 UNDISCOVERED = "<not discovered>"

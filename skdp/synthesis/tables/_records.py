@@ -1,23 +1,163 @@
-"""Where exact counts come from: codes in memory, or a table that stays where it is."""
+"""A private table as integer codes of its public domain, in memory or where it is."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.central.statistics import CellTally, count_large, find_missing
+from skdp.base import read_array
+from skdp.central.statistics import CellTally, count_large, declared_domain, find_missing, part_of
+from skdp.central.statistics import find_codes as find_outside
 from skdp.coding import ColumnError, shielded
-from skdp.domain import Domain
-from skdp.frames import LargeTable, is_frame, read_table
+from skdp.domain import Domain, Interval
+from skdp.frames import LargeTable, Table, is_frame, read_table
 from skdp.synthesis.model import Clique, count_cells, cover
-from skdp.synthesis.tables._encode import find_codes, undeclared_error
+
+Policy = Literal["error", "clip", "ignore"]
+POLICIES = get_args(Policy)
+TARGET = "target"
+
+
+def with_target(table: Table, y: Any) -> Table:
+    """Add the target as the last column."""
+    column, name = target_column(y)
+    if not table.columns or len(column) != len(table.columns[0]):
+        raise ValueError(f"y has {len(column)} rows; X has {len(table.columns[0]) if table.columns else 0}")
+    if name in table.names:
+        raise ValueError(f"y is called {name!r} as a column of X is; give it another name")
+    return Table((*table.names, name), (*table.columns, _like_table(column, table.native)), table.native)
+
+
+def _like_table(column: Any, native: Any) -> Any:
+    """Convert a series to the library of a table; arrays fit into all of them."""
+    if isinstance(column, np.ndarray):
+        return column
+    series = nw.from_native(column, series_only=True)
+    if isinstance(native, np.ndarray):
+        return series.to_numpy()
+    library = nw.from_native(native).implementation
+    if series.implementation is library:
+        return column
+    if library.is_pyarrow():
+        import pyarrow
+
+        return pyarrow.chunked_array([series.to_arrow()])
+    return series.to_pandas() if library.is_pandas() else series.to_polars()
+
+
+def target_column(y: Any) -> tuple[Any, Any]:
+    """Return the target as a column, and its name."""
+    if is_frame(y):
+        table = read_table(y)
+        if len(table.names) != 1:
+            raise ValueError(f"y must be one column, got {len(table.names)}")
+        return table.columns[0], table.names[0]
+    if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
+        name = getattr(y, "name", None)
+        return y, TARGET if name is None or name == "" else name
+    if isinstance(y, np.ma.MaskedArray):
+        raise TypeError("masked arrays are not supported, as their masked values would be released; fill them first")
+    column = read_array(y, "y")
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"y must be one column, got an array of {column.ndim} dimensions")
+    return column, TARGET
+
+
+def check_policy(handle_unknown: Any) -> None:
+    if isinstance(handle_unknown, Mapping):
+        return
+    if not isinstance(handle_unknown, str):
+        raise TypeError(
+            f"handle_unknown must be one of {POLICIES}, or a mapping of column name to a declared value, got "
+            f"{type(handle_unknown).__name__}"
+        )
+    if handle_unknown not in POLICIES:
+        raise ValueError(f"handle_unknown must be one of {POLICIES}, or a mapping, got {handle_unknown!r}")
+
+
+def read_codes(
+    table: Table, domain: Domain, handle_unknown: Any, others: Mapping[Any, Any] | None = None
+) -> list[NDArray[np.unsignedinteger]]:
+    """Code the columns of a table."""
+    check_policy(handle_unknown)
+    codes, undeclared = find_codes(table, domain, handle_unknown, others)
+    if undeclared:
+        raise undeclared_error(undeclared[0])
+    return codes
+
+
+def find_codes(
+    table: Table, domain: Domain, handle_unknown: Any, others: Mapping[Any, Any] | None = None
+) -> tuple[list[NDArray[np.unsignedinteger]], list[Any]]:
+    """Code the columns of a table, and say which hold values that are not declared, but have to be."""
+    codes, outside = find_outside(table, domain, "error")
+    instead = _replacements(domain, others) | _replacements(domain, handle_unknown)
+    undeclared = []
+    for name in outside:
+        place = domain.columns.index(name)
+        code, size = codes[place], domain.sizes[place]
+        if name in instead:
+            code[code == size] = instead[name]
+            continue
+        if handle_unknown == "clip" and isinstance(domain[name], Interval):
+            _clip(code, domain[name], table.columns[place])
+        if handle_unknown != "ignore" and (code == size).any():
+            undeclared.append(name)
+    return codes, undeclared
+
+
+def undeclared_error(name: Any) -> ValueError:
+    """Make the error of a value that is not declared; it shows no value."""
+    return ValueError(
+        f"column {name!r} holds a value, or a NaN or inf, outside the declared domain. Declare it (None among the "
+        "values is missing), or set handle_unknown: 'clip' for bins, {column: declared value} for the unforeseen, or "
+        "'ignore' to leave such rows out."
+    )
+
+
+def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
+    """Return the code of the value that stands for what is not declared."""
+    if not isinstance(handle_unknown, Mapping):
+        return {}
+    found = {}
+    for name, value in handle_unknown.items():
+        if name not in domain.columns:
+            raise ValueError(f"handle_unknown names {name!r}, which is no column of the domain")
+        values = domain[name]
+        numeric = isinstance(values, Interval) and values.dtype.kind == "f"
+        (code,) = values.encode(np.array([value], float if numeric else object))
+        if code == len(values):
+            raise ValueError(f"handle_unknown of column {name!r} must be one of its declared values")
+        found[name] = int(code)
+    return found
+
+
+def _clip(codes: NDArray[np.unsignedinteger], interval: Any, column: Any) -> None:
+    """Put values beyond the ends, infinite numbers too, into the first or the last bin."""
+    values = interval.read(column)
+    edges = np.array(interval.edges, values.dtype)
+    codes[values < edges[0]] = 0
+    codes[values > edges[-1]] = len(interval.edges) - 2
+
+
+def read_declared(table: Table, declared: Any, found: Mapping[Any, Any] | None = None) -> Domain:
+    """Build the domain of a table from what is declared; nothing is read from the data."""
+    if found:
+        known = declared if isinstance(declared, Mapping) else {}
+        if isinstance(declared, Domain):
+            known = {name: declared[name] for name in declared.columns}
+        declared = {**known, **found}
+    return declared_domain(table, declared, "domain")
+
 
 _MOST_KEPT = 1 << 24  # cells of counts that are kept for a second use
 _MOST_COUNTED = 1 << 23  # cells of counts of one pass: each worker holds them
@@ -43,7 +183,6 @@ class CodedRecords:
         self._n_kept = 0
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals, one after the other."""
         return map(self._count, cliques)
 
     def _count(self, clique: Clique) -> NDArray[np.int64]:
@@ -86,7 +225,7 @@ class LargeRecords:
         n_cells = 0
         for clique in cliques:
             if self._holder(clique) is None:
-                n_cells += self._domain.select(self._names(clique)).size
+                n_cells += part_of(self._domain, clique).size
                 if wanted and n_cells > _MOST_COUNTED:
                     break
                 wanted.append(clique)
@@ -94,7 +233,7 @@ class LargeRecords:
         # Which rows are left out depends on all columns.
         needed = range(len(sizes)) if self._handle_unknown == "ignore" else sorted({*sum(counted, ())})
         places = {column: place for place, column in enumerate(needed)}
-        domain = self._domain.select(self._names(needed))
+        domain = part_of(self._domain, needed)
         marginals = [tuple(places[c] for c in clique) for clique in counted]
         tally = CellTally(domain, self._coder(domain), marginals, self._handle_unknown == "error")
         for clique, table in zip(counted, count_large(self._table, tally, undeclared_error), strict=True):
@@ -120,9 +259,6 @@ class LargeRecords:
         dropped = tuple(axis for axis, column in enumerate(holder) if column not in clique)
         return self._tables[holder].sum(axis=dropped)
 
-    def _names(self, columns: Any) -> list[Any]:
-        return [self._domain.columns[column] for column in columns]
-
 
 def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Mark at most `most` rows of each person, chosen at random."""
@@ -137,7 +273,7 @@ def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -
     if getattr(groups, "ndim", 1) != 1:
         raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
     try:
-        persons = shielded(_number_persons, groups)
+        persons = shielded(lambda: pd.factorize(pd.Series(groups).reset_index(drop=True))[0])
     except ColumnError as error:
         raise ValueError(f"groups {error}") from None
     if len(persons) != n_rows:
@@ -151,10 +287,6 @@ def rows_within(groups: Any, most: int, n_rows: int, rng: np.random.Generator) -
     kept = np.zeros(n_rows, bool)
     kept[order[rank < most]] = True
     return kept
-
-
-def _number_persons(groups: Any) -> NDArray[np.intp]:
-    return pd.factorize(pd.Series(groups).reset_index(drop=True))[0]
 
 
 def open_rows(
@@ -189,11 +321,9 @@ class MissingTally:
     """How many values of a column are missing: a `skdp.frames.Summary`."""
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the sum over no rows."""
         return [np.zeros(1, np.int64)]
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any, counts: NDArray[np.int64] | None = None) -> None:
-        """Count the missing values of a batch."""
         (column,) = read_table(batch).columns
         missing = find_missing(column)
         sums[0] += int(np.count_nonzero(missing) if counts is None else counts[missing].sum())
