@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, Interval, NumericPerturber, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
-from skdp.evaluation import AttackResult, AuditResult
+from skdp.evaluation import AttackResult, AuditResult, MembershipResult
 
 EVIL = "<script>alert(1)</script>"
 
@@ -18,6 +18,7 @@ EVIL = "<script>alert(1)</script>"
         Domain({EVIL: [EVIL, None]}),
         AuditResult(0.5, 1.0, 0.999999, 1000, event=EVIL, findings=(EVIL,)),
         AttackResult(0.8, 0.6, 0.73, 0.01, n_rows=1600, bound=EVIL),
+        MembershipResult(EVIL, 0.7, 0.65, 0.75, 0.3, 0.2, 0.4, 0.46, 400, 1200),
     ],
     ids=lambda thing: type(thing).__name__,
 )
@@ -25,6 +26,20 @@ def test_text_is_escaped(thing):
     shown = thing._repr_html_()
     assert "<script" not in shown
     assert html.escape(EVIL) in shown
+
+
+def test_a_membership_attack_shows_its_intervals_and_a_known_bound():
+    known, unknown = (
+        MembershipResult("nearest", 0.7, 0.65, 0.75, 0.3, 0.2, 0.4, bound, 400, 1200)._repr_html_()
+        for bound in (0.4621, float("nan"))
+    )
+    for shown in (known, unknown):
+        texts = ("nearest", "0.7000 (0.6500 to 0.7500)", "0.3000 (0.2000 to 0.4000)", "400 members, 1,200 non-members")
+        assert all(text in shown for text in (*texts, "not private"))
+    assert "largest expected advantage" in known
+    assert "0.4621" in known
+    assert "largest expected advantage" not in unknown
+    assert "nan" not in unknown
 
 
 def test_a_guarantee_names_what_holds():

@@ -305,7 +305,7 @@ before = (list(logging.root.handlers), list(logging.root.filters))
 import pandas
 from skdp.metrics import to_aif360
 to_aif360(pandas.DataFrame({"g": list("ab")}), [0, 1], "g", privileged="a", positive_label=1)
-from skdp.metrics.fairness._libraries import import_optional
+from skdp.metrics.fairness import import_optional
 import_optional("aif360.metrics")
 assert (logging.root.handlers, logging.root.filters) == before
 logging.warning("mine")
@@ -324,6 +324,6 @@ def test_other_log_lines_come_through(monkeypatch, caplog):
         logging.warning("something else")
         return aif360_datasets
 
-    monkeypatch.setattr("skdp.metrics.fairness._libraries.import_module", import_with_log_lines)
+    monkeypatch.setattr("skdp.metrics.fairness._aif360.import_module", import_with_log_lines)
     to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
     assert [record.message for record in caplog.records] == ["something else"]

@@ -10,7 +10,7 @@ import pytest
 
 from skdp import Domain, FrequencyOracleEncoder, recommend_strategy
 from skdp.evaluation import audit_epsilon, bayes_accuracy
-from skdp.evaluation.audits._exact import exact_epsilon
+from skdp.evaluation.audits._audit import exact_epsilon
 from skdp.exact import exp_bounds
 from skdp.local import SecretKey
 from skdp.local.memo import Memo

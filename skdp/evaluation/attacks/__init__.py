@@ -5,8 +5,7 @@ from skdp.evaluation.attacks._attribute_inference import attribute_inference
 from skdp.evaluation.attacks._bayes_bound import EXACT, bayes_accuracy, guessing_bound
 from skdp.evaluation.attacks._display import LeakageDisplay
 from skdp.evaluation.attacks._membership_inference import MembershipResult, membership_inference
-from skdp.evaluation.attacks._poisoning import poisoning_gain
-from skdp.evaluation.attacks._repeated_releases import repeated_releases
+from skdp.evaluation.attacks._protocol import poisoning_gain, repeated_releases
 
 __all__ = [
     "EXACT",

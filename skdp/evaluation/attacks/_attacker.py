@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +30,9 @@ class Attacker:
     def __init__(self, frame: pd.DataFrame, truth: NDArray[np.intp], estimator: Any, cv: int, seed: int | None) -> None:
         self.truth = truth
         self.coded = pd.DataFrame({place: code_column(frame.iloc[:, place]) for place in range(frame.shape[1])})
-        self.own = estimator is None
-        self.estimator = estimator
-        self.frame = self.coded.set_axis(list(map(str, self.coded.columns)), axis=1) if self.own else frame
-        self.places = {name: place for place, name in enumerate(frame.columns)}
-        if self.own:
+        self.frame, self.estimator = frame, estimator
+        if estimator is None:
+            self.frame = self.coded.set_axis(list(map(str, self.coded.columns)), axis=1)
             # Early stopping would set rows aside, which fails for rare values.
             self.estimator = HistGradientBoostingClassifier(
                 categorical_features="from_dtype", early_stopping=False, random_state=seed
@@ -44,34 +43,28 @@ class Attacker:
         splitter = StratifiedKFold if np.bincount(truth).min() >= cv else KFold
         self.folds = list(splitter(cv, shuffle=True, random_state=seed).split(truth, truth))
         self.rng = np.random.default_rng(seed)
-        self.drops_: list[float] | None = None
 
-    def run(self, names: list[Any]) -> NDArray[np.bool_]:
-        """Return which rows are guessed right from some columns."""
-        frame = self.frame.iloc[:, [self.places[name] for name in names]]
-        guesses, lost = np.empty_like(self.truth), np.zeros(len(names))
+    def run(self, places: list[int], *, shuffle: bool = False) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Return which rows are guessed right from some columns, and the loss of accuracy if each is shuffled."""
+        frame = self.frame.iloc[:, places]
+        guesses, lost = np.empty_like(self.truth), np.zeros(len(places))
         for train, test in self.folds:
             with threadpool_limits(1 if len(guesses) < _FEW_ROWS else None, user_api="openmp"):
                 model = self._fit(frame.iloc[train], self.truth[train])
                 guesses[test] = model(frame.iloc[test])
-                if self.drops_ is None:
-                    lost += self._loss_by_shuffling(model, frame.iloc[test], self.truth[test], guesses[test])
-        if self.drops_ is None:
-            self.drops_ = (lost / len(guesses)).tolist()
-        return guesses == self.truth
+                if shuffle:
+                    right = (guesses[test] == self.truth[test]).sum()
+                    shuffled = self._shuffled(frame.iloc[test])
+                    lost += [right - (model(rows) == self.truth[test]).sum() for rows in shuffled]
+        return guesses == self.truth, lost / len(guesses)
 
-    def _loss_by_shuffling(
-        self, model: Any, frame: pd.DataFrame, truth: NDArray[np.intp], guesses: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
-        """Count, for each column, the rows that are no longer guessed right when it is shuffled."""
-        right = (guesses == truth).sum()
-        lost = np.zeros(frame.shape[1])
+    def _shuffled(self, frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """Yield the rows with each column shuffled in turn."""
         for place in range(frame.shape[1]):
             shuffled = frame.copy()
             order = self.rng.permutation(len(frame))
             shuffled.isetitem(place, frame.iloc[order, place].array)
-            lost[place] = right - (model(shuffled) == truth).sum()
-        return lost
+            yield shuffled
 
     def _fit(self, frame: pd.DataFrame, truth: NDArray[np.intp]) -> Any:
         """Return a function that guesses rows: the most frequent value if there is nothing to learn."""
@@ -80,15 +73,14 @@ class Attacker:
             return lambda rows: np.full(len(rows), most)
         return clone(self.estimator).fit(frame, truth).predict
 
-    def alone(self, name: Any) -> float:
+    def alone(self, place: int) -> float:
         """Return the accuracy of guesses from one column: the most frequent true value in each cell."""
-        cells = cells_of(self.coded.iloc[:, self.places[name]])
+        cells = cells_of(self.coded.iloc[:, place])
         shape = cells.max() + 1, self.truth.max() + 1
+        pairs = cells * shape[1] + self.truth
         right = 0
         for train, test in self.folds:
-            table = np.bincount(cells[train] * shape[1] + self.truth[train], minlength=shape[0] * shape[1]).reshape(
-                shape
-            )
+            table = np.bincount(pairs[train], minlength=shape[0] * shape[1]).reshape(shape)
             # Cells without rows guess the most frequent value.
             table[table.sum(axis=1) == 0] = table.sum(axis=0)
             right += (table.argmax(axis=1)[cells[test]] == self.truth[test]).sum()

@@ -147,14 +147,12 @@ def attribute_inference(
     reports = [name for name in seen if name in outputs]
     bound, kind = bound_of_reports(protected, shares, encoder, epsilon, reports)
     attack = Attacker(frame, truth, estimator, cv, random_state)
-    right, drops = attack.run(list(frame.columns)), attack.drops_
-    without = attack.run([name for name in frame.columns if name not in reported]) if reported else None
+    is_report = np.array([name in reported for name in frame.columns])
+    right, drops = attack.run(list(range(len(is_report))), shuffle=True)
+    without = attack.run(np.flatnonzero(~is_report).tolist())[0] if reported else None
+    alone = [attack.alone(place) for place in range(len(is_report))]
     carriers = pd.DataFrame(
-        {
-            "is_report": [name in reported for name in frame.columns],
-            "alone": [attack.alone(name) for name in frame.columns],
-            "drop": drops,
-        },
+        {"is_report": is_report, "alone": alone, "drop": drops},
         index=pd.Index(list(frame.columns), name="column", tupleize_cols=False),
     )
     return AttackResult(
@@ -176,12 +174,9 @@ def _check_options(cv: Any, random_state: Any, estimator: Any) -> None:
     if cv < 2:
         raise ValueError(f"cv must be at least 2, got {cv}")
     check_random_state(random_state)
-    if estimator is not None and (not _is_instance(estimator) or not is_classifier(estimator)):
+    is_instance = hasattr(estimator, "fit") and not isinstance(estimator, type)
+    if estimator is not None and not (is_instance and is_classifier(estimator)):
         raise TypeError(f"estimator must be a classifier, got {name_of_kind(estimator)}")
-
-
-def _is_instance(estimator: Any) -> bool:
-    return hasattr(estimator, "fit") and not isinstance(estimator, type)
 
 
 def _choose_columns(names: list[Any], known: Any, report: Any, encoder: Any) -> tuple[list[Any], list[Any]]:

@@ -105,10 +105,8 @@ class LeakageDisplay:
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        TypeError, ValueError
-            If the results are of another kind, or the confidence level is out of range.
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, the results are of another kind, or the confidence level is out of range.
         """
         import_pyplot()
         level = check_confidence_level(confidence_level)
@@ -152,10 +150,8 @@ class LeakageDisplay:
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        TypeError, ValueError
-            As for `attribute_inference`.
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, or as for `attribute_inference`.
         """
         import_pyplot()
         return cls.from_results({name: attribute_inference(X_released, y, sensitive, **options)}, ax=ax)

@@ -15,6 +15,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from skdp.base import check_confidence_level, check_random_state
 from skdp.evaluation.attacks._features import code_column, read_columns
 from skdp.evaluation.audits import clopper_pearson
+from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee
 from skdp.typing import TableLike
 
@@ -55,6 +56,17 @@ class MembershipResult:  # numpydoc ignore=PR02
     advantage_bound: float
     n_members: int
     n_non_members: int
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("method", self.method),
+            ("area under the curve", f"{self.auc:.4f} ({self.auc_lower:.4f} to {self.auc_upper:.4f})"),
+            ("advantage", f"{self.advantage:.4f} ({self.advantage_lower:.4f} to {self.advantage_upper:.4f})"),
+            ("largest expected advantage", None if math.isnan(self.advantage_bound) else f"{self.advantage_bound:.4f}"),
+            ("rows", f"{self.n_members:,} members, {self.n_non_members:,} non-members"),
+        ]
+        note = "In brackets: the intervals. Computed from true rows: not private."
+        return html_facts("Membership inference", facts, note)
 
 
 def membership_inference(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,11 @@ _CAUTION, _LESS_CAUTION = 3.0, 1.0  # standard errors that are subtracted from a
 _SIGNIFICANT = 3.0  # standard errors; a smaller log ratio is left out of the sum
 _MOST_ROOT_VALUES = 64
 _THRESHOLDS = 64
+_MANY = 64  # bins of a column with more distinct numbers
+_MOST_PAIRED = 12  # columns
+_PRECISION = 53  # binary digits of a float
+_NOT_FINITE = 1 << 20
+_BINS = "bins of "
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,8 @@ def choose_event(
     # another; the second scores the unions of the first outcomes of this order, so that an event which fits the first
     # sample by chance is not chosen. The test of the event needs a third sample.
     score = partial(_scores, delta=delta, caution=_LESS_CAUTION if few else _CAUTION)
-    coarse = [] if few else column_features(ranking)
-    features = value_features(ranking) if few else all_features(ranking, coarse)
+    coarse = [] if few else [_coarse(name, ranking) for name in _names(ranking)]
+    features = _value_features(ranking) if few else _all_features(ranking, coarse)
     best: Event | None = None
     for event in (*_unions(features, ranking, scoring, score), *_sums(coarse, ranking, scoring, score)):
         if best is None or event.score > best.score:
@@ -63,10 +68,15 @@ def _tabulate(outcomes: Sequence[NDArray[np.uint64]], values: NDArray[np.uint64]
     """Count each of some sorted values under each table; other outcomes are not counted."""
     counts = []
     for hashes in outcomes:
-        places = np.searchsorted(values, hashes)
-        known = values[np.minimum(places, len(values) - 1)] == hashes
+        places, known = _find(hashes, values)
         counts.append(np.bincount(places[known], minlength=len(values)))
     return np.array(counts)
+
+
+def _find(hashes: NDArray[np.uint64], values: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the places of hashes among sorted values, and which of them are there."""
+    places = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
+    return places, values[places] == hashes
 
 
 def _seen(outcomes: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
@@ -122,7 +132,7 @@ def _sums(
         if root is not None:
             if len(_seen([root.outcomes(sample) for sample in ranking])) > _MOST_ROOT_VALUES:
                 continue
-            features = [root, *(joined(root, feature) for feature in coarse if feature is not root)]
+            features = [root, *(_joined(root, feature) for feature in coarse if feature is not root)]
         name = "the sum of the columns' log ratios" + ("" if root is None else f", given {root.name}")
         first = [[feature.outcomes(sample) for sample in ranking] for feature in features]
         second = [[feature.outcomes(sample) for sample in scoring] for feature in features]
@@ -133,15 +143,20 @@ def _sums(
             used = [place for place, weight in enumerate(weights) if weight.any()]
             if len(used) < 2:
                 continue
-            total = _Sum([features[i] for i in used], [values[i] for i in used], [weights[i] for i in used])
-            ranked = total.of([first[i][one] for i in used])
-            sums = [total.of([second[i][table] for i in used]) for table in (one, other)]
+            known = [values[i] for i in used], [weights[i] for i in used]
+            ranked = _total([first[i][one] for i in used], *known)
+            sums = [_total([second[i][table] for i in used], *known) for table in (one, other)]
             thresholds = np.unique(np.quantile(ranked, np.linspace(0, 1, _THRESHOLDS + 1)[1:], method="lower"))
             hits = [len(s) - np.searchsorted(np.sort(s), thresholds - 1e-9) for s in sums]
             scores = score(hits[0], hits[1], (len(sums[0]), len(sums[1])))
             best = int(np.argmax(scores))
             if scores[best] > 0:
-                yield Event(name, one, other, float(scores[best]), total.at_least(float(thresholds[best])))
+                holds = partial(_reaches, [features[i] for i in used], known, float(thresholds[best]))
+                yield Event(name, one, other, float(scores[best]), holds)
+
+
+def _reaches(features: list[Feature], known: Any, threshold: float, outputs: Outputs) -> NDArray[np.bool_]:
+    return _total([feature.outcomes(outputs) for feature in features], *known) >= threshold - 1e-9
 
 
 def _log_ratios(counts: NDArray[np.int64] | None, one: int, other: int) -> NDArray[np.float64]:
@@ -153,32 +168,15 @@ def _log_ratios(counts: NDArray[np.int64] | None, one: int, other: int) -> NDArr
     return ratios
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """The sum of the log ratios of some features, 0 for unknown outcomes."""
-
-    features: list[Feature]
-    values: list[NDArray[np.uint64]]
-    weights: list[NDArray[np.float64]]
-
-    def of(self, outcomes: Sequence[NDArray[np.uint64]]) -> NDArray[np.float64]:
-        total = np.zeros(len(outcomes[0]))
-        for hashes, values, weights in zip(outcomes, self.values, self.weights, strict=True):
-            places = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
-            total += np.where(values[places] == hashes, weights[places], 0.0)
-        return total
-
-    def at_least(self, threshold: float) -> Callable[[Outputs], NDArray[np.bool_]]:
-        if math.isnan(threshold):
-            raise ValueError("threshold must be a number")
-        return lambda outputs: self.of([feature.outcomes(outputs) for feature in self.features]) >= threshold - 1e-9
-
-
-_MANY = 64  # bins of a column with more distinct numbers
-_MOST_PAIRED = 12  # columns
-_PRECISION = 53  # binary digits of a float
-_NOT_FINITE = 1 << 20
-_BINS = "bins of "
+def _total(
+    outcomes: Sequence[NDArray[np.uint64]], values: list[NDArray[np.uint64]], weights: list[NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Add up the log ratios of the outcomes of some features, 0 for unknown outcomes."""
+    total = np.zeros(len(outcomes[0]))
+    for hashes, known, ratios in zip(outcomes, values, weights, strict=True):
+        places, found = _find(hashes, known)
+        total += np.where(found, ratios[places], 0.0)
+    return total
 
 
 @dataclass(frozen=True)
@@ -189,38 +187,29 @@ class Feature:
     outcomes: Callable[[Outputs], NDArray[np.uint64]]
 
 
-def column_features(samples: Sequence[Outputs]) -> list[Feature]:
-    """List one coarse feature for each column: its values, or bins if there are many."""
-    return [_coarse(name, samples) for name in _names(samples)]
-
-
-def value_features(samples: Sequence[Outputs]) -> list[Feature]:
-    """List the plain values of each column."""
-    return [Feature(_label(name, samples), _values(name)) for name in _names(samples)]
-
-
-def all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list[Feature]:
-    """List all features."""
+def _all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list[Feature]:
     names = _names(samples)
-    features = value_features(samples)
+    features = _value_features(samples)
     features += [feature for feature in coarse if feature.name.startswith(_BINS)]
     for name in names:
-        label = _label(name, samples)
-        numbers = np.concatenate([to_floats(column_of(sample, name)) for sample in samples])
-        finite = numbers[np.isfinite(numbers)]
-        if (finite != np.floor(finite)).any():
+        label, numbers = _label(name, samples), _finite(name, samples)
+        if (numbers != np.floor(numbers)).any():
             features += [
                 Feature(f"the lowest bit of {label}", _lowest_bit(name, False)),
                 Feature(f"the lowest bit and the exponent of {label}", _lowest_bit(name, True)),
             ]
     if len(names) > 1:
-        features.append(Feature("all columns together", _together(names)))
+        features.append(Feature("all columns together", _values(*names)))
     if 2 < len(names) <= _MOST_PAIRED:
-        features += [joined(one, other) for one, other in combinations(coarse, 2)]
+        features += [_joined(one, other) for one, other in combinations(coarse, 2)]
     return features
 
 
-def joined(one: Feature, other: Feature) -> Feature:
+def _value_features(samples: Sequence[Outputs]) -> list[Feature]:
+    return [Feature(_label(name, samples), _values(name)) for name in _names(samples)]
+
+
+def _joined(one: Feature, other: Feature) -> Feature:
     """Combine two features."""
     return Feature(
         f"{one.name} with {other.name}", lambda outputs: combine(one.outcomes(outputs), other.outcomes(outputs))
@@ -237,26 +226,22 @@ def _label(name: str, samples: Sequence[Outputs]) -> str:
     return name if known else "a part that not every output has"
 
 
-def _values(name: str) -> Callable[[Outputs], NDArray[np.uint64]]:
-    return lambda outputs: hash_cells(column_of(outputs, name))
+def _values(*names: str) -> Callable[[Outputs], NDArray[np.uint64]]:
+    """Return the feature of the values of some columns together."""
+    return lambda outputs: reduce(combine, (hash_cells(column_of(outputs, name)) for name in names))
 
 
-def _together(names: Sequence[str]) -> Callable[[Outputs], NDArray[np.uint64]]:
-    def outcomes(outputs: Outputs) -> NDArray[np.uint64]:
-        hashes = hash_cells(column_of(outputs, names[0]))
-        for name in names[1:]:
-            hashes = combine(hashes, hash_cells(column_of(outputs, name)))
-        return hashes
-
-    return outcomes
+def _finite(name: str, samples: Sequence[Outputs]) -> NDArray[np.float64]:
+    numbers = np.concatenate([to_floats(column_of(sample, name)) for sample in samples])
+    return numbers[np.isfinite(numbers)]
 
 
 def _coarse(name: str, samples: Sequence[Outputs]) -> Feature:
-    numbers = np.concatenate([to_floats(column_of(sample, name)) for sample in samples])
-    finite = np.unique(numbers[np.isfinite(numbers)])
-    if len(finite) <= _MANY:
+    """Return the values of a column, or bins of them if there are many."""
+    finite = _finite(name, samples)
+    if len(np.unique(finite)) <= _MANY:
         return Feature(_label(name, samples), _values(name))
-    edges = np.unique(np.quantile(numbers[np.isfinite(numbers)], np.linspace(0, 1, _MANY + 1)[1:-1]))
+    edges = np.unique(np.quantile(finite, np.linspace(0, 1, _MANY + 1)[1:-1]))
 
     def outcomes(outputs: Outputs) -> NDArray[np.uint64]:
         numbers = to_floats(column_of(outputs, name))

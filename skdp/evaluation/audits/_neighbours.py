@@ -6,6 +6,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from numbers import Integral, Real
 from typing import Any
 
@@ -220,11 +221,7 @@ def _row_hashes(table: Any) -> NDArray[np.uint64]:
     rows = count_rows(table)
     if not is_frame(table) and not isinstance(table, np.ndarray):
         table = np.array(table, dtype=object)
-    columns = [_hash_column(column) for column in read_rows(table, rows).values()]
-    hashes = columns[0]
-    for column in columns[1:]:
-        hashes = combine(hashes, column)
-    return hashes
+    return reduce(combine, map(_hash_column, read_rows(table, rows).values()))
 
 
 def _hash_column(column: NDArray[Any]) -> NDArray[np.uint64]:

@@ -90,9 +90,7 @@ class PrivacyCurveDisplay(PanelDisplay):
             The true rows.
         y : array-like or series of shape (n_samples,)
             The true targets.
-        band : {"auto", "std", "range"} or None, default="auto"
-            See `plot`.
-        ax : matplotlib Axes or array-like of them, optional
+        band, ax : optional
             See `plot`.
         **options : dict
             ``param_name``, ``epsilons`` and the other parameters of `privacy_curve`.
@@ -104,10 +102,8 @@ class PrivacyCurveDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        TypeError, ValueError
-            As raised by `privacy_curve` or `plot`.
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, or as raised by `privacy_curve` or `plot`.
         """
         import_pyplot()  # before anything is fitted
         _check_band(band)
@@ -121,9 +117,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         ----------
         curve : pandas.DataFrame
             The result of `privacy_curve`.
-        band : {"auto", "std", "range"} or None, default="auto"
-            See `plot`.
-        ax : matplotlib Axes or array-like of them, optional
+        band, ax : optional
             See `plot`.
 
         Returns
@@ -133,10 +127,8 @@ class PrivacyCurveDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        TypeError, ValueError
-            As raised by `plot`.
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, or as raised by `plot`.
         """
         return cls(curve).plot(band=band, ax=ax)
 
@@ -183,10 +175,9 @@ class PrivacyCurveDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        TypeError, ValueError
-            If the curve lacks a column or a row, `band` is unknown, or the number of panels is wrong.
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, the curve lacks a column or a row, `band` is unknown, or the number of
+            panels is wrong.
         """
         summary = self.summary(band=band)
         import_pyplot()

@@ -17,9 +17,9 @@ from sklearn.utils import check_consistent_length
 
 from skdp.base import check_random_state
 from skdp.evaluation.curves._cache import CellStore, Row
-from skdp.evaluation.curves._cells import Cell, Study, cells_of, read_groups
-from skdp.evaluation.curves._epsilon_step import Step
+from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
 from skdp.evaluation.curves._scoring import Scoring
+from skdp.evaluation.displays import check_count
 from skdp.frames import is_frame
 from skdp.privacy import check_epsilon
 from skdp.typing import ColumnLike, PathType, TableLike
@@ -185,7 +185,7 @@ def privacy_curve(
     """
     losses = _read_epsilons(epsilons)
     check_random_state(random_state)
-    _check_repeats(n_repeats)
+    check_count(n_repeats, "n_repeats", least=1)
     rows: Any = X if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
     targets: Any = y if hasattr(y, "dtype") else np.asarray(y)
     check_consistent_length(rows, targets)
@@ -240,13 +240,6 @@ def _read_epsilons(epsilons: Any) -> list[float]:
     if len(set(map(float, losses))) < len(losses):
         raise ValueError("epsilons must all be different")
     return list(map(float, losses))
-
-
-def _check_repeats(n_repeats: Any) -> None:
-    if isinstance(n_repeats, bool | np.bool_) or not isinstance(n_repeats, Integral):
-        raise TypeError(f"n_repeats must be an int, got {type(n_repeats).__name__}")
-    if n_repeats < 1:
-        raise ValueError(f"n_repeats must be at least 1, got {n_repeats}")
 
 
 def _check_estimator(estimator: Any) -> None:

@@ -8,9 +8,11 @@ from skdp.evaluation.displays._style import (
     INK,
     MARKERS,
     PanelDisplay,
+    check_count,
     check_table,
     import_pyplot,
     label_epsilons,
+    label_rows,
     new_grid,
     tidy_axes,
 )
@@ -23,9 +25,11 @@ __all__ = [
     "FairnessDisplay",
     "MarginalDisplay",
     "PanelDisplay",
+    "check_count",
     "check_table",
     "import_pyplot",
     "label_epsilons",
+    "label_rows",
     "new_grid",
     "tidy_axes",
 ]

@@ -11,9 +11,11 @@ from skdp.evaluation.displays._style import (
     COLOURS,
     INK,
     PanelDisplay,
+    check_count,
     check_table,
     import_pyplot,
     interval_label,
+    label_rows,
     new_grid,
     tidy_axes,
 )
@@ -127,8 +129,8 @@ class CountEstimateDisplay(PanelDisplay):
         """
         import_pyplot()
         estimates = encoder.estimate_counts(reports, postprocess=postprocess, confidence_level=confidence_level)
-        display = cls(estimates, true_counts=true_counts, confidence_level=confidence_level)
-        return display.plot(max_values=max_values, ax=ax)
+        given: dict[str, Any] = {"true_counts": true_counts, "confidence_level": confidence_level}
+        return cls(estimates, **given).plot(max_values=max_values, ax=ax)
 
     @classmethod
     def from_estimates(
@@ -158,10 +160,8 @@ class CountEstimateDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        TypeError, ValueError
-            If the estimates, the true counts or a parameter do not fit.
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, or the estimates, the true counts or a parameter do not fit.
         """
         import_pyplot()
         display = cls(estimates, true_counts=true_counts, confidence_level=confidence_level)
@@ -185,15 +185,10 @@ class CountEstimateDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        TypeError, ValueError
-            If the number of panels is wrong, or `max_values` is not an int or less than 1.
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, the number of panels is wrong, or `max_values` is not an int or less than 1.
         """
-        if not isinstance(max_values, int) or isinstance(max_values, bool):
-            raise TypeError(f"max_values must be an int, got {type(max_values).__name__}")
-        if max_values < 1:
-            raise ValueError(f"max_values must be at least 1, got {max_values}")
+        check_count(max_values, "max_values", least=1)
         import_pyplot()
         tables = _split(self.estimates)
         lines = max(2, *(min(len(table), max_values) for _, table in tables))
@@ -225,10 +220,7 @@ class CountEstimateDisplay(PanelDisplay):
             axes.plot(table["true"], places, "D", color=COLOURS[1], mec="white", ms=5.5, label="true count")
         axes.axvline(0, color=INK, lw=1)
         tidy_axes(axes)
-        axes.grid(False, axis="y")
-        axes.set_yticks(places, [_label(value) for value in table.index])
-        axes.set_ylim(len(table) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0)
+        label_rows(axes, [_label(value) for value in table.index])
         axes.set_xlabel("records")
         axes.set_title(title, loc="left", color=INK, fontsize="medium")
 

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from skdp.evaluation.displays._fairness_panels import PANELS, draw_panel, list_lines, rows_of, tidy_report
-from skdp.evaluation.displays._style import INK, PanelDisplay, import_pyplot, interval_label
+from skdp.evaluation.displays._style import (
+    COLOURS,
+    INK,
+    MARKERS,
+    PanelDisplay,
+    check_table,
+    import_pyplot,
+    interval_label,
+    label_rows,
+    tidy_axes,
+)
 from skdp.metrics import fairness_report
 
 _ROW_HEIGHT = 0.3  # inches
+_PANELS = {
+    "rate": ("Rates of groups", r"\brate\b"),
+    "difference": ("Differences (0 is parity)", r"difference|largest − smallest"),
+}
+"""The title of each panel, and the pattern of the names of its metrics."""
+
+_RATE_OF_GROUP = r"^(?P<metric>.* rate), (?P<group>(?:un)?privileged)$"  # the name of a rate in reports of two groups
+_HEADER = "\0header"
+_ALONE = "\0alone"
 
 
 class FairnessDisplay(PanelDisplay):
@@ -68,8 +87,8 @@ class FairnessDisplay(PanelDisplay):
     def __init__(self, reports: Mapping[str, pd.DataFrame], *, confidence_level: float | None = None) -> None:
         if not isinstance(reports, Mapping) or not reports:
             raise TypeError("reports must be a mapping of name to report, with at least one report")
-        self.data = pd.concat([tidy_report(name, report) for name, report in reports.items()], ignore_index=True)
-        if not any(len(rows_of(self.data, kind)) for kind in PANELS):
+        self.data = pd.concat([_tidy_report(name, report) for name, report in reports.items()], ignore_index=True)
+        if not any(len(_rows_of(self.data, kind)) for kind in _PANELS):
             raise ValueError("reports must have rows of rates or of differences")
         levels = {report.attrs.get("confidence_level") for report in reports.values()}
         self.confidence_level = confidence_level or (levels.pop() if len(levels) == 1 else None)
@@ -92,16 +111,8 @@ class FairnessDisplay(PanelDisplay):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            True labels.
-        y_pred : array-like of shape (n_samples,)
-            Predicted labels.
-        sensitive_features : array-like or series of shape (n_samples,), or dataframe
-            The values that define the group of a row.
-        privileged : value, list of values or mapping, optional
-            As for `fairness_report`. By default groups are compared with each other only.
-        positive_label : label
-            The favourable label.
+        y_true, y_pred, sensitive_features, privileged, positive_label : see there
+            As for `fairness_report`.
         by_group : bool, default=True
             Whether each value is a group; if not, only the differences of two groups are drawn.
         confidence_level : float, default=0.95
@@ -118,10 +129,8 @@ class FairnessDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        ValueError
-            As raised by `fairness_report`, or if `ax` does not fit.
+        ImportError, ValueError
+            If matplotlib is not installed, as raised by `fairness_report`, or if `ax` does not fit.
         """
         import_pyplot()
         report = fairness_report(
@@ -174,10 +183,8 @@ class FairnessDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        NotFittedError, ValueError
-            As raised by the estimator and `fairness_report`, or if `ax` does not fit.
+        ImportError, NotFittedError, ValueError
+            If matplotlib is not installed, as raised by the estimator and `fairness_report`, or if `ax` does not fit.
         """
         import_pyplot()
         return cls.from_predictions(
@@ -214,10 +221,8 @@ class FairnessDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        TypeError, ValueError
-            If the reports or `ax` do not fit.
+        ImportError, TypeError, ValueError
+            If matplotlib is not installed, or the reports or `ax` do not fit.
         """
         return cls(reports, confidence_level=confidence_level).plot(ax=ax)
 
@@ -237,23 +242,21 @@ class FairnessDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        ValueError
-            If the number of panels is wrong.
+        ImportError, ValueError
+            If matplotlib is not installed, or the number of panels is wrong.
         """
         pyplot = import_pyplot()
-        tables = {kind: table for kind in PANELS if len(table := rows_of(self.data, kind))}
+        tables = {kind: table for kind in _PANELS if len(table := _rows_of(self.data, kind))}
         kinds = f" ({', '.join(tables)})"
         panels = self._use_panels(ax, len(tables), kinds, lambda: self._new_panels(pyplot, tables))
         names = self.data["report"].unique().tolist()
         for axes, (kind, table) in zip(panels, tables.items(), strict=True):
-            draw_panel(axes, kind, table, names)
+            _draw_panel(axes, kind, table, names)
         self._explain(ax)
         return self
 
     def _new_panels(self, pyplot: Any, tables: dict[str, pd.DataFrame]) -> Any:
-        lines = max(len(list(list_lines(table))) for table in tables.values())
+        lines = max(len(list(_list_lines(table))) for table in tables.values())
         height = 1.3 + lines * _ROW_HEIGHT * (0.8 + 0.2 * self.data["report"].nunique())
         figure, panels = pyplot.subplots(1, len(tables), figsize=(1 + 5.2 * len(tables), height), squeeze=False)
         figure.set_layout_engine("constrained", h_pad=0.1)
@@ -272,3 +275,77 @@ class FairnessDisplay(PanelDisplay):
             labels = [handle.get_label() for handle in handles]
             across = min(len(handles), 2 * len(self.axes_))  # two entries fit below a panel
             self._draw_legend(ax, handles, labels, loc="outside lower center", ncols=across)
+
+
+def _tidy_report(name: str, report: Any) -> pd.DataFrame:
+    """Add the missing columns of the display to a report."""
+    check_table(report, f"report {name!r}", ("metric", "value"))
+    check_table(report, f"report {name!r}", (), numbers=[one for one in ("value", "lower", "upper") if one in report])
+    columns: dict[str, Any] = {"report": [str(name)] * len(report), "metric": report["metric"].astype(str).to_list()}
+    for column, otherwise in (("definition", ""), ("group", None)):
+        values = list(report[column]) if column in report else [otherwise] * len(report)
+        columns[column] = pd.Series(values, dtype=object)
+    for column in ("value", "lower", "upper"):
+        columns[column] = report[column].to_numpy(dtype=float) if column in report else np.full(len(report), np.nan)
+    table = pd.DataFrame(columns)
+    parts = table["metric"].str.extract(_RATE_OF_GROUP)
+    named = parts["group"].notna()
+    table.loc[named, ["metric", "group"]] = parts[named]
+    return table
+
+
+def _rows_of(data: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Select the rows of a panel."""
+    metric = data["metric"]
+    is_difference = metric.str.contains(_PANELS["difference"][1])
+    if kind == "difference":
+        return data[is_difference]
+    return data[metric.str.contains(_PANELS["rate"][1]) & ~is_difference & ~metric.str.contains("/")]
+
+
+def _list_lines(table: pd.DataFrame) -> Iterator[tuple[str, Any, str]]:
+    """Return the lines of a panel: a heading and one line per group, or one line for a metric without groups."""
+    for metric in table["metric"].unique():
+        groups = list(dict.fromkeys(map(_key, table.loc[table["metric"] == metric, "group"])))
+        if _ALONE in groups:
+            yield metric, _ALONE, metric
+        named = [group for group in groups if group != _ALONE]
+        if named and _ALONE not in groups:
+            yield metric, _HEADER, metric
+        for group in named:
+            yield metric, group, ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+
+
+def _draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str]) -> None:
+    """Draw the values as dots and their intervals as bars, with a colour and a marker for each report."""
+    lines = list(_list_lines(table))
+    places = {(metric, group): place for place, (metric, group, _) in enumerate(lines)}
+    for index, name in enumerate(names):
+        rows = table[table["report"] == name]
+        shift = 0.6 * ((index + 0.5) / len(names) - 0.5)
+        at = np.array([places[m, _key(g)] + shift for m, g in zip(rows["metric"], rows["group"], strict=True)])
+        bounded = np.isfinite(rows["lower"].to_numpy()) & np.isfinite(rows["upper"].to_numpy())
+        colour = COLOURS[index % len(COLOURS)]
+        axes.hlines(at[bounded], rows["lower"][bounded], rows["upper"][bounded], color=colour, lw=2, alpha=0.6)
+        axes.plot(rows["value"], at, MARKERS[index % len(MARKERS)], color=colour, ms=5.5, label=str(name))
+    _mark_undefined(axes, table, places)
+    if kind == "difference":
+        axes.axvline(0, color=INK, lw=1.2)
+    tidy_axes(axes)
+    label_rows(axes, [label for _, _, label in lines], margin=0.5)
+    for (_, group, _), tick in zip(lines, axes.get_yticklabels(), strict=True):
+        tick.set_fontweight("bold" if group is _HEADER else "normal")
+    axes.locator_params(axis="x", nbins=6)
+    axes.set_title(_PANELS[kind][0], loc="left", color=INK, fontsize="medium")
+
+
+def _mark_undefined(axes: Any, table: pd.DataFrame, places: dict[Any, int]) -> None:
+    for (metric, group), rows in table.groupby(["metric", table["group"].map(_key)], dropna=False, sort=False):
+        if rows["value"].isna().all():
+            text = {"color": INK, "fontsize": "small", "va": "center", "style": "italic"}
+            axes.text(0.02, places[metric, group], "undefined", transform=axes.get_yaxis_transform(), **text)
+
+
+def _key(group: Any) -> Any:
+    """Return the key of a group; that of a value without a group is its own name."""
+    return _ALONE if group is None or (isinstance(group, float) and np.isnan(group)) else group

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,14 @@ def import_pyplot() -> Any:
     return pyplot
 
 
+def check_count(value: Any, name: str, *, least: int) -> None:
+    """Check a parameter that is a number of things."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
 def check_table(table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()) -> None:
     """Check that an argument is a table with given columns."""
     wanted = list(columns)
@@ -86,6 +95,14 @@ def label_epsilons(axes: Any, epsilons: Iterable[float]) -> None:
     axes.set_xticks(places, [f"{epsilon:g}" for epsilon in places])
     axes.minorticks_off()
     axes.set_xlabel("epsilon (smaller is more private)")
+
+
+def label_rows(axes: Any, labels: Sequence[str], *, margin: float = 0.6) -> None:
+    """Label rows of bars or dots, from the top down."""
+    axes.grid(False, axis="y")
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 1 + margin, -margin)
+    axes.tick_params(axis="y", length=0)
 
 
 def tidy_axes(axes: Any) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from skdp.evaluation.displays import (
     FairnessDisplay,
     MarginalDisplay,
     label_epsilons,
+    label_rows,
 )
 from skdp.evaluation.report._counts import CountStudy
 from skdp.evaluation.report._models import LEFT_OUT, NOT_PRIVATE
@@ -62,24 +64,23 @@ POSTPROCESS_NAMES = {
 def counts_figure(release: pd.DataFrame) -> str:
     """Draw the estimated counts of one release."""
     height = 1.6 + 0.3 * max(3, min(len(release), _MOST_CELLS))
-    with _Drawing(height=height) as drawing:
+    with _new_panels(height=height) as (axes,):
         CountEstimateDisplay.from_estimates(
             release[["count", "lower", "upper"]],
             true_counts=release["true"],
             confidence_level=0.95,
             max_values=_MOST_CELLS,
-            ax=drawing.axes[0],
+            ax=axes,
         )
-        drawing.axes[0].xaxis.set_major_formatter("{x:,.0f}")
-        drawing.axes[0].locator_params(axis="x", nbins=5)
-        return drawing.svg(columns=3)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.locator_params(axis="x", nbins=5)
+        return _svg(axes, columns=3)
 
 
 def error_figure(study: CountStudy, norm: str) -> str:
     """Draw the count error by epsilon: means with a band, and the closed form."""
     summary = study.summary()
-    with _Drawing() as drawing:
-        axes = drawing.axes[0]
+    with _new_panels() as (axes,):
         for colour, (name, group) in zip(COLOURS, summary.groupby("postprocess", sort=False), strict=False):
             dashes = {"none": "-", "clip": "--", "simplex": "-.", "mle": ":"}[str(name)]
             label = f"{POSTPROCESS_NAMES[str(name)]}, mean"
@@ -97,7 +98,7 @@ def error_figure(study: CountStudy, norm: str) -> str:
         axes.set_ylabel("records")
         axes.set_title(f"{norm.upper()} error of the counts")
         axes.legend()
-        return drawing.svg(columns=2)
+        return _svg(axes, columns=2)
 
 
 def scores_figure(scores: pd.DataFrame, metric: str) -> str:
@@ -109,8 +110,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
     epsilons = drawn["setting"].map(lambda setting: math.inf if setting == NOT_PRIVATE else float(setting))
     curve = drawn.assign(epsilon=epsilons, group=drawn["classifier"], fold=0)
     band = "std" if curve["repeat"].nunique() > 1 else None
-    with _Drawing() as drawing:
-        axes = drawing.axes[0]
+    with _new_panels() as (axes,):
         PrivacyCurveDisplay.from_curve(curve, band=band, ax=axes)
         axes.set_title(metric[0].upper() + metric[1:])
         absent = chosen[chosen["setting"] == LEFT_OUT].groupby("classifier", sort=False)["value"].mean()
@@ -119,95 +119,84 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
         extra = [Line2D([], [], color=INK, ls=":", lw=1.4, label="columns left out")]
         repeats = curve["repeat"].nunique()
         shorter = {f"± 1 standard deviation over {repeats} repeats": f"± 1 sd over {repeats} splits"}
-        return drawing.svg(columns=2, extra=extra, names={"without noise": NOT_PRIVATE} | shorter)
+        return _svg(axes, columns=2, extra=extra, names={"without noise": NOT_PRIVATE} | shorter)
 
 
 def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
     """Draw one number by epsilon."""
-    with _Drawing(height=3.4) as drawing:
+    with _new_panels(height=3.4) as (axes,):
         rows = curve[curve["metric"] == metric]
-        PrivacyCurveDisplay.from_curve(rows, band=None, ax=drawing.axes[0])
-        drawing.axes[0].set_title(metric[0].upper() + metric[1:])
+        PrivacyCurveDisplay.from_curve(rows, band=None, ax=axes)
+        axes.set_title(metric[0].upper() + metric[1:])
         named = {"everybody": "synthetic rows", "without noise": baseline}
-        return drawing.svg(columns=2, names=named)
+        return _svg(axes, columns=2, names=named)
 
 
 def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
     """Draw the results of audits of the same predictions."""
-    with _Drawing(rows=2, height=7.4, ratios=[9, 4]) as drawing:
-        FairnessDisplay.from_reports(reports, confidence_level=0.95, ax=drawing.axes)
-        return drawing.svg(columns=2)
+    with _new_panels(rows=2, height=7.4, ratios=[9, 4]) as panels:
+        FairnessDisplay.from_reports(reports, confidence_level=0.95, ax=panels)
+        return _svg(panels[0], columns=2)
 
 
 def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
     """Draw the share of correct guesses of a protected value."""
-    with _Drawing(height=4.2) as drawing:
-        LeakageDisplay.from_results(results, ax=drawing.axes[0])
-        drawing.axes[0].set_ylabel("guessed right (share)")
-        drawing.axes[0].set_title(f"Guesses of {_short(column)}")
-        return drawing.svg(columns=2)
+    with _new_panels(height=4.2) as (axes,):
+        LeakageDisplay.from_results(results, ax=axes)
+        axes.set_ylabel("guessed right (share)")
+        axes.set_title(f"Guesses of {_short(column)}")
+        return _svg(axes, columns=2)
 
 
 def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
     """Draw the share of correct guesses from each released column alone."""
-    with _Drawing(height=1.6 + 0.28 * len(carriers)) as drawing:
-        axes, places = drawing.axes[0], np.arange(len(carriers))
+    with _new_panels(height=1.6 + 0.28 * len(carriers)) as (axes,):
+        places = np.arange(len(carriers))
         for place, (is_report, label) in enumerate([(False, "other column"), (True, "report")]):
             chosen = (carriers["is_report"] == is_report).to_numpy()
             axes.barh(places[chosen], carriers["alone"][chosen], height=0.7, color=COLOURS[5 - 4 * place], label=label)
         axes.axvline(prior, color=INK, ls=":", lw=1.6, label="prior")
-        axes.set_yticks(places, [_short(name) for name in carriers.index])
-        axes.set_ylim(len(carriers) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(False, axis="y")
+        label_rows(axes, [_short(name) for name in carriers.index])
         axes.set_xlim(0, 1)
         axes.set_xlabel("guessed right from this column alone (share)")
         axes.set_title(f"Columns that tell {_short(column)}")
         axes.legend()
-        return drawing.svg(columns=3)
+        return _svg(axes, columns=3)
 
 
 def marginal_figure(real: pd.DataFrame, synthetic: pd.DataFrame, column: Any, domain: Domain) -> str:
     """Draw a column of real and of synthetic rows."""
-    with _Drawing(height=3.4) as drawing:
-        MarginalDisplay.from_tables(real, synthetic, [column], domain=domain, ax=drawing.axes[0])
-        return drawing.svg(columns=2)
+    with _new_panels(height=3.4) as (axes,):
+        MarginalDisplay.from_tables(real, synthetic, [column], domain=domain, ax=axes)
+        return _svg(axes, columns=2)
 
 
-class _Drawing:
-    """A matplotlib figure in the report's style, without touching the user's backend or settings."""
+@contextmanager
+def _new_panels(*, height: float = _HEIGHT, rows: int = 1, ratios: list[float] | None = None) -> Iterator[Any]:
+    """Yield the panels of a figure in the report's style, without touching the user's backend or settings."""
+    import matplotlib
+    from matplotlib.figure import Figure
 
-    def __init__(self, *, height: float = _HEIGHT, rows: int = 1, ratios: list[float] | None = None) -> None:
-        self._height, self._rows, self._ratios = height, rows, ratios
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(layout="constrained", figsize=(_WIDTH, height))
+        yield figure.subplots(rows, squeeze=False, height_ratios=ratios).ravel()
 
-    def __enter__(self) -> _Drawing:
-        import matplotlib
-        from matplotlib.figure import Figure
 
-        self._context = matplotlib.rc_context(_STYLE)
-        self._context.__enter__()
-        self.figure = Figure(layout="constrained", figsize=(_WIDTH, self._height))
-        self.axes = self.figure.subplots(self._rows, squeeze=False, height_ratios=self._ratios).ravel()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._context.__exit__(*error)
-
-    def svg(self, *, columns: int, extra: Any = (), names: Mapping[str, str] | None = None) -> str:
-        """Move the legend below the panels, where it covers nothing, and write the figure."""
-        legend = self.axes[0].get_legend()
-        if legend is not None:
-            labels = [text.get_text() for text in legend.get_texts()]
-            # Of error bars, the legend's own handles have lost their markers.
-            drawn = {label: handle for handle, label in zip(*self.axes[0].get_legend_handles_labels(), strict=True)}
-            handles = [drawn.get(label, own) for label, own in zip(labels, legend.legend_handles, strict=True)]
-            legend.remove()
-            labels = [(names or {}).get(label, label) for label in labels] + [handle.get_label() for handle in extra]
-            self.figure.legend([*handles, *extra], labels, loc="outside lower left", ncols=columns)
-        text = io.StringIO()
-        # No date: the file is reproducible.
-        self.figure.savefig(text, format="svg", metadata={"Date": None})
-        return _FONTS.sub("system-ui, sans-serif", text.getvalue())  # as the page
+def _svg(axes: Any, *, columns: int, extra: Any = (), names: Mapping[str, str] | None = None) -> str:
+    """Move the legend of a panel below the figure, where it covers nothing, and write the figure."""
+    legend = axes.get_legend()
+    if legend is not None:
+        labels = [text.get_text() for text in legend.get_texts()]
+        # Of error bars, the legend's own handles have lost their markers.
+        drawn = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+        handles = [drawn.get(label, own) for label, own in zip(labels, legend.legend_handles, strict=True)]
+        legend.remove()
+        labels = [(names or {}).get(label, label) for label in labels] + [handle.get_label() for handle in extra]
+        axes.figure.legend([*handles, *extra], labels, loc="outside lower left", ncols=columns)
+    text = io.StringIO()
+    # No date: the file is reproducible.
+    axes.figure.savefig(text, format="svg", metadata={"Date": None})
+    return _FONTS.sub("system-ui, sans-serif", text.getvalue())  # as the page
 
 
 def _write_out(axis: Any) -> None:

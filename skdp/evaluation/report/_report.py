@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,6 @@ from skdp.evaluation.report._figures import (
     scores_figure,
 )
 from skdp.evaluation.report._models import QUALITY, fairness_audits, model_scores
-from skdp.evaluation.report._page import import_jinja2, render
 from skdp.evaluation.report._releases import attack_releases, attacked_column, synthesize
 from skdp.evaluation.report._study import Study
 from skdp.evaluation.report._tables import (
@@ -42,8 +44,6 @@ from skdp.evaluation.report._tables import (
     short,
     synthesis_table,
     written,
-    written_audits,
-    written_leakage,
 )
 from skdp.metrics import fairness_report
 from skdp.oracles import check_size
@@ -193,7 +193,7 @@ def study_report(
     out.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         table.to_csv(out / f"{name}.csv", index=False)
-    page = render(
+    page = _render(
         title=f"What privacy costs: {study.names}",
         source=source,
         notes=notes,
@@ -220,7 +220,7 @@ def study_report(
 def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, delta: Any) -> None:
     """Check in advance what would fail after minutes of work."""
     import_pyplot()
-    import_jinja2()
+    _import_jinja2()
     for name, number in (("repeats", repeats), ("model_repeats", model_repeats)):
         check_size(number, least=1, name=name)
     for epsilon in study.epsilons:
@@ -248,7 +248,7 @@ def _model_content(
     content: dict[str, Any] = {
         "repeats": scores["repeat"].nunique(),
         "quality": {name: scores_figure(scores, name) for name in QUALITY},
-        "scores": written(wide[[*keys, *QUALITY]], {}, keys),
+        "scores": written(wide[[*keys, *QUALITY]], keys),
     }
     if study.sensitive is None:
         return {"models": content, "fairness": None}
@@ -259,9 +259,9 @@ def _model_content(
     fairness = {
         "definitions": list(zip(example["metric"], example["definition"], strict=True)),
         "figures": {name: scores_figure(scores, name) for name in SHOWN},
-        "scores": written(wide.drop(columns=list(QUALITY)), {}, keys),
+        "scores": written(wide.drop(columns=list(QUALITY)), keys),
         "audit": fairness_figure(audits[study.example]),
-        "audits": written_audits(tables["fairness_audits"]),
+        "audits": written(tables["fairness_audits"], ["metric"]),
     }
     return {"models": content, "fairness": fairness}
 
@@ -282,7 +282,7 @@ def _leakage_content(study: Study, tables: Tables, advance: Callable[[], Any]) -
         "bound": example.bound,
         "exact": example.bound == EXACT,
         "guesses": leakage_figure(results, column),
-        "table": written_leakage(tables["leakage"]),
+        "table": written(tables["leakage"].drop(columns=["lower", "upper"])),
         "carriers_figure": carriers_figure(carriers, example.baseline, column),
         "carriers": carriers_table(carriers),
     }
@@ -295,9 +295,7 @@ def _synthesis_content(study: Study, delta: float, tables: Tables, advance: Call
     shown = study.columns[:_MOST_MARGINALS]
     return {
         "names": ", ".join(map(str, study.domain.columns)),
-        "figures": {
-            name: curve_figure(synthesis.curve, name, "real rows") for name in synthesis.curve["metric"].unique()
-        },
+        "figures": {name: curve_figure(curve, name, "real rows") for name in curve["metric"].unique()},
         "marginals": {
             str(name): marginal_figure(synthesis.real, synthesis.synthetic, name, study.domain) for name in shown
         },
@@ -325,3 +323,32 @@ def _steps(study: Study, models: Mapping[str, BaseEstimator]) -> int:
     if study.target is not None:
         steps += len(models) * (n + 1)
     return steps + (study.sensitive is not None)
+
+
+def _import_jinja2() -> Any:
+    """Import jinja2, a dependency of the extra "plot"."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError("jinja2 is needed for the report: pip install skdp[plot]") from error
+    return jinja2
+
+
+def _render(**content: Any) -> str:
+    """Fill in the page."""
+    jinja2 = _import_jinja2()
+    from markupsafe import Markup, escape
+
+    def powers(text: str) -> Any:
+        """Escape a text, and set e^ε as a power."""
+        return Markup(escape(text).replace("e^ε", Markup("e<sup>ε</sup>")))
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters |= {
+        "anchor": lambda text: re.sub(r"\W+", "-", text.lower()).strip("-"),
+        "base64": lambda text: base64.b64encode(text.encode()).decode(),
+        "powers": powers,
+        "title_case": lambda text: text[0].upper() + text[1:],
+    }
+    template = files("skdp.evaluation.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    return str(environment.from_string(template).render(content))

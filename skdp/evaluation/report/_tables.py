@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from skdp.coding import is_missing
 from skdp.evaluation.attacks import AttackResult
 from skdp.evaluation.report._counts import CountStudy
 from skdp.evaluation.report._figures import POSTPROCESS_NAMES
-from skdp.evaluation.report._models import DEBIASED, LEFT_OUT, NAIVE, TRUE_GROUPS
+from skdp.evaluation.report._models import DEBIASED, LEFT_OUT
 
 SHOWN = ("statistical parity difference", "equal opportunity difference")
 """The metrics of fairness that have a figure."""
@@ -43,31 +42,26 @@ def decimals(value: float) -> str:
     return "undefined" if np.isnan(value) else f"{value:.4f}".replace("-", "−")
 
 
-@dataclass(frozen=True)
-class Written:
-    """A table as text: its columns, those that are aligned to the left, and its rows."""
-
-    columns: list[str]
-    text: Sequence[str]
-    rows: list[list[str]]
+Written = dict[str, Any]
+"""A table as text: its columns, those that are aligned to the left ("text"), and its rows."""
 
 
-def written(frame: pd.DataFrame, formats: Mapping[str, Callable[[Any], str]], text: Sequence[str] = ()) -> Written:
-    """Write a table."""
-    cells = [[formats.get(name, str)(value) for value in frame[name]] for name in frame.columns]
-    return Written(list(map(str, frame.columns)), text, [list(row) for row in zip(*cells, strict=True)])
+def written(
+    frame: pd.DataFrame, text: Sequence[str] = (), formats: Mapping[str, Callable[[Any], str]] | None = None
+) -> Written:
+    """Write a table: an epsilon in short, other fractions with four decimals, unless another format is given."""
+    chosen = {name: decimals if frame[name].dtype.kind == "f" else str for name in frame.columns}
+    chosen |= {"epsilon": short} | dict(formats or {})
+    rows = zip(*(map(chosen[name], frame[name]) for name in frame.columns), strict=True)
+    return {"columns": list(map(str, frame.columns)), "text": text, "rows": list(map(list, rows))}
 
 
 def counts_table(study: CountStudy) -> Written:
     """Write the counts of one release at each epsilon."""
     names = [str(name) for name in study.releases.index.names if name != "epsilon"]
     numbers = {"true": "true count", "count": "estimate", "std_error": "std. error", "lower": "lower", "upper": "upper"}
-    formats: dict[str, Any] = {
-        "epsilon": short,
-        **dict.fromkeys(names, _label),
-        **dict.fromkeys(numbers.values(), whole),
-    }
-    return written(study.releases.reset_index().rename(columns=numbers), formats, names)
+    formats = {**dict.fromkeys(names, _label), **dict.fromkeys(numbers.values(), whole)}
+    return written(study.releases.reset_index().rename(columns=numbers), names, formats)
 
 
 def errors_table(study: CountStudy) -> Written:
@@ -78,8 +72,8 @@ def errors_table(study: CountStudy) -> Written:
     errors = named[list(names)].rename(columns=names)
     # If no unbiased count is negative, the other estimates are the same.
     errors = errors[~errors[["epsilon", "mean L1", "mean L2", "rms L2"]].round(6).duplicated()]
-    formats = {"epsilon": short, "95 % intervals hold": lambda share: f"{share:.1%}"}
-    return written(errors, formats | dict.fromkeys(_ERRORS.values(), whole), ["estimate"])
+    formats = {**dict.fromkeys(_ERRORS.values(), whole), "95 % intervals hold": lambda share: f"{share:.1%}"}
+    return written(errors, ["estimate"], formats)
 
 
 def scores_table(scores: pd.DataFrame) -> pd.DataFrame:
@@ -108,12 +102,6 @@ def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFr
     return pd.DataFrame(rows)
 
 
-def written_audits(audits: pd.DataFrame) -> Written:
-    """Write the differences of all audits."""
-    numbers = dict.fromkeys((TRUE_GROUPS, NAIVE, DEBIASED, "lower", "upper"), decimals)
-    return written(audits, {"epsilon": short, **numbers}, ["metric"])
-
-
 def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
     """Return the shares of correct guesses at each epsilon."""
     rows = []
@@ -123,19 +111,12 @@ def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["epsilon", *_ATTACKS, "lower", "upper"])
 
 
-def written_leakage(table: pd.DataFrame) -> Written:
-    """Write the shares of correct guesses at each epsilon."""
-    formats = {"epsilon": short, **dict.fromkeys(_ATTACKS, decimals)}
-    return written(table.drop(columns=["lower", "upper"]), formats)
-
-
 def carriers_table(carriers: pd.DataFrame) -> Written:
     """Write the share of correct guesses from each column."""
     shown = carriers.reset_index().assign(column=[str(name) for name in carriers.index])
     shown["is_report"] = shown["is_report"].map({True: "report", False: ""})
     names = {"is_report": "", "alone": "right from it alone", "drop": "lost if shuffled"}
-    formats = dict.fromkeys(("right from it alone", "lost if shuffled"), decimals)
-    return written(shown.rename(columns=names), formats, ["column", ""])
+    return written(shown.rename(columns=names), ["column", ""])
 
 
 def synthesis_table(curve: pd.DataFrame) -> Written:
@@ -143,7 +124,7 @@ def synthesis_table(curve: pd.DataFrame) -> Written:
     metrics = list(dict.fromkeys(curve["metric"]))
     wide = curve.pivot(index="epsilon", columns="metric", values="value")[metrics].reset_index()
     formats: dict[str, Any] = dict.fromkeys(metrics, lambda value: "" if np.isnan(value) else decimals(value))
-    return written(wide, formats | {"epsilon": lambda one: "real rows" if np.isinf(one) else short(one)}, ["epsilon"])
+    return written(wide, ["epsilon"], formats | {"epsilon": lambda one: "real rows" if np.isinf(one) else short(one)})
 
 
 def _label(value: Any) -> str:

@@ -1,10 +1,8 @@
 """Group fairness for known groups."""
 
-from skdp.metrics.fairness._aif360 import read_column, to_aif360
-from skdp.metrics.fairness._counts import check_labels
+from skdp.metrics.fairness._aif360 import import_optional, is_collection, read_column, to_aif360
 from skdp.metrics.fairness._intervals import Estimate, Numbers, combine, ratio, two_sided
-from skdp.metrics.fairness._libraries import import_optional
-from skdp.metrics.fairness._report import COMPARISONS, CONVENTION, RATES, fairness_report
+from skdp.metrics.fairness._report import COMPARISONS, CONVENTION, RATES, check_labels, fairness_report
 
 __all__ = [
     "COMPARISONS",
@@ -16,6 +14,7 @@ __all__ = [
     "combine",
     "fairness_report",
     "import_optional",
+    "is_collection",
     "ratio",
     "read_column",
     "to_aif360",

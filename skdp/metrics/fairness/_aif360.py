@@ -1,8 +1,11 @@
-"""Conversion to aif360, which is imported only when needed."""
+"""Conversion to aif360; it and fairlearn are imported only when needed."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import logging
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,7 +15,6 @@ from numpy.typing import NDArray
 
 from skdp.coding import ColumnError, shielded
 from skdp.frames import convert_frame, is_frame, read_table
-from skdp.metrics.fairness._libraries import import_optional
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
@@ -87,25 +89,6 @@ def to_aif360(
     ['sex', 'age', 'job=Craft', 'job=Sales']
     >>> dataset.protected_attributes.ravel().tolist(), dataset.labels.ravel().tolist()
     ([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
-
-    aif360's own classes work on privatised tables. Of 1,000 women .3 say "yes", of 1,000 men .6; the
-    groups reported by randomised response differ less, by the factor tanh(epsilon / 2) = .76 and some noise:
-
-    >>> import numpy as np
-    >>> from skdp.local import RandomizedResponseEncoder
-    >>> people = pd.DataFrame({"sex": np.repeat(["Female", "Male"], 1000)})
-    >>> y = np.repeat(["yes", "no", "yes", "no"], [300, 700, 600, 400])
-    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["Female", "Male"]}, random_state=0)
-    >>> reports = encoder.fit_transform(people)
-    >>> from aif360.metrics import BinaryLabelDatasetMetric
-    >>> from aif360.algorithms.preprocessing import Reweighing
-    >>> groups = {"unprivileged_groups": [{"sex": 0.0}], "privileged_groups": [{"sex": 1.0}]}
-    >>> dataset = to_aif360(reports, y, "sex", privileged="Male", positive_label="yes")
-    >>> print(f"{BinaryLabelDatasetMetric(dataset, **groups).mean_difference():.3f}")
-    -0.229
-    >>> reweighed = Reweighing(**groups).fit_transform(dataset)
-    >>> print(f"{abs(BinaryLabelDatasetMetric(reweighed, **groups).mean_difference()):.3f}")
-    0.000
     """
     datasets = import_optional("aif360.datasets")
     frame = read_frame(X)
@@ -268,3 +251,33 @@ def _as_numbers(column: pd.Series) -> pd.Series | None:
     if kind in ("timedelta", "timedelta64"):
         return pd.to_timedelta(column) / pd.Timedelta(days=1)
     return None
+
+
+def import_optional(module: str) -> Any:
+    """Import a module of aif360 or fairlearn."""
+    try:
+        with _without_advice():
+            return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"this needs {module.partition('.')[0]}: pip install skdp[fairness]") from error
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Suppress aif360's log lines on learners that need tensorflow or inFairness, which skdp does not use."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return "will be unavailable" not in record.getMessage()
+
+    root = logging.getLogger()
+    # aif360 calls logging.warning, which configures the logging of the whole program if it is not configured yet.
+    stand_in = logging.lastResort if not root.handlers else None
+    if stand_in is not None:
+        root.addHandler(stand_in)
+    root.addFilter(is_other)
+    try:
+        yield
+    finally:
+        root.removeFilter(is_other)
+        if stand_in is not None:
+            root.removeHandler(stand_in)

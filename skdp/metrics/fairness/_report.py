@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
-from skdp.base import check_confidence_level
-from skdp.metrics.fairness._counts import GroupCounts, count_groups
+from skdp.base import check_confidence_level, read_array
+from skdp.coding import is_missing
+from skdp.frames import is_frame, read_table
+from skdp.metrics.fairness._aif360 import check_both, is_collection, read_column
 from skdp.metrics.fairness._intervals import Estimate, combine, proportion, ratio, spread, theil, worst
 from skdp.typing import ColumnLike, TableLike
 
@@ -158,7 +161,7 @@ def fairness_report(
     if by_group is False and privileged is None:
         raise ValueError("privileged must be given, or by_group must not be False")
     level = 0.95 if confidence_level is None else check_confidence_level(confidence_level)
-    counts = count_groups(y_true, y_pred, sensitive_features, privileged, positive_label)
+    counts = _count_groups(y_true, y_pred, sensitive_features, privileged, positive_label)
     each = privileged is None if by_group is None else bool(by_group)
     # The warning below names the metric, unlike NumPy's "invalid value".
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -174,7 +177,104 @@ def fairness_report(
     return report
 
 
-def _rows_of_two(counts: GroupCounts, level: float) -> Iterator[_Row]:
+@dataclass(frozen=True)
+class _GroupCounts:
+    """The number of rows of each group with each pair of labels."""
+
+    groups: tuple[Any, ...]
+    table: NDArray[np.int64]
+    privileged: NDArray[np.bool_] | None
+
+
+def _count_groups(
+    y_true: Any, y_pred: Any, sensitive_features: Any, privileged: Any, positive_label: Any
+) -> _GroupCounts:
+    """Count the rows of each group by true and predicted label."""
+    true, predicted = read_column(y_true, "y_true"), read_column(y_pred, "y_pred")
+    columns = _read_columns(sensitive_features)
+    sizes = {len(column) for column in columns.values()}
+    if not sizes == {len(true)} == {len(predicted)}:
+        raise ValueError(
+            "y_true, y_pred and sensitive_features must have the same length, got "
+            f"{len(true)}, {len(predicted)} and {max(sizes)}"
+        )
+    check_labels(true, predicted, positive_label)
+    cells, codes = _cells(list(columns.values()))
+    positive = [labels.isin([positive_label]).to_numpy(dtype=bool) for labels in (true, predicted)]
+    places = (codes * 2 + positive[0]) * 2 + positive[1]
+    table = np.bincount(places, minlength=4 * len(cells)).reshape(-1, 2, 2)
+    return _GroupCounts(_name_groups(cells), table, _find_privileged(cells, privileged, list(columns)))
+
+
+def _read_columns(features: Any) -> dict[Any, pd.Series]:
+    """Read the sensitive features: a name for each column of a table, None for a column without a name."""
+    if not is_frame(features) and read_array(features, "sensitive_features").ndim != 2:
+        return {None: read_column(features, "sensitive_features", missing=True)}
+    table = read_table(features if is_frame(features) else np.array(features, dtype=object))
+    if not table.names:
+        raise ValueError("sensitive_features must have at least one column")
+    many = "sensitive_features column {!r}" if len(table.names) > 1 else "sensitive_features"
+    named = zip(table.names, table.columns, strict=True)
+    return {name: read_column(column, many.format(name), missing=True) for name, column in named}
+
+
+def check_labels(true: Any, predicted: Any, positive_label: Any) -> None:
+    """Refuse labels that do not match."""
+    in_true, in_predicted = set(true.unique().tolist()), set(predicted.unique().tolist())
+    if positive_label not in in_true | in_predicted:
+        raise ValueError("neither y_true nor y_pred holds a label that equals positive_label")
+    # One of two labels may only be predicted; with more, a mistake is likely: 1 and "1", ">50K" and ">50K.".
+    if len(in_true | in_predicted) > 2 and not in_true & in_predicted:
+        raise ValueError("y_true and y_pred have no label in common, though there are more than two labels")
+
+
+def _cells(columns: list[pd.Series]) -> tuple[list[tuple[Any, ...]], NDArray[np.intp]]:
+    """Return the combinations of values that occur, with None for missing, and the index of each row's one."""
+    coded = [pd.Categorical(column) for column in columns]
+    values = [[*column.categories.to_list(), None] for column in coded]
+    places = [np.where(column.codes < 0, len(column.categories), column.codes.astype(np.intp)) for column in coded]
+    shape = [len(known) for known in values]
+    occurring, codes = np.unique(np.ravel_multi_index(places, shape), return_inverse=True)
+    cells = zip(*np.unravel_index(occurring, shape), strict=True)
+    return [tuple(v[p] for v, p in zip(values, cell, strict=True)) for cell in cells], codes
+
+
+def _name_groups(cells: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Name missing values "missing", or, if there is such a value, "(missing)", and so on."""
+    name = "missing"
+    while any(name in cell for cell in cells):
+        name = f"({name})"
+    named = [tuple(name if value is None else value for value in cell) for cell in cells]
+    return tuple(cell[0] if len(cell) == 1 else cell for cell in named)
+
+
+def _find_privileged(cells: list[tuple[Any, ...]], privileged: Any, names: list[Any]) -> NDArray[np.bool_] | None:
+    if privileged is None:
+        return None
+    if len(names) == 1 and not isinstance(privileged, Mapping):
+        privileged = {names[0]: privileged}
+    if isinstance(privileged, Mapping):
+        if set(privileged) != set(names):
+            raise ValueError(f"privileged has the keys {list(privileged)}; sensitive_features has the columns {names}")
+        wanted = [_listed(privileged[name]) for name in names]
+        chosen = [all(v in w for v, w in zip(cell, wanted, strict=True)) for cell in cells]
+    else:
+        listed = [privileged] if isinstance(privileged, tuple) else privileged
+        if not isinstance(listed, list) or any(not isinstance(one, tuple) or len(one) != len(names) for one in listed):
+            raise ValueError(
+                f"privileged must be a mapping with the keys {names}, or a tuple of {len(names)} values, or a list of "
+                f"such tuples, because sensitive_features has {len(names)} columns"
+            )
+        chosen = [cell in [tuple(_listed(one)) for one in listed] for cell in cells]
+    return check_both(np.array(chosen, dtype=bool), "sensitive_features")
+
+
+def _listed(values: Any) -> list[Any]:
+    listed = list(values) if is_collection(values) else [values]
+    return [None if is_missing(value) else value for value in listed]
+
+
+def _rows_of_two(counts: _GroupCounts, level: float) -> Iterator[_Row]:
     mask = counts.privileged
     assert mask is not None
     pair = np.stack([counts.table[~mask].sum(axis=0), counts.table[mask].sum(axis=0)])
@@ -183,7 +283,7 @@ def _rows_of_two(counts: GroupCounts, level: float) -> Iterator[_Row]:
     yield _theil(counts.table, level)
 
 
-def _rows_by_group(counts: GroupCounts, level: float) -> Iterator[_Row]:
+def _rows_by_group(counts: _GroupCounts, level: float) -> Iterator[_Row]:
     rates = _rates(counts.table, level)
     for (metric, definition), rate in zip(RATES, rates, strict=True):
         for place, group in enumerate(counts.groups):
@@ -200,11 +300,8 @@ def _rows_by_group(counts: GroupCounts, level: float) -> Iterator[_Row]:
 def _rates(table: NDArray[np.int64], level: float) -> list[Estimate]:
     """Estimate the three rates of counts by (group,) true and predicted label."""
     positive, rows = table[..., 1], table.sum(axis=-1)
-    return [
-        proportion(positive.sum(axis=-1), rows.sum(axis=-1), level),
-        proportion(positive[..., 1], rows[..., 1], level),
-        proportion(positive[..., 0], rows[..., 0], level),
-    ]
+    pairs = ((positive.sum(axis=-1), rows.sum(axis=-1)), *((positive[..., y], rows[..., y]) for y in (1, 0)))
+    return [proportion(successes, trials, level) for successes, trials in pairs]
 
 
 def _compare(rates: list[Estimate], privileged: list[Estimate], groups: list[Any], name: str) -> Iterator[_Row]:
@@ -217,7 +314,7 @@ def _compare(rates: list[Estimate], privileged: list[Estimate], groups: list[Any
             yield metric, definition.format(name), group, estimate[place]
 
 
-def _spreads(counts: GroupCounts, level: float) -> Iterator[_Row]:
+def _spreads(counts: _GroupCounts, level: float) -> Iterator[_Row]:
     """Compare the largest rate with the smallest, as fairlearn does."""
     tail = (1 - level) / len(counts.groups)
     differences, ratios = "largest − smallest", "smallest / largest"

@@ -1,8 +1,9 @@
-"""The joint distribution of labels, predictions and groups that are known from reports only."""
+"""Joint distributions, probabilities and weights for groups that are known from privatised reports only."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
 
@@ -10,8 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.metrics.fairness import read_column
-from skdp.metrics.private_groups._reports import GroupReports, check_choice, read_groups
+from skdp.metrics.fairness import import_optional, read_column
+from skdp.metrics.private_groups._reports import (
+    GroupReports,
+    check_choice,
+    find_privileged,
+    indicate_privileged_rows,
+    read_groups,
+)
 from skdp.oracles import project_to_simplex
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
@@ -27,7 +34,7 @@ def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
     return [pd.Categorical(values) for values in given.values()]
 
 
-def join_labels(groups: GroupReports, **columns: Any) -> tuple[dict[str, pd.Index], NDArray[np.intp]]:
+def _join_labels(groups: GroupReports, **columns: Any) -> tuple[dict[str, pd.Index], NDArray[np.intp]]:
     """Return the values of the labels that are not None, and the code of the combination of each row."""
     given = {name: values for name, values in columns.items() if values is not None}
     labels = read_labels(groups, **given)
@@ -38,7 +45,7 @@ def join_labels(groups: GroupReports, **columns: Any) -> tuple[dict[str, pd.Inde
     return values, np.ravel_multi_index(codes, [len(known) for known in values.values()])
 
 
-def invert_counts(
+def _invert_counts(
     groups: GroupReports, codes: NDArray[np.intp], n_combinations: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Estimate the number of rows of each group for each combination of labels."""
@@ -128,17 +135,17 @@ def joint_distribution(
     """
     check_choice("postprocess", postprocess, ("none", "simplex"))
     groups = read_groups(reports, encoder, columns)
-    labels, codes = join_labels(groups, y_true=y_true, y_pred=y_pred)
-    counts, variances = invert_counts(groups, codes, math.prod(map(len, labels.values())))
+    labels, codes = _join_labels(groups, y_true=y_true, y_pred=y_pred)
+    counts, variances = _invert_counts(groups, codes, math.prod(map(len, labels.values())))
     if postprocess == "simplex":
-        counts = project_rows(counts)
+        counts = _project_rows(counts)
     return pd.DataFrame(
         {"count": counts.ravel(), "std_error": np.sqrt(variances).ravel(), "share": counts.ravel() / len(groups)},
         index=_cross(labels, groups.domain.cells()),
     )
 
 
-def project_rows(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _project_rows(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Postprocess the counts of each combination of labels."""
     return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
 
@@ -150,3 +157,174 @@ def _cross(labels: dict[str, pd.Index], cells: pd.Index) -> pd.Index:
     groups = [cell if isinstance(cell, tuple) else (cell,) for cell in cells]
     tuples = [(*pair, *group) for pair in product(*labels.values()) for group in groups]
     return pd.MultiIndex.from_tuples(tuples, names=[*labels, *cells.names])
+
+
+def posterior_groups(
+    y_true: ColumnLike | None,
+    y_pred: ColumnLike | None,
+    reports: TableLike,
+    encoder: Any,
+    *,
+    columns: ColumnName | list[ColumnName] | None = None,
+) -> pd.DataFrame:
+    """Estimate the probability of each group for each row, given its report and its labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
+        True and predicted labels, or other values with few levels; None leaves them out.
+    reports, encoder : dataframe or array-like, and fitted local transformer
+        As for `joint_distribution`.
+    columns : column name or list of column names, optional
+        The columns whose combinations are the groups; by default all of the encoder.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per report and one column per group. Each row adds up to 1.
+
+    Raises
+    ------
+    NotFittedError, TypeError, ValueError
+        As for `joint_distribution`.
+
+    See Also
+    --------
+    joint_distribution : The prior, which is the shares of the groups among the rows of equal labels.
+
+    Notes
+    -----
+    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
+
+    By Bayes' rule: the prior is `joint_distribution` with ``postprocess="simplex"``, the likelihood that of the
+    encoder. A posterior is closer to the prior than the truth is: rates of groups that are weighted by it differ too
+    little. For such rates, use `debiased_fairness`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> hired = [1] * 1_000 + [0] * 3_000 + [1] * 3_000 + [0] * 3_000
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> posterior_groups(hired, None, reports, encoder).groupby(hired).sum().round(0)
+    sex  Female    Male
+    0    3006.0  2994.0
+    1    1098.0  2902.0
+    """
+    groups = read_groups(reports, encoder, columns)
+    labels, codes = _join_labels(groups, y_true=y_true, y_pred=y_pred)
+    n_combinations = math.prod(map(len, labels.values()))
+    prior = _project_rows(_invert_counts(replace(groups, domain=groups.reported), codes, n_combinations)[0])
+    found = []
+    for rows, likelihoods in groups.likelihoods():
+        weights = likelihoods * prior[codes[rows]]
+        found.append(groups.sum_to_groups(weights / weights.sum(axis=1, keepdims=True)))
+    return pd.DataFrame(np.concatenate(found), columns=groups.domain.cells())
+
+
+def private_reweighing(
+    y_true: ColumnLike,
+    reports: TableLike,
+    encoder: Any,
+    *,
+    privileged: Any,
+    positive_label: Any,
+    columns: ColumnName | list[ColumnName] | None = None,
+    method: str = "unbiased",
+) -> NDArray[np.float64]:
+    """Weight rows by aif360's `Reweighing`, with groups that are known from reports only.
+
+    Parameters
+    ----------
+    y_true : array-like or series of shape (n_samples,), or dataframe of one column
+        True labels. Of several classes, all but the positive one count as negative.
+    reports, encoder : dataframe or array-like, and fitted local transformer
+        As for `joint_distribution`.
+    privileged : value or list of values, or tuple or list of tuples
+        As for `debiased_fairness`.
+    positive_label : label
+        The favourable label.
+    columns : column name or list of column names, optional
+        The columns that form the group; by default all of the encoder.
+    method : {"unbiased"}, default="unbiased"
+        How the weight of a row follows from the weights of the groups: by the unbiased indicators of its group, so that
+        the mean of a row's weight over the noise is that of its true group; at small epsilon some are negative.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Weights for ``sample_weight``.
+
+    Raises
+    ------
+    ImportError
+        If aif360 is not installed.
+    NotFittedError, TypeError, ValueError
+        As for `joint_distribution`, or if no row of a group is estimated to have one of the labels.
+
+    Notes
+    -----
+    **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
+
+    aif360's class is fitted on four rows, one for each label and group, whose instance weights are the estimated
+    counts; it divides the counts expected under independence of label and group by these.
+
+    Weighting by the probability of the group given report r and label y is not offered: its weights
+    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)`` are those of reports treated as true groups.
+
+    References
+    ----------
+    .. [1] F. Kamiran, T. Calders (2012). Data preprocessing techniques for classification without discrimination.
+       Knowledge and Information Systems 33.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> hired = pd.Series([1] * 1_000 + [0] * 3_000 + [1] * 3_000 + [0] * 3_000)
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["Female", "Male"]}, random_state=0)
+    >>> reports = encoder.fit_transform(people)
+    >>> weights = private_reweighing(hired, reports, encoder, privileged="Male", positive_label=1)
+    >>> rows = pd.DataFrame({"all": weights, "hired": weights * hired}).groupby(people["sex"]).sum()
+    >>> (rows["hired"] / rows["all"]).round(2).to_dict()
+    {'Female': 0.39, 'Male': 0.41}
+    """
+    if method == "posterior":
+        raise ValueError(
+            "method='posterior' was removed, as its weights are those of reports treated as true groups; use "
+            "method='unbiased'"
+        )
+    check_choice("method", method, ("unbiased",))
+    groups = read_groups(reports, encoder, columns)
+    cells = find_privileged(privileged, groups.domain)
+    (labels,) = read_labels(groups, y_true=y_true)
+    positive = labels.isin([positive_label])
+    if positive.all() or not positive.any():
+        raise ValueError("y_true must hold labels that equal positive_label, and others")
+    codes = positive.astype(np.intp)
+    counts = _project_rows(_invert_counts(groups, codes, 2)[0])
+    table = np.stack([counts[:, ~cells].sum(axis=1), counts[:, cells].sum(axis=1)], axis=1)
+    if not (table > 0).all():
+        raise ValueError("no row of a group is estimated to have one of the labels: too few rows for this much noise")
+    factors = _reweigh(table)
+    own = indicate_privileged_rows(groups, cells)
+    return factors[codes, 0] * (1 - own) + factors[codes, 1] * own
+
+
+def _reweigh(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weight of each label and group from their counts, by aif360."""
+    label, group = np.indices((2, 2)).reshape(2, 4)
+    dataset = import_optional("aif360.datasets").BinaryLabelDataset(
+        df=pd.DataFrame({"group": group, "label": label, "count": table.ravel()}, dtype=float),
+        label_names=["label"],
+        protected_attribute_names=["group"],
+        instance_weights_name="count",
+    )
+    reweighing = import_optional("aif360.algorithms.preprocessing.reweighing").Reweighing(
+        unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}]
+    )
+    weights: NDArray[np.float64] = reweighing.fit_transform(dataset).instance_weights
+    return weights.reshape(2, 2) / table

@@ -8,13 +8,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.coding import is_missing
 from skdp.domain import Domain
 from skdp.local import OracleProtocol, ReportTransformer
+from skdp.metrics.fairness import is_collection
 from skdp.oracles import FrequencyOracle
 
 _CHUNK = 1 << 20
@@ -130,7 +130,7 @@ def check_integer(name: str, value: Any, least: int) -> None:
 def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
     """Mark the privileged cells of a domain."""
     several = len(domain.columns) > 1
-    collection = isinstance(privileged, list | set | frozenset | np.ndarray | pd.Index | pd.Series)
+    collection = is_collection(privileged)
     if isinstance(privileged, tuple):
         collection = not several or all(isinstance(value, tuple) for value in privileged)
     if not collection:

@@ -100,18 +100,8 @@ def marginal_errors(
 
     Parameters
     ----------
-    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
-        As for `marginal_error`; likewise the other parameters.
-    order : int, default=2
-        Number of columns in a marginal, at least 1.
-    columns : list of column names, optional
-        The columns to compare; by default all.
-    domain : Domain or mapping of column name to values or Interval, optional
-        The values of columns.
-    n_marginals : int, optional
-        Number of distinct random marginals to compare instead of all.
-    random_state : int, RandomState instance or None, default=None
-        Seed of their choice.
+    real, synthetic, order, columns, domain, n_marginals, random_state : see there
+        As for `marginal_error`.
 
     Returns
     -------
