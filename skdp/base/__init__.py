@@ -3,28 +3,29 @@
 Internal: import nothing from here outside of skdp.
 """
 
-from skdp.base._coins import CallCounter, CallRandomness, check_random_state, coins
-from skdp.base._domain import (
-    DECLARED,
-    declares_missing,
-    domains_of_dtypes,
-    level_of_the_caller,
-    read_domain,
-    warn_of_observed,
-)
 from skdp.base._draft import draft_domain, draft_domain_toml
 from skdp.base._estimator import (
+    DECLARED,
+    SITE,
+    CallCounter,
+    CallRandomness,
+    OnSite,
     all_or_nothing,
     as_asked,
     check_confidence_level,
     check_ledger,
     check_names,
+    check_random_state,
+    coins,
+    declares_missing,
+    domains_of_dtypes,
+    level_of_the_caller,
     read_array,
+    read_domain,
     read_input,
+    warn_of_observed,
 )
 from skdp.base._numbers import read_bounds, read_numbers
-from skdp.base._site import SITE as SITE
-from skdp.base._site import OnSite
 from skdp.base._table_file import (
     LARGEST_WHOLE,
     MISSING_TEXTS,
@@ -42,6 +43,7 @@ __all__ = [
     "DECLARED",
     "LARGEST_WHOLE",
     "MISSING_TEXTS",
+    "SITE",
     "ZONED",
     "CallCounter",
     "CallRandomness",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base._domain import domains_of_dtypes, level_of_the_caller
+from skdp.base._estimator import domains_of_dtypes, level_of_the_caller
 from skdp.coding import ColumnError, distinct_values, kind_of, to_numbers
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import is_frame, read_table

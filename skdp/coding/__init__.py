@@ -8,8 +8,7 @@ Internal: import nothing from here outside of skdp.
 
 from skdp.coding._dates import dates_like, held_dates, time_type, to_dates
 from skdp.coding._decode import decoder
-from skdp.coding._encode import ValueCoder
-from skdp.coding._kinds import ColumnError, is_missing, kind_of, plain, shielded
+from skdp.coding._encode import ColumnError, ValueCoder, is_missing, kind_of, plain, shielded
 from skdp.coding._read import distinct_values, to_numbers
 
 __all__ = [

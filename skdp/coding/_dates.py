@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._encode import take
-from skdp.coding._kinds import ColumnError, library_of, shielded
+from skdp.coding._encode import ColumnError, library_of, shielded, take
 
 Times = NDArray[np.datetime64]
 

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._encode import ValueCoder, take
-from skdp.coding._kinds import ColumnError, library_of
+from skdp.coding._encode import ColumnError, ValueCoder, library_of, take
 
 Decode = Callable[[NDArray[np.integer]], Any]
 

@@ -1,15 +1,86 @@
-"""Encode the values of a column as integer codes."""
+"""Encode the values of a column as integer codes, and distinguish 1, True and "1" by their kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from numbers import Integral, Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, plain
+
+class ColumnError(ValueError):
+    """A column cannot be encoded; the message holds no value of it."""
+
+
+def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that reads values, and replace the errors of other libraries."""
+    # Their texts, attributes and contexts may hold a value. The new error is raised outside of the handler, so that it
+    # has no context.
+    try:
+        return function(*arguments)
+    except ColumnError as error:
+        message = str(error)
+    except Exception as error:
+        message = f"cannot be read ({type(error).__name__})"
+    raise ColumnError(message)
+
+
+def library_of(column: Any) -> str:
+    """Return the name of the library of a series."""
+    library, name = type(column).__module__.partition(".")[0], type(column).__name__
+    if (library, name) in (("pandas", "Series"), ("polars", "Series"), ("pyarrow", "ChunkedArray")):
+        return library  # narwhals takes 0.1 ms per batch
+    series = nw.from_native(column, series_only=True, pass_through=True)
+    name = series.implementation.name.lower() if isinstance(series, nw.Series) else type(column).__name__
+    if name not in ("pandas", "polars", "pyarrow"):
+        raise ColumnError(f"columns of {name} are not supported; use pandas, polars or pyarrow")
+    return name
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is missing: None, nan, ``pd.NA`` or NaT."""
+    try:
+        return value is None or (bool(np.isscalar(value) or value is pd.NA or value is pd.NaT) and bool(pd.isna(value)))
+    except Exception:  # not comparable with itself, such as Decimal("sNaN")
+        return False
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value; only values of one kind are compared."""
+    try:
+        if isinstance(value, bool | np.bool_):
+            return "boolean"
+        if isinstance(value, Real):
+            return "number"
+        if isinstance(value, str):
+            return "string"
+        if isinstance(value, datetime | np.datetime64):
+            return "datetime"
+    except Exception:  # an object that hides its class
+        pass
+    return type(value).__name__
+
+
+def plain(value: Any) -> Any:
+    """Convert a NumPy scalar to a Python object, and missing to None."""
+    if is_missing(value):
+        return None
+    kind = kind_of(value)
+    if kind == "boolean":
+        return bool(value)
+    if kind == "string":
+        return str.__str__(value)  # not `str`, which returns the name of an Enum member
+    if kind == "datetime":
+        return pd.Timestamp(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, np.floating) else value
+
 
 Codes = NDArray[np.unsignedinteger]
 
@@ -59,10 +130,8 @@ class ValueCoder:
         return take(table, level_codes)
 
     def _mark_missing(self, codes: Codes, mask: NDArray[np.bool_] | None) -> Codes:
-        if mask is not None and self.missing != self.outside:
+        if mask is not None:
             codes[mask] = self.missing
-        elif mask is not None:
-            codes[mask] = self.outside
         return codes
 
     def _encode_pandas(self, column: pd.Series) -> Codes:

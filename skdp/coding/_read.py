@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.coding._encode import take
-from skdp.coding._kinds import ColumnError, is_missing, kind_of, library_of, plain, shielded
+from skdp.coding._encode import ColumnError, is_missing, kind_of, library_of, plain, shielded, take
 
 
 def to_numbers(column: Any) -> NDArray[np.floating]:

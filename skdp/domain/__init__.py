@@ -1,8 +1,7 @@
 """The declared values of each column, and their integer codes."""
 
 from skdp.domain._bins import Grid as Grid
-from skdp.domain._categories import Categories
 from skdp.domain._domain import Codes, Domain
-from skdp.domain._interval import Interval
+from skdp.domain._values import Categories, Interval
 
 __all__ = ["Categories", "Codes", "Domain", "Interval"]

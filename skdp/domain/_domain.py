@@ -11,9 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.coding import ColumnError, dates_like, decoder
-from skdp.domain._categories import Categories
-from skdp.domain._interval import Interval
 from skdp.domain._toml import read_toml, write_toml
+from skdp.domain._values import Categories, Interval
 from skdp.markup import html_rows
 
 Codes = NDArray[np.unsignedinteger]

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.domain._categories import Categories
-from skdp.domain._interval import MOST_BINS, Edge, Interval, even_edges
+from skdp.domain._values import MOST_BINS, Categories, Edge, Interval, even_edges
 
 _FLAGS = {"missing", "real"}
 _WAYS = ({"values"}, {"edges"}, {"low", "high", "bins"})

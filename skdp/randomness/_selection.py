@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.randomness._coins import bernoulli_exp
-from skdp.randomness._integers import check_integers, check_rational, uniform_integers
+from skdp.randomness._draws import check_integers, check_rational, uniform_integers
+from skdp.randomness._real import bernoulli_exp
 from skdp.randomness._sources import ByteSource
 
 _FIRST_TRIES = 1 << 10

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.randomness._integers import _multiply_words
+from skdp.randomness._draws import multiply_words
 from skdp.randomness._sources import BLOCK, ByteSource
 from skdp.randomness._word_table import WordTable
 
@@ -160,7 +160,7 @@ def _add(source: ByteSource, n_cells: int, words: NDArray[np.uint64], missing: N
         # More turns at a time take fewer steps, but waste more draws on sets that are already complete.
         turns = max(1, min(int(missing.max()), 8, 4 * _TOGETHER // rows.size))
         drawn = np.empty((turns, rows.size), np.min_scalar_type(n_cells - 1))
-        fair = _multiply_words(source, n_cells, width, drawn.reshape(-1)) >= (1 << width) % n_cells
+        fair = multiply_words(source, n_cells, width, drawn.reshape(-1)) >= (1 << width) % n_cells
         # A cell that is rejected, or is in the set already, adds nothing: the set waits for its next turn.
         bits = fair.view(np.uint8).reshape(drawn.shape) << (~drawn & 7).astype(np.uint8)
         drawn >>= 3

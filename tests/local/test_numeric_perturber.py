@@ -102,7 +102,7 @@ def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):
     assert (fitted.guarantee_.delta, fitted.guarantee_.relation, fitted.guarantee_.trust) == (0, "replace", "local")
 
 
-@pytest.mark.parametrize("n_columns", [1, 3, 7, 10])
+@pytest.mark.parametrize("n_columns", [1, 7])
 @every_mechanism
 def test_shares_never_exceed_the_request(mechanism, n_columns):
     for epsilon in (0.1, 1.0, 3, math.log(3)):
@@ -444,7 +444,7 @@ class TestBadInput:
         fitted = perturber().fit(make_frame({"age": [1.0, 2.0], "income": [2.0, 3.0]}))
         levels = [2.0, bad] if bad in (math.inf, -math.inf) else [2.0]
         broken = make_frame({"age": [54321.0, 2.0], "income": [2.0, bad]}, {"age": [2.0, 54321.0], "income": levels})
-        monkeypatch.setattr("skdp.base._coins.coins", lambda *key: pytest.fail("a coin was drawn"))
+        monkeypatch.setattr("skdp.base._estimator.coins", lambda *key: pytest.fail("a coin was drawn"))
         for method in (fitted.transform, clone(fitted).fit, fitted.estimate_mean):
             with pytest.raises(ValueError, match=r"column '(income|age)' holds") as caught:
                 method(broken)
@@ -542,7 +542,7 @@ class TestLedger:
         assert ledger.spent == (0, 0)
         fitted.estimate_mean(fitted.transform(pd.DataFrame(data)))
         clone(fitted).fit_transform(pd.DataFrame(data))
-        monkeypatch.setattr("skdp.base._coins.coins", lambda *key: pytest.fail("a coin was drawn"))
+        monkeypatch.setattr("skdp.base._estimator.coins", lambda *key: pytest.fail("a coin was drawn"))
         with pytest.raises(BudgetExceeded, match="NumericPerturber asks for epsilon"):
             fitted.transform(pd.DataFrame(data))
         assert ledger.report()["scope"].tolist() == ["age, income"] * 2

@@ -341,7 +341,7 @@ class TestUnknownValues:
     @pytest.mark.parametrize("bad", ["secret", None, "", "male"])
     def test_an_error_names_the_column_and_not_the_value(self, make_frame, bad, monkeypatch):
         fitted = RandomizedResponseEncoder(categories={"sex": ["Female", "Male"]}).fit(make_frame({"sex": ["Male"]}))
-        monkeypatch.setattr("skdp.base._coins.coins", lambda *key: pytest.fail("a coin was drawn"))
+        monkeypatch.setattr("skdp.base._estimator.coins", lambda *key: pytest.fail("a coin was drawn"))
         with pytest.raises(ValueError, match="column 'sex' holds a value, or a NaN or inf, outside") as caught:
             fitted.transform(make_frame({"sex": ["Male", bad]}, {"sex": ["Female", "Male", bad]}))
         assert "secret" not in str(caught.value)
@@ -493,7 +493,7 @@ class TestLedger:
         assert ledger.spent == (0, 0)
         fitted.transform(pd.DataFrame(data))
         clone(fitted).fit_transform(pd.DataFrame(data))
-        monkeypatch.setattr("skdp.base._coins.coins", lambda *key: pytest.fail("a coin was drawn"))
+        monkeypatch.setattr("skdp.base._estimator.coins", lambda *key: pytest.fail("a coin was drawn"))
         with pytest.raises(BudgetExceeded, match="RandomizedResponseEncoder asks for epsilon"):
             fitted.transform(pd.DataFrame(data))
         assert ledger.report()["scope"].tolist() == ["sex, job, rank"] * 2

@@ -10,7 +10,8 @@ import pytest
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness import SeededSource
-from skdp.randomness._uniform import RealCoin, Uniform, real_categories, uniform_below
+from skdp.randomness._draws import uniform_below
+from skdp.randomness._real import RealCoin, Uniform, real_categories
 
 EXPONENTS = [Fraction(1, 2**30), Fraction(1, 3), Fraction(1), Fraction(27, 5), Fraction(9), Fraction(700)]
 

@@ -11,7 +11,7 @@ from skdp.exact import exp_bounds, exp_minus_bounds
 from skdp.randomness import SecureSource, SeededSource, rounded_gaussian
 from skdp.randomness import _coins as _exp_coins
 from skdp.randomness import _rounded_noise as module
-from skdp.randomness._uniform import Uniform
+from skdp.randomness._real import Uniform
 
 FALSE_ALARM = 1e-6
 VARIANCES = [Fraction(1, 25), Fraction(1, 3), 1, Fraction(49, 9), 100, Fraction(10**6 + 1, 3)]

@@ -10,8 +10,8 @@ from scipy.stats import laplace, t
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness import SeededSource, rounded_laplace, rounded_student_t
+from skdp.randomness._real import Uniform
 from skdp.randomness._rounded_noise import _is_inside, _rounded
-from skdp.randomness._uniform import Uniform
 from tests.conftest import often
 
 FALSE_ALARM = 1e-6

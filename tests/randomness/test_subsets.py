@@ -164,7 +164,7 @@ def test_from_coins_no_cell_is_special(n_cells, data):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_toss", toss)
-            patch.setattr(module, "_multiply_words", multiply_words)
+            patch.setattr(module, "multiply_words", multiply_words)
             words = np.full((1, n_cells // 64 + 1), -1).view(np.uint64)
             _from_coins(None, n_cells, least, np.array([more]), words)
         return members(words.view(np.uint8), n_cells)[0]

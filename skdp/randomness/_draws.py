@@ -1,9 +1,10 @@
-"""Exact uniform integers and categories."""
+"""Exact draws of rational probability: coins (Bernoulli draws), uniform integers and categories."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Integral, Rational
 from typing import Any
 
@@ -11,6 +12,133 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.randomness._sources import BLOCK, ONE, ByteSource, rows_of
+from skdp.randomness._word_table import WordTable
+
+_MANY = 1 << 14  # from this number of coins on, eight are drawn at once
+
+
+def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
+    """Draw independent coins that are True with probability exactly ``threshold / 2**64``.
+
+    The bytes of a coin are compared with those of the threshold until they differ: 1.004 bytes on average. From 2**14
+    coins on, 16 random bits draw eight coins from a `WordTable`, with the same exact probabilities. The run time
+    depends on the random bytes only.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the random bytes.
+    threshold : int
+        From 0 (never True) to 2**64 (always True).
+    size : int
+        Number of coins.
+
+    Returns
+    -------
+    ndarray of shape (size,), dtype bool
+        The coins.
+
+    Raises
+    ------
+    ValueError
+        If the threshold is out of range.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
+    >>> round(float(coins.mean()), 2)
+    0.75
+    """
+    if not 0 <= threshold <= ONE:
+        raise ValueError("threshold must be between 0 and 2**64")
+    if threshold == ONE:
+        return np.ones(size, bool)
+    if size >= _MANY:
+        n_bytes = -(-size // 8)
+        fair = threshold == ONE // 2  # then the random bits are the coins
+        packed = source.bytes(n_bytes) if fair else eight_coins((threshold,) * 8).draw(source, n_bytes)
+        return np.unpackbits(packed, count=size).view(bool)
+    digits = threshold.to_bytes(8, "big")
+    return coins_of_digits(source, lambda place: digits[place] if place < 8 else None, size)
+
+
+def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: int) -> NDArray[np.bool_]:
+    """Draw independent coins that are True with probability exactly numerator / denominator.
+
+    The bytes of a coin are compared with the probability's digits to the base 256, of which as many are computed as
+    needed: the probability is never rounded. A coin costs 1.004 bytes on average.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the random bytes.
+    numerator, denominator : int
+        ``0 <= numerator <= denominator`` and ``denominator > 0``; of any size, not necessarily coprime.
+    size : int
+        Number of coins.
+
+    Returns
+    -------
+    ndarray of shape (size,), dtype bool
+        The coins.
+
+    Raises
+    ------
+    ValueError
+        If the numbers are not the parts of a probability.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
+    >>> round(float(coins.mean()), 2)
+    0.33
+    """
+    if not 0 <= numerator <= denominator or denominator == 0:
+        raise ValueError("a probability needs 0 <= numerator <= denominator and denominator > 0")
+    if numerator == denominator:
+        return np.ones(size, bool)
+    digits: list[int] = []
+    remainder = numerator
+
+    def digit(place: int) -> int | None:
+        nonlocal remainder
+        if place == len(digits):
+            if place and remainder == 0:
+                return None  # all further digits are 0
+            found, remainder = divmod(256 * remainder, denominator)
+            digits.append(found)
+        return digits[place]
+
+    return coins_of_digits(source, digit, size)
+
+
+def coins_of_digits(source: ByteSource, digit: Callable[[int], int | None], size: int) -> NDArray[np.bool_]:
+    """Draw coins by comparing bytes with the digits of their probability to the base 256; None follows its last one."""
+    out = np.empty(size, bool)
+    first: Any = digit(0)
+    for start in range(0, size, BLOCK):
+        block = out[start : start + BLOCK]
+        drawn = source.bytes(block.size)
+        np.less(drawn, first, out=block)
+        tied = np.flatnonzero(drawn == first)
+        place = 1
+        while tied.size and (bound := digit(place)) is not None:
+            drawn = rows_of(source, start + tied).bytes(tied.size)
+            block[tied] = drawn < bound
+            tied = tied[drawn == bound]
+            place += 1
+    return out
+
+
+@lru_cache(maxsize=32)
+def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
+    """Build a table that draws eight independent coins as the bits of a byte."""
+    weights = [1]
+    for threshold in thresholds:
+        weights = [weight * side for weight in weights for side in (ONE - threshold, threshold)]
+    return WordTable([weights], np.arange(256, dtype=np.uint8))
 
 
 def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.unsignedinteger]:
@@ -62,16 +190,16 @@ def uniform_integers(source: ByteSource, high: int, size: int) -> NDArray[np.uns
     surplus = (1 << bits) % high
     for start in range(0, size, BLOCK):
         block = out[start : start + BLOCK]
-        again = np.flatnonzero(_multiply_words(source, high, bits, block) < surplus)
+        again = np.flatnonzero(multiply_words(source, high, bits, block) < surplus)
         while again.size:
             redrawn = np.empty_like(block, shape=again.size)
-            low = _multiply_words(rows_of(source, start + again), high, bits, redrawn)
+            low = multiply_words(rows_of(source, start + again), high, bits, redrawn)
             block[again] = redrawn
             again = again[low < surplus]
     return out
 
 
-def _multiply_words(
+def multiply_words(
     source: ByteSource, high: int, bits: int, out: NDArray[np.unsignedinteger]
 ) -> NDArray[np.unsignedinteger]:
     """Write ``x * high >> bits`` for random words x of `bits` bits, and return the low halves of the products."""
@@ -81,6 +209,31 @@ def _multiply_words(
     np.right_shift(product, wide(bits), out=out, casting="unsafe")
     low: NDArray[np.unsignedinteger] = product.astype(np.uint16 if bits == 16 else np.uint32)
     return low
+
+
+def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:
+    """Draw independent integers, the i-th uniform in ``0 .. bounds[i] - 1``."""
+    # Draw the bits of the bound until the number is below it: less than twice on average.
+    if bounds.dtype == object:
+        return np.array([_below(source, int(bound)) for bound in bounds], object)
+    mask = bounds - 1
+    for shift in (1, 2, 4, 8, 16, 32):
+        mask |= mask >> shift
+    out = source.bytes(8 * bounds.size).view("<i8") & mask
+    again = np.flatnonzero(out >= bounds)
+    while again.size:
+        out[again] = source.bytes(8 * again.size).view("<i8") & mask[again]
+        again = again[out[again] >= bounds[again]]
+    return out
+
+
+def _below(source: ByteSource, bound: int) -> int:
+    bits = (bound - 1).bit_length()
+    n_bytes = -(-bits // 8)
+    while True:
+        drawn = int.from_bytes(source.bytes(n_bytes).tobytes(), "big") >> (8 * n_bytes - bits)
+        if drawn < bound:
+            return drawn
 
 
 def categorical(source: ByteSource, weights: Sequence[int], size: int) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""Exact Bernoulli draws (coins)."""
+"""Exact draws of real probability, such as e^-x: bits are drawn, and bounds tightened, until they decide."""
 
 from __future__ import annotations
 
@@ -6,125 +6,20 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import count
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_minus_bounds
-from skdp.randomness._integers import check_integers, check_rational
-from skdp.randomness._sources import ONE, ByteSource
-from skdp.randomness._uniform import Bounds, Uniform, coins_of_digits
-from skdp.randomness._word_table import WordTable
+from skdp.randomness._draws import check_integers, check_rational, coins_of_digits
+from skdp.randomness._sources import ByteSource
 
-_MANY = 1 << 14  # from this number of coins on, eight are drawn at once
+Bounds = Callable[[int], tuple[int, int]]
+"""Function that returns, for a number of bits, two integers that enclose ``2**bits`` times a real number."""
 
-
-def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
-    """Draw independent coins that are True with probability exactly ``threshold / 2**64``.
-
-    The bytes of a coin are compared with those of the threshold until they differ: 1.004 bytes on average. From 2**14
-    coins on, 16 random bits draw eight coins from a `WordTable`, with the same exact probabilities. The run time
-    depends on the random bytes only.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-    threshold : int
-        From 0 (never True) to 2**64 (always True).
-    size : int
-        Number of coins.
-
-    Returns
-    -------
-    ndarray of shape (size,), dtype bool
-        The coins.
-
-    Raises
-    ------
-    ValueError
-        If the threshold is out of range.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
-    >>> round(float(coins.mean()), 2)
-    0.75
-    """
-    if not 0 <= threshold <= ONE:
-        raise ValueError("threshold must be between 0 and 2**64")
-    if threshold == ONE:
-        return np.ones(size, bool)
-    if size >= _MANY:
-        n_bytes = -(-size // 8)
-        fair = threshold == ONE // 2  # then the random bits are the coins
-        packed = source.bytes(n_bytes) if fair else eight_coins((threshold,) * 8).draw(source, n_bytes)
-        return np.unpackbits(packed, count=size).view(bool)
-    digits = threshold.to_bytes(8, "big")
-    return coins_of_digits(source, lambda place: digits[place] if place < 8 else None, size)
-
-
-def bernoulli_ratio(source: ByteSource, numerator: int, denominator: int, size: int) -> NDArray[np.bool_]:
-    """Draw independent coins that are True with probability exactly numerator / denominator.
-
-    The bytes of a coin are compared with the probability's digits to the base 256, of which as many are computed as
-    needed: the probability is never rounded. A coin costs 1.004 bytes on average.
-
-    Parameters
-    ----------
-    source : ByteSource
-        Source of the random bytes.
-    numerator, denominator : int
-        ``0 <= numerator <= denominator`` and ``denominator > 0``; of any size, not necessarily coprime.
-    size : int
-        Number of coins.
-
-    Returns
-    -------
-    ndarray of shape (size,), dtype bool
-        The coins.
-
-    Raises
-    ------
-    ValueError
-        If the numbers are not the parts of a probability.
-
-    Examples
-    --------
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
-    >>> round(float(coins.mean()), 2)
-    0.33
-    """
-    if not 0 <= numerator <= denominator or denominator == 0:
-        raise ValueError("a probability needs 0 <= numerator <= denominator and denominator > 0")
-    if numerator == denominator:
-        return np.ones(size, bool)
-    digits: list[int] = []
-    remainder = numerator
-
-    def digit(place: int) -> int | None:
-        nonlocal remainder
-        if place == len(digits):
-            if place and remainder == 0:
-                return None  # all further digits are 0
-            found, remainder = divmod(256 * remainder, denominator)
-            digits.append(found)
-        return digits[place]
-
-    return coins_of_digits(source, digit, size)
-
-
-@lru_cache(maxsize=32)
-def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
-    """Build a table that draws eight independent coins as the bits of a byte."""
-    weights = [1]
-    for threshold in thresholds:
-        weights = [weight * side for weight in weights for side in (ONE - threshold, threshold)]
-    return WordTable([weights], np.arange(256, dtype=np.uint8))
-
-
+_PLACES = 8  # number of digits kept; after a tie of all of them, once in 2**64 coins, further ones are computed
+_BITS = 62  # length of the words that are looked up among the bounds of categories
 _BLOCK = 1 << 13  # floats that stay in the cache
 _UNDECIDED = 2.0**-31
 _LARGE = Fraction(1 << 10)  # larger exponents are rounded to this: the first 32 bits of a coin are the same
@@ -213,3 +108,74 @@ def _table() -> NDArray[np.float64]:
     for _ in range(_STEPS * _TABLED):
         powers.append(powers[-1] * factor >> 192)  # errors of at most 2 units add up to less than 2**-180
     return np.array([math.ldexp(power, -192) for power in powers])
+
+
+class Uniform:
+    """A uniform real number in [0, 1), of which binary digits are drawn as they are needed."""
+
+    # The number is between ``value / 2**bits`` and ``(value + 1) / 2**bits``.
+
+    def __init__(self, source: ByteSource, value: int = 0, bits: int = 0) -> None:
+        self._source, self.value, self.bits = source, value, bits
+
+    def extend(self) -> None:
+        """Draw 64 more bits."""
+        self.value = (self.value << 64) + int.from_bytes(self._source.bytes(8).tobytes(), "big")
+        self.bits += 64
+
+    def is_below(self, bounds: Bounds) -> bool:
+        """Whether it is below a real number: True with exactly this probability."""
+        while True:
+            lower, upper = bounds(self.bits)
+            if self.value < lower:
+                return True
+            if self.value >= upper:
+                return False
+            self.extend()
+
+
+class RealCoin:
+    """Independent coins of an irrational probability, such as 1 / (1 + e)."""
+
+    # A digit is computed from bounds of the probability, which are tightened until both have the same digit: the
+    # probability is never rounded.
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        # Immutable: the object may be shared by threads.
+        self._digits = self._floor(_PLACES).to_bytes(_PLACES, "big")
+
+    def draw(self, source: ByteSource, size: int) -> NDArray[np.bool_]:
+        """Toss the coin."""
+        return coins_of_digits(source, self._digit, size)
+
+    def _digit(self, place: int) -> int:
+        return self._digits[place] if place < _PLACES else self._floor(place + 1) & 255
+
+    def _floor(self, places: int) -> int:
+        """Return ``floor(256**places * p)``."""
+        more = 16
+        while True:
+            lower, upper = (bound >> more for bound in self._bounds(8 * places + more))
+            if lower == upper:
+                return lower
+            more *= 2
+
+
+def real_categories(source: ByteSource, shares: Callable[[int], list[tuple[int, int]]], size: int) -> NDArray[np.int64]:
+    """Draw independent categories of real probabilities, exactly."""
+    # A word of 62 bits is looked up among bounds of the cumulated probabilities. Where it is between the lower and the
+    # upper bound of one, more bits are compared with tighter bounds.
+    lower, upper = np.array(shares(_BITS)[:-1], np.int64).reshape(-1, 2).T
+    words = source.bytes(8 * size).view("<i8") >> (64 - _BITS) & (1 << _BITS) - 1
+    out = np.searchsorted(upper, words, side="right")
+    for index in np.flatnonzero(words >= np.append(lower, 1 << _BITS)[out]):
+        out[index] = _settle(Uniform(source, int(words[index]), _BITS), shares)
+    return out
+
+
+def _settle(uniform: Uniform, shares: Callable[[int], list[tuple[int, int]]]) -> int:
+    def bounds(category: int, bits: int) -> tuple[int, int]:
+        return shares(bits)[category]
+
+    return next(category for category in count() if uniform.is_below(partial(bounds, category)))
