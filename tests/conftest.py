@@ -6,7 +6,7 @@ import gc
 import os
 import secrets
 from contextlib import contextmanager
-from functools import wraps
+from functools import partialmethod, wraps
 
 # Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -17,15 +17,20 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, settings
+from joblib.parallel import LokyBackend
 
 from skdp.randomness import SecureSource, SeededSource
 
 # `make test` runs the same examples each time; `make test-long` searches at random, with `--hypothesis-profile=search`.
 # Nothing depends on time: a busy machine is no fault of the code.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("skdp", **UNTIMED, derandomize=True, database=None, max_examples=30)
+settings.register_profile("skdp", **UNTIMED, derandomize=True, database=None, max_examples=20)
 settings.register_profile("search", **UNTIMED, derandomize=False, print_blob=True, max_examples=300)
 settings.load_profile("skdp")
+
+
+# Workers of joblib that end before the last test needs them are started again, which takes seconds.
+LokyBackend.configure = partialmethod(LokyBackend.configure, idle_worker_timeout=3600)
 
 
 def pytest_addoption(parser):

@@ -88,7 +88,7 @@ def by_rappor(table):
 
 
 def made(table, **parameters):
-    return DPMarginalSynthesizer(EPSILON, domain=declared(table), random_state=0, **parameters)
+    return DPMarginalSynthesizer(EPSILON, domain=declared(table), random_state=0, max_iter=10, **parameters)
 
 
 def redrawn(table):
@@ -104,7 +104,7 @@ def resampled(part):
         rest = [name for name in VALUES if name != "text"]
         X = table.select(rest) if hasattr(table, "select") else table[rest]
         domain = {name: VALUES[name] for name in rest} | {"text": VALUES["text"]}
-        resampler = SyntheticResampler(DPMarginalSynthesizer(EPSILON, domain=domain, random_state=0))
+        resampler = SyntheticResampler(DPMarginalSynthesizer(EPSILON, domain=domain, random_state=0, max_iter=10))
         return resampler.fit_resample(X, table["text"])[part]
 
     return release
@@ -113,7 +113,7 @@ def resampled(part):
 def drawn_in_bins(table):
     only(table, *LIBRARIES)
     domain = {name: Interval(*ends, bins=5) for name, ends in BOUNDS.items()}
-    return DPMarginalSynthesizer(EPSILON, domain=domain, random_state=0).fit(table).sample(50)
+    return DPMarginalSynthesizer(EPSILON, domain=domain, random_state=0, max_iter=10).fit(table).sample(50)
 
 
 def encoder(**parameters):

@@ -6,14 +6,13 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.testing._burdened_frames import burdened_frames, signs
 from skdp.testing._subject import Subject
-from skdp.testing._tools import columns_of, require
+from skdp.testing._tools import columns_of, is_table, require, walk
 
 _ROWS = 24
 
@@ -144,7 +143,10 @@ def _check_nothing_else_is_stored(subject: Subject) -> None:
 
 def require_same_tables(kind: str, one: Any, other: Any) -> None:
     """Fail if the tables in two fitted estimators differ in more than values."""
-    first, second = (dict(tables_in(fitted)) for fitted in (one, other))
+    first, second = (
+        {path: value for path, value in walk(fitted) if is_table(value) or isinstance(value, np.ndarray)}
+        for fitted in (one, other)
+    )
     for path in first.keys() & second.keys():
         found = differences(facts_of(first[path]), facts_of(second[path]))
         require(not found, f"{kind}: the attribute {path} depends on the rows: {', '.join(found)}")
@@ -254,23 +256,3 @@ def objects_of(table: Any) -> set[int]:
     """Return the identities of the texts in columns of Python objects."""
     columns = [array for array in memory_of(table) if array.dtype == object]
     return {id(item) for array in columns for item in array.ravel() if isinstance(item, str) and len(item) > 1}
-
-
-def tables_in(root: Any) -> Iterator[tuple[str, Any]]:
-    """Walk the attributes of an estimator, and yield its tables, columns and arrays."""
-    seen: set[int] = set()
-    todo: list[tuple[str, Any]] = list(getattr(root, "__dict__", {}).items())
-    while todo:
-        path, value = todo.pop()
-        if id(value) in seen or isinstance(value, str | bytes | type):
-            continue
-        seen.add(id(value))
-        frame = nw.from_native(value, allow_series=True, pass_through=True)
-        if isinstance(value, np.ndarray | pd.Index) or isinstance(frame, nw.DataFrame | nw.Series):
-            yield path, value
-        elif isinstance(value, Mapping):
-            todo += [(f"{path}[{key!r}]", item) for key, item in value.items()]
-        elif isinstance(value, list | tuple | set | frozenset):
-            todo += [(path, item) for item in value]
-        elif hasattr(value, "__dict__"):
-            todo += [(f"{path}.{name}", item) for name, item in vars(value).items()]

@@ -23,7 +23,7 @@ from skdp.testing._carry_checks import opposite_frames, require_same_form, requi
 from skdp.testing._error_checks import texts_of
 from skdp.testing._frame_checks import REPRESENTATION_CHECKS
 from skdp.testing._leak_checks import EXACT_CHECKS
-from skdp.testing._tools import columns_of, counted_draws, recorded_bytes, require
+from skdp.testing._tools import columns_of, counted_draws, named, recorded_bytes, require
 from skdp.testing._tools import fitted as _fitted
 from skdp.testing._tools import released_attributes as _released
 from skdp.testing._tools import released_text as _text
@@ -104,13 +104,8 @@ def check_curator(estimator: Any, X: Any) -> None:
     >>> check_curator(DPMean(bounds=(0, 1)), pd.DataFrame({"a": np.linspace(0, 1, 30)}))
     """
     for name, check in curator_checks(estimator, X):
-        try:
-            with suppress(SkipTest):
-                check()
-        except AssertionError as failed:
-            raise AssertionError(f"{type(estimator).__name__}: {name}: {failed}") from failed.__cause__
-        except Exception as error:
-            raise AssertionError(f"{type(estimator).__name__}: {name}: {type(error).__name__}: {error}") from error
+        with suppress(SkipTest):
+            named(type(estimator).__name__, name, check)
 
 
 def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
 
-from skdp.randomness import SecureSource, SeededSource
 from skdp.testing._subject import Subject
-from skdp.testing._tools import columns_of, fitted, released_attributes, released_text, require
+from skdp.testing._tools import columns_of, fitted, released_attributes, released_text, require, watched_draws
 
 _KINDS = ("pandas", "polars", "pyarrow", "array")
 
@@ -178,20 +178,12 @@ def _check_a_failed_refit_changes_nothing(estimator: Any, X: Any) -> None:
     if one.guarantee_.epsilon == 0:
         raise SkipTest("it draws nothing")
     before = released_attributes(one)
-    originals = {source: source.bytes for source in (SecureSource, SeededSource)}
 
-    def stop(self: Any, size: int) -> Any:
+    def stop(source: type, size: int, drawn: Any) -> None:
         raise _Stop
 
-    try:
-        for source in originals:
-            setattr(source, "bytes", stop)  # noqa: B010 - mypy knows it as a method
+    with suppress(_Stop), watched_draws(stop):
         one.fit(X)
-    except _Stop:
-        pass
-    finally:
-        for source, original in originals.items():
-            setattr(source, "bytes", original)  # noqa: B010
     after = released_attributes(one)
     kept = after.keys() == before.keys() and all(after[name] is before[name] for name in before)
     nothing = not any(name.endswith("_") and name not in ("n_features_in_", "feature_names_in_") for name in after)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import SkipTest
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
@@ -21,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.testing._subject import Subject
-from skdp.testing._tools import counted_draws, released_attributes, require
+from skdp.testing._tools import counted_draws, is_table, released_attributes, require, walk
 
 _NUMBERING = r"sk-[\w-]*\d+|x[0-9a-f]{6,}"
 """The parts that differ between two displays of the same object: ids and addresses."""
@@ -57,41 +56,19 @@ def _check_nothing_private_is_stored(subject: Subject) -> None:
 
 def _stored(root: Any) -> Iterator[tuple[str, str]]:
     """Walk the attributes of an estimator, pickled or not, and yield those like rows or their number."""
-    seen: set[int] = set()
-    todo: list[tuple[str, Any]] = list(vars(root).items())
-    while todo:
-        path, value = todo.pop()
-        if id(value) in seen or isinstance(value, str | bytes | type):
-            continue
-        seen.add(id(value))
-        if _is_table(value):
+    for path, value in walk(root):
+        if is_table(value):
             yield path, "a table or a column of one"
         elif isinstance(value, np.ndarray):
             if _ROWS in value.shape:
                 yield path, "an array with an entry for each row"
             if value.dtype.kind in "iuf" and (value == _ROWS).any():
                 yield path, "the number of rows"
-            if value.dtype == object:
-                todo += [(path, item) for item in value.ravel()]
         elif isinstance(value, int | float | np.number):
             if value == _ROWS:
                 yield path, "the number of rows"
-        elif isinstance(value, Mapping):
-            todo += [(f"{path}[{key!r}]", item) for key, item in value.items()]
-        elif isinstance(value, list | tuple | set | frozenset):
-            if len(value) == _ROWS:
-                yield path, "an entry for each row"
-            todo += [(path, item) for item in value]
-        else:
-            slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-            held = getattr(value, "__dict__", {}) | {name: getattr(value, name, None) for name in slots}
-            todo += [(f"{path}.{name}", item) for name, item in held.items()]
-
-
-def _is_table(value: Any) -> bool:
-    if isinstance(value, pd.DataFrame | pd.Series | pd.Index):
-        return True
-    return isinstance(nw.from_native(value, allow_series=True, pass_through=True), nw.DataFrame | nw.Series)
+        elif isinstance(value, list | tuple | set | frozenset) and len(value) == _ROWS:
+            yield path, "an entry for each row"
 
 
 def _check_displays_hide_values(subject: Subject) -> None:

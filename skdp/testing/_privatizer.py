@@ -12,27 +12,31 @@ import pandas as pd
 
 from skdp.testing import (
     _carry_checks,
-    _coin_checks,
     _error_checks,
-    _estimate_checks,
     _frame_checks,
     _leak_checks,
-    _memory_checks,
     _promise_checks,
+    _randomness_checks,
 )
 from skdp.testing._subject import Subject
+from skdp.testing._tools import named
 
 Check = Callable[[Subject], None]
 
 
-def _named(*modules: Any) -> dict[str, Check]:
-    return {check.__name__.removeprefix("_"): check for module in modules for check in module.CHECKS}
+def _named(*checks: Check) -> dict[str, Check]:
+    return {check.__name__.removeprefix("_"): check for check in checks}
 
 
 _ALL = _named(
-    _promise_checks, _estimate_checks, _coin_checks, _error_checks, _leak_checks, _frame_checks, _carry_checks
+    *_promise_checks.CHECKS,
+    *_randomness_checks.CHECKS,
+    *_error_checks.CHECKS,
+    *_leak_checks.CHECKS,
+    *_frame_checks.CHECKS,
+    *_carry_checks.CHECKS,
 )
-_OF_MEMORY = _named(_memory_checks)
+_OF_MEMORY = _named(*_randomness_checks.MEMORY_CHECKS)
 
 
 def privatizer_checks(estimator: Any, X: Any = None) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -80,18 +84,7 @@ def privatizer_checks(estimator: Any, X: Any = None) -> Iterator[tuple[str, Call
     """
     subject = Subject.of(estimator, X)
     for name, check in (_ALL | _OF_MEMORY if subject.memoised else _ALL).items():
-        yield name, partial(_run, name, check, subject)
-
-
-def _run(name: str, check: Check, subject: Subject) -> None:
-    try:
-        check(subject)
-    except SkipTest as skipped:
-        raise SkipTest(f"{name}: {skipped}") from None
-    except AssertionError as failed:
-        raise AssertionError(f"{type(subject.estimator).__name__}: {name}: {failed}") from failed.__cause__
-    except Exception as error:
-        raise AssertionError(f"{type(subject.estimator).__name__}: {name}: {type(error).__name__}: {error}") from error
+        yield name, partial(named, type(estimator).__name__, name, partial(check, subject))
 
 
 def check_privatizer(

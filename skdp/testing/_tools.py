@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -61,6 +61,8 @@ def columns_of(output: Any) -> Rows:
 
 
 def _plain(column: list[Any]) -> list[Any]:
+    if set(map(type, column)) <= {bool, int, str}:
+        return column  # none is missing
     return [None if is_missing(value) else value for value in column]
 
 
@@ -70,45 +72,63 @@ def release(fitted: Any, frame: Any) -> str:
 
 
 @contextmanager
-def counted_draws() -> Iterator[list[int]]:
-    """Count the random bytes that are drawn in a block of code, by any transformer of this process."""
-    counter = [0]
-
+def watched_draws(watch: Callable[[type, int, Any], None]) -> Iterator[None]:
+    """Call a function with the source, the size and the bytes of each draw in a block of code, in this process."""
     originals = {source: source.bytes for source in (SecureSource, SeededSource)}
+
+    def watching(source: type, original: Any) -> Any:
+        @wraps(original)
+        def draw(self: Any, size: int) -> Any:
+            drawn = original(self, size)
+            watch(source, size, drawn)
+            return drawn
+
+        return draw
+
     try:
         for source, original in originals.items():
-            setattr(source, "bytes", _counting(original, counter))  # noqa: B010 - mypy knows it as a method
-        yield counter
+            setattr(source, "bytes", watching(source, original))  # noqa: B010 - mypy knows it as a method
+        yield
     finally:
         for source, original in originals.items():
             setattr(source, "bytes", original)  # noqa: B010
 
 
 @contextmanager
+def counted_draws() -> Iterator[list[int]]:
+    """Count the random bytes that are drawn in a block of code."""
+    counter = [0]
+
+    def count(source: type, size: int, drawn: Any) -> None:
+        counter[0] += size
+
+    with watched_draws(count):
+        yield counter
+
+
+@contextmanager
 def recorded_bytes() -> Iterator[bytearray]:
     """Record the secure random bytes that are drawn in a block of code."""
     found = bytearray()
-    original = SecureSource.bytes
 
-    def draw(self: Any, size: int) -> Any:
-        drawn = original(self, size)
-        found.extend(drawn.tobytes())
-        return drawn
+    def record(source: type, size: int, drawn: Any) -> None:
+        if source is SecureSource:
+            found.extend(drawn.tobytes())
 
-    try:
-        setattr(SecureSource, "bytes", draw)  # noqa: B010 - mypy knows it as a method
+    with watched_draws(record):
         yield found
-    finally:
-        setattr(SecureSource, "bytes", original)  # noqa: B010
 
 
-def _counting(original: Any, counter: list[int]) -> Any:
-    @wraps(original)
-    def draw(self: Any, size: int) -> Any:
-        counter[0] += size
-        return original(self, size)
-
-    return draw
+def named(kind: str, name: str, check: Callable[[], None]) -> None:
+    """Run a check, and begin the reason of a failure with the names of the estimator and of the check."""
+    try:
+        check()
+    except AssertionError as failed:
+        raise AssertionError(f"{kind}: {name}: {failed}") from failed.__cause__
+    except SkipTest as skipped:
+        raise SkipTest(f"{name}: {skipped}") from None
+    except Exception as error:
+        raise AssertionError(f"{kind}: {name}: {type(error).__name__}: {error}") from error
 
 
 def fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
@@ -129,6 +149,35 @@ def released_text(estimator: Any) -> str:
     released = {name: _comparable(value) for name, value in released_attributes(estimator).items() if name[0] != "_"}
     with np.printoptions(threshold=10**6, floatmode="unique"):
         return repr({name: value for name, value in released.items() if name != "guarantee_"})
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a table, a column or an index."""
+    if isinstance(value, pd.DataFrame | pd.Series | pd.Index):
+        return True
+    return isinstance(nw.from_native(value, allow_series=True, pass_through=True), nw.DataFrame | nw.Series)
+
+
+def walk(root: Any) -> Iterator[tuple[str, Any]]:
+    """Walk the attributes of an object, pickled or not, and yield the path and the value of each."""
+    seen: set[int] = set()
+    todo: list[tuple[str, Any]] = list(vars(root).items())
+    while todo:
+        path, value = todo.pop()
+        if id(value) in seen or isinstance(value, str | bytes | type):
+            continue
+        seen.add(id(value))
+        yield path, value
+        if isinstance(value, Mapping):
+            todo += [(f"{path}[{key!r}]", item) for key, item in value.items()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            todo += [(path, item) for item in value]
+        elif isinstance(value, np.ndarray):
+            todo += [(path, item) for item in value.ravel()] if value.dtype == object else []
+        elif not is_table(value):
+            slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+            held = getattr(value, "__dict__", {}) | {name: getattr(value, name, None) for name in slots}
+            todo += [(f"{path}.{name}", item) for name, item in held.items()]
 
 
 def _comparable(value: Any) -> Any:

@@ -77,7 +77,7 @@ def test_joint_cells_are_guessed_together(people):
 )
 def test_memoised_reports_do_not_improve(made, people):
     inner = made(0.5, categories={"job": ["a", "b", "c"]}, memoize=True, secret_key=KEY)
-    table = repeated_releases(inner, people[["job"]], n_releases=[1, 2, 20], record_id=np.arange(2000))
+    table = repeated_releases(inner, people[["job"]], n_releases=[1, 2, 10], record_id=np.arange(2000))
     # Whoever took a repeated report for more evidence would forget that "a" is more frequent than "c".
     assert table["accuracy"].nunique() == 1
     assert table["bound"].nunique() == 1

@@ -360,7 +360,7 @@ class TestSecondRound:
 
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_estimates_are_unbiased_with_the_stated_errors(self, kind, strategy):
-        n, z = 1_500, []
+        n, z = 600, []
         rows = table(n)
         for run in range(6):
             key = bytes([run]) * 16
@@ -377,7 +377,7 @@ class TestSecondRound:
         single = RandomizedResponseEncoder(2.0, strategy=strategy, categories=DOMAIN).fit(rows)
         if kind is RandomizedResponseEncoder:  # the errors of one report are those of its own epsilon
             other = single.estimate_counts(single.transform(rows))
-            assert estimate["std_error"].mean() == pytest.approx(other["std_error"].mean(), rel=0.02)
+            assert estimate["std_error"].mean() == pytest.approx(other["std_error"].mean(), rel=0.04)
 
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_each_call_has_fresh_noise(self, kind):

@@ -370,7 +370,7 @@ def test_the_sign_of_zero_in_the_bounds_changes_nothing():
 @pytest.mark.parametrize("steps", [3, 16, 250, 1_024])
 def test_many_records_draw_together_what_each_draws_alone(mechanism, steps):
     """Bit by bit, with the bytes that only some of them need; and more records than are drawn together."""
-    rows = MOST_ROWS + 100 if steps == 16 else 700
+    rows = MOST_ROWS + 100 if steps == 16 else 400
     oracle = make(mechanism=mechanism, grid_size=steps, epsilon=1.0).fit(table(1)).mechanism_
     positions = np.arange(rows) % (steps + 1)
     digests = keyed_digests(KEY, ("test",), [b"%d" % row for row in range(rows)])

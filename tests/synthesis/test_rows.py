@@ -114,7 +114,7 @@ def small_model():
 
 def test_every_row_has_the_models_law_wherever_it_stands(coded):
     """False alarm: 1e-6 for each place."""
-    model, n_runs = small_model(), 3_000
+    model, n_runs = small_model(), 1_500
     drawn = np.stack([np.hstack(list(coded(model, 7, 5, seed))) for seed in range(n_runs)])
     for place in range(7):
         seen = np.bincount(4 * drawn[:, 0, place] + drawn[:, 1, place], minlength=12)
@@ -122,7 +122,7 @@ def test_every_row_has_the_models_law_wherever_it_stands(coded):
 
 
 def test_rows_of_different_batches_are_independent(coded):
-    model, n_runs = small_model(), 3_000
+    model, n_runs = small_model(), 1_500
     drawn = np.stack([np.hstack(list(coded(model, 2, 1, seed)))[1] for seed in range(n_runs)])
     seen = np.bincount(4 * drawn[:, 0] + drawn[:, 1], minlength=16)
     shares = model.marginal((1,))
@@ -139,7 +139,7 @@ def exact_variance(shares, value, n):
 @pytest.mark.parametrize("size", [1, 2, 7, 50])
 def test_variances_of_batches_add_up(coded, size):
     """The count of a value of the first column, over 12 batches; false alarm 1e-6 for each value and size."""
-    shares, n_batches, n_runs = np.array([0.13, 0.3, 0.57]), 12, 400
+    shares, n_batches, n_runs = np.array([0.13, 0.3, 0.57]), 12, 200
     tree = JunctionTree([3], [(0,)])
     model = model_of(tree, [np.log(shares)])
     runs = (np.hstack(list(coded(model, size * n_batches, size, seed)))[0] for seed in range(n_runs))

@@ -34,7 +34,7 @@ def scale(tree, measured, sweeps, start=None):
     return beliefs
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(graphs().filter(lambda graph: graph[1]), st.integers(0, 100))
 @example(GRAPHS["cycle"], 0)  # a clique shares columns with its parent that were not measured together
 def test_the_limit_is_that_of_the_whole_table(graph, seed):
