@@ -6,10 +6,8 @@ Internal: import nothing from here outside of skdp.
 from skdp.base._draft import draft_domain, draft_domain_toml
 from skdp.base._estimator import (
     DECLARED,
-    SITE,
     CallCounter,
     CallRandomness,
-    OnSite,
     all_or_nothing,
     as_asked,
     check_confidence_level,
@@ -26,6 +24,8 @@ from skdp.base._estimator import (
     warn_of_observed,
 )
 from skdp.base._numbers import read_bounds, read_numbers
+from skdp.base._site import SITE as SITE
+from skdp.base._site import OnSite
 from skdp.base._table_file import (
     LARGEST_WHOLE,
     MISSING_TEXTS,
@@ -43,7 +43,6 @@ __all__ = [
     "DECLARED",
     "LARGEST_WHOLE",
     "MISSING_TEXTS",
-    "SITE",
     "ZONED",
     "CallCounter",
     "CallRandomness",

@@ -1,4 +1,4 @@
-"""What estimators share: input tables and public domains, randomness, ledger, output and the link to their page."""
+"""What estimators share: input tables and public domains, randomness, ledger and output."""
 
 from __future__ import annotations
 
@@ -308,14 +308,3 @@ class CallRandomness:
     def part(self, *where: Any) -> CallRandomness:
         """Return the randomness of a part of the call."""
         return replace(self, where=(*self.where, *where))
-
-
-SITE = "https://skdp.example"
-"""Where the site is: a placeholder, until the project has an address. Without a slash at the end."""
-
-
-class OnSite:
-    """Mixin of estimators with a page of the API, named ``skdp.`` and the name of the class."""
-
-    _doc_link_module = "skdp"
-    _doc_link_template = f"{SITE}/api/generated/skdp.{{estimator_name}}.html"

@@ -23,7 +23,7 @@ from skdp.testing._carry_checks import opposite_frames, require_same_form, requi
 from skdp.testing._error_checks import texts_of
 from skdp.testing._frame_checks import REPRESENTATION_CHECKS
 from skdp.testing._leak_checks import EXACT_CHECKS
-from skdp.testing._tools import columns_of, counted_draws, named, recorded_bytes, require
+from skdp.testing._tools import RecordingLedger, columns_of, counted_draws, named, recorded_bytes, require
 from skdp.testing._tools import fitted as _fitted
 from skdp.testing._tools import released_attributes as _released
 from skdp.testing._tools import released_text as _text
@@ -134,21 +134,14 @@ def _spends(estimator: Any, X: Any) -> PrivacyGuarantee:
 def _check_each_fit_is_charged_once_and_first(estimator: Any, X: Any) -> None:
     """Check that `fit` charges its guarantee before it draws, and that clones and copies share the ledger."""
     guarantee = _spends(estimator, X)
-    drawn_at_charge: list[int] = []
-
-    class Watching(PrivacyLedger):
-        def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
-            drawn_at_charge.append(counter[0])
-            super().charge(guarantee, what)
-
-    ledger = Watching(epsilon=10 * guarantee.epsilon, delta=min(0.5, 10 * guarantee.delta))
     with counted_draws() as counter:
+        ledger = RecordingLedger(counter, epsilon=10 * guarantee.epsilon, delta=min(0.5, 10 * guarantee.delta))
         one = clone(estimator).set_params(ledger=ledger)
         for time, fitting in enumerate((one, clone(one), copy.deepcopy(one), one), start=1):
             before = counter[0]
             _fitted(fitting, X)
-            require(len(drawn_at_charge) == time, f"fit charged the ledger {len(drawn_at_charge)} times in {time} fits")
-            require(drawn_at_charge[-1] == before, "fit drew coins before it charged the ledger")
+            require(len(ledger.log) == time, f"fit charged the ledger {len(ledger.log)} times in {time} fits")
+            require(ledger.log[-1][1] == before, "fit drew coins before it charged the ledger")
             require(counter[0] > before, "fit released something without drawing a coin")
     spent = 4 * guarantee.epsilon, 4 * guarantee.delta
     require(

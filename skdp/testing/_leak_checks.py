@@ -18,9 +18,9 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from skdp.privacy import BudgetExceeded, PrivacyLedger
 from skdp.testing._subject import Subject
-from skdp.testing._tools import counted_draws, is_table, released_attributes, require, walk
+from skdp.testing._tools import RecordingLedger, counted_draws, is_table, released_attributes, require, walk
 
 _NUMBERING = r"sk-[\w-]*\d+|x[0-9a-f]{6,}"
 """The parts that differ between two displays of the same object: ids and addresses."""
@@ -122,26 +122,12 @@ def _heard() -> Iterator[list[str]]:
         root.setLevel(level)
 
 
-class _RecordingLedger(PrivacyLedger):
-    """A ledger that records the bytes drawn before each charge."""
-
-    def __init__(self, *, epsilon: float) -> None:
-        super().__init__(epsilon=epsilon)
-        self.draws = [0]
-        self.log: list[tuple[PrivacyGuarantee, int]] = []
-
-    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
-        self.log.append((guarantee, self.draws[0]))
-        super().charge(guarantee, what)
-
-
 def _check_ledger_is_charged_once_and_first(subject: Subject) -> None:
     """Check that each `transform` charges `guarantee_` once, before it draws; `fit` charges nothing."""
     subject.needs("ledger")
     frame = subject.frame(subject.rows(100))
-    ledger = _RecordingLedger(epsilon=1e9)
     with counted_draws() as draws:
-        ledger.draws = draws
+        ledger = RecordingLedger(draws, epsilon=1e9)
         fitted = subject.fit(ledger=ledger)
         require(not ledger.log, "fit charges the ledger")
         for number in (1, 2):

@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp.coding import is_missing
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger
 from skdp.randomness import SecureSource, SeededSource
 
 Rows = dict[Any, list[Any]]
@@ -104,6 +105,18 @@ def counted_draws() -> Iterator[list[int]]:
 
     with watched_draws(count):
         yield counter
+
+
+class RecordingLedger(PrivacyLedger):
+    """A ledger that records each guarantee, and how many bytes were drawn before its charge."""
+
+    def __init__(self, draws: list[int], *, epsilon: float, delta: float = 0.0) -> None:
+        super().__init__(epsilon=epsilon, delta=delta)
+        self.draws, self.log = draws, list[tuple[PrivacyGuarantee, int]]()
+
+    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        self.log.append((guarantee, self.draws[0]))
+        super().charge(guarantee, what)
 
 
 @contextmanager

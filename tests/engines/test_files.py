@@ -29,6 +29,7 @@ from skdp.engines._registry import UnreadableError
 from skdp.engines.files import _privatize as _files_privatize
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import FrequencyOracleEncoder, HadamardResponseEncoder, LocalHashingEncoder, OnFitOnly, SecretKey
+from tests.conftest import often
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 FORMATS = ["csv", "parquet", "arrow"]
@@ -111,7 +112,7 @@ def test_the_reports_are_those_of_memory_in_every_format(people, tmp_path, befor
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, found.name])
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", often(FORMATS, ["csv", "parquet"]))
 @pytest.mark.parametrize(
     "make",
     [
