@@ -3,7 +3,7 @@
 python examples/client/collector.py protocol.json reports.jsonl
 
 `protocol.json` is what `encoder.save("protocol.json")` wrote. Then open http://127.0.0.1:8000/; the estimates are at
-/estimate, and `skdp estimate reports.jsonl --protocol protocol.json` prints them, too.
+/estimate. A line of `reports.jsonl` is one report.
 """
 
 import json

@@ -2,6 +2,8 @@
 
 from skdp.domain._bins import Grid as Grid
 from skdp.domain._domain import Codes, Domain
+from skdp.domain._packing import pack as pack
+from skdp.domain._packing import unpack as unpack
 from skdp.domain._values import Categories, Interval
 
 __all__ = ["Categories", "Codes", "Domain", "Interval"]

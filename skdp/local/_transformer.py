@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -25,8 +26,10 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.frames import Table
+from skdp.local._protocol_file import read_protocol, write_protocol
 from skdp.local.protocol import ReportProtocol
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from skdp.typing import PathType
 
 
 class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
@@ -186,6 +189,91 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         return self.protocol_.tally(self.protocol_.read(reports))
+
+    def to_json(self) -> str:
+        """Write what a client and a server must agree on: enough to read the reports, and nothing secret.
+
+        Returns
+        -------
+        str
+            Columns, declared values, parameters, exact probabilities and guarantee; not the ledger, the seed, or a
+            secret key. Under ``"client"`` is what a client in another language needs, if there is one for these
+            reports (``examples/client``).
+
+        Raises
+        ------
+        NotFittedError, TypeError
+            Before `fit`, or if a parameter is of a type that is not saved.
+
+        Notes
+        -----
+        **Privacy.** It follows from what is declared. If `fit` read categories from the data, with a warning, they are
+        in it, as they are in every report.
+        """
+        check_is_fitted(self)
+        return write_protocol(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Make a fitted transformer from what `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON.
+
+        Returns
+        -------
+        transformer
+            Of the class that wrote it, which must be this one, or one of `skdp.local` that is derived from it. It has
+            no ledger; if reports are permanent, it has a key of its own, and does not repeat the reports of others.
+
+        Raises
+        ------
+        ValueError
+            If the text is no protocol of such a transformer, or of another version of skdp that draws otherwise.
+        """
+        return cast(Self, read_protocol(text, cls))
+
+    def save(self, path: PathType) -> None:
+        """Write `to_json` to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Raises
+        ------
+        NotFittedError, TypeError
+            As `to_json`.
+        """
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: PathType) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        transformer
+            As of `from_json`.
+
+        Raises
+        ------
+        ValueError, OSError
+            As `from_json`, or if the file cannot be read.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            text = ""
+        return cls.from_json(text)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name the columns of the output.

@@ -1,6 +1,5 @@
 """Synthetic tables from private marginals: graphical models, their inference, and their samples."""
 
-from skdp.synthesis._packing import pack as pack
 from skdp.synthesis._persistence import LEFT_OUT as LEFT_OUT
 from skdp.synthesis._resampler import SyntheticResampler
 from skdp.synthesis._rows import check_n_samples as check_n_samples

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import CallCounter
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, Interval, pack, unpack
 from skdp.privacy import PrivacyGuarantee
-from skdp.synthesis._packing import pack, pack_template, unpack, unpack_template
+from skdp.synthesis._packing import pack_template, unpack_template
 from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, Groups, JunctionTree, Link, Marginal, project
 from skdp.synthesis.tables import count_others
 

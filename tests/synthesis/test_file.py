@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLeakWarning, PrivacyLedger, privacy_statement
-from skdp.synthesis._packing import pack, unpack
+from skdp.domain import pack, unpack
 
 SEED = 987_654_321
 DATA = {

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, Interval, pack
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path, shown, sync, written_beside
 from skdp.engines.files._formats import TableFile, format_of, write_file
 from skdp.engines.files._large import FileTable, open_file
 from skdp.frames import read_table
-from skdp.synthesis import LEFT_OUT, DPMarginalSynthesizer, check_n_samples, pack
+from skdp.synthesis import LEFT_OUT, DPMarginalSynthesizer, check_n_samples
 from skdp.synthesis.tables import assemble, decode
 
 

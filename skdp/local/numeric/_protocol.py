@@ -55,6 +55,10 @@ class NumericProtocol(ReportProtocol):
         return list(self.columns)
 
     @property
+    def declared(self) -> dict[str, Any]:
+        return {"bounds": {name: tuple(map(float, own)) for name, own in zip(self.columns, self.bounds, strict=True)}}
+
+    @property
     def permanent_key(self) -> bytes | None:
         return None if self.memo is None else self.memo.key
 

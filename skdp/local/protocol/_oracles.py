@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -23,6 +24,7 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import uniform_integers
 
 _MOST_BITS = 6
+_DIGITS = re.compile(r"[0-9]{1,19}")
 
 SAMPLED = "sampled"
 """The column that says, under ``strategy="sample"``, which attribute a row reports."""
@@ -63,6 +65,12 @@ class OracleProtocol(ReportProtocol):
     @property
     def report_columns(self) -> list[Any]:
         return self.names(list(map(str, self.columns)))
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        attributes = {name: self.domain[name] for name in self.columns}
+        values = {name: own if isinstance(own, Interval) else list(own.values) for name, own in attributes.items()}
+        return {"categories": values}
 
     @property
     def permanent_key(self) -> bytes | None:
@@ -206,12 +214,7 @@ class OracleProtocol(ReportProtocol):
             if not np.allclose(oracle.unbiased(bits), numbers):
                 raise ValueError("the reports hold numbers that are not ones of this encoder")
             return bits
-        if block.dtype.kind not in "iub":
-            whole = _floats(block)
-            if not (np.isfinite(whole).all() and (whole == np.floor(whole)).all() and (whole >= 0).all()):
-                raise ValueError("the reports hold something else than whole numbers")
-            block = whole.astype(np.uint64)
-        return oracle.read(block)
+        return oracle.read(block if block.dtype.kind in "iub" else _whole_numbers(block))
 
     def parts(self, reports: Reports) -> list[tuple[NDArray[Any], NDArray[np.intp]]]:
         """Return for each attribute the reports of it, and which rows they are of."""
@@ -374,6 +377,20 @@ def _read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     if not np.isin(numbers, np.arange(n_attributes)).all():
         raise ValueError(f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}")
     return numbers.astype(np.intp)
+
+
+def _whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
+    """Read whole numbers that came as floats, or as text, as JSON has those of more than 53 bits."""
+    if block.dtype.kind in "OUT" and all(_is_whole(value) for value in block.flat):
+        return np.array([[int(value) for value in row] for row in block], np.uint64)
+    whole = _floats(block)
+    if not (np.isfinite(whole).all() and (whole == np.floor(whole)).all() and (whole >= 0).all()):
+        raise ValueError("the reports hold something else than whole numbers")
+    return whole.astype(np.uint64)
+
+
+def _is_whole(value: Any) -> bool:
+    return _DIGITS.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int) and value >= 0
 
 
 def _floats(block: NDArray[Any]) -> NDArray[np.float64]:

@@ -87,6 +87,11 @@ class ReportProtocol(ABC):
         return None
 
     @property
+    def declared(self) -> dict[str, Any]:  # numpydoc ignore=RT01
+        """Parameters of the transformer that say by column name what it was fitted on, such as ``categories``."""
+        return {}
+
+    @property
     def counted_columns(self) -> list[list[Any]]:  # numpydoc ignore=RT01
         """Sets of report columns whose distinct rows an engine may count; none if reports come in batches only."""
         return []

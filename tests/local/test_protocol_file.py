@@ -1,0 +1,278 @@
+"""`to_json` and `from_json`: all that reading reports needs, nothing secret, and a clear refusal of anything else."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from datetime import date
+from fractions import Fraction
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import (
+    Domain,
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    Interval,
+    LocalHashingEncoder,
+    NumericPerturber,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.local import ReportTransformer, SecretKey
+
+CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
+PEOPLE = pd.DataFrame({"sex": ["f", "m", "f", "m"] * 50, "rooms": [1, 2, 3, 1] * 50})
+VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
+KEY = SecretKey(b"a key that nobody may see in a file")
+FITTED = {
+    "response": (RandomizedResponseEncoder(1.0, categories=VALUES), PEOPLE),
+    "joint": (RandomizedResponseEncoder(1.0, strategy="joint", categories=Domain(VALUES)), PEOPLE),
+    "sample": (RandomizedResponseEncoder(Fraction(1, 3), strategy="sample", categories=VALUES), PEOPLE),
+    "shares": (RandomizedResponseEncoder(1.0, shares={"sex": 1, "rooms": 2}, categories=VALUES), PEOPLE),
+    "permanent": (RandomizedResponseEncoder(1.0, memoize=True, secret_key=KEY, categories=VALUES), PEOPLE),
+    "two rounds": (
+        RandomizedResponseEncoder(1.0, memoize=True, secret_key=KEY, instantaneous_epsilon=0.5, categories=VALUES),
+        PEOPLE,
+    ),
+    "unary": (UnaryEncodingTransformer(1.0, categories=VALUES), PEOPLE),
+    "p and q": (UnaryEncodingTransformer(None, p=0.75, q=Fraction(1, 4), categories=VALUES), PEOPLE),
+    "subset": (SubsetSelectionEncoder(1.0, categories=VALUES, handle_unknown="uniform"), PEOPLE),
+    "unbiased": (SubsetSelectionEncoder(1.0, categories=VALUES, output="unbiased"), PEOPLE),
+    "hashing": (LocalHashingEncoder(1.0, categories=VALUES), PEOPLE),
+    "large hashing": (LocalHashingEncoder(2.0, categories={"rooms": range(70_000)}), PEOPLE[["rooms"]]),
+    "hadamard": (HadamardResponseEncoder(2.0, categories=VALUES), PEOPLE),
+    "auto": (FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
+    "sketch": (FrequencyOracleEncoder(1.0, oracle="count_mean_sketch", categories=VALUES), PEOPLE),
+    "bins": (RandomizedResponseEncoder(1.0, categories={"rooms": Interval(0, 4, bins=4)}), PEOPLE[["rooms"]]),
+    "dates": (
+        RandomizedResponseEncoder(1.0, categories={"day": [date(2020, 1, 1), date(2020, 1, 2), None]}),
+        pd.DataFrame({"day": [date(2020, 1, 1), None]}),
+    ),
+    "missing": (
+        RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m", None]}),
+        pd.DataFrame({"sex": ["f", None]}),
+    ),
+    "array": (RandomizedResponseEncoder(1.0, categories=[["f", "m"]]), np.array([["f"], ["m"]])),
+    "numbers": (NumericPerturber(1.0, bounds={"sex": (0, 1), "rooms": (1, 3)}), PEOPLE.assign(sex=0.5)),
+    "bounds of all": (NumericPerturber(1.0, mechanism="laplace", bounds=(0, 5)), PEOPLE[["rooms"]]),
+    "rappor": (RapporEncoder(1.0, n_bits=16), PEOPLE[["sex"]]),
+}
+MADE_BY_CLIENTS = ["response", "joint", "sample", "unary", "subset", "hashing", "large hashing", "hadamard", "sketch"]
+
+
+def reports_of(name):
+    encoder, table = FITTED[name]
+    permanent = {"record_id": np.arange(len(table))} if getattr(encoder, "memoize", False) else {}
+    return encoder.fit(table), encoder.transform(table, **permanent)
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
+    encoder, reports = reports_of(name)
+    encoder.save(tmp_path / "protocol.json")
+    for again in (
+        type(encoder).from_json(encoder.to_json()),
+        ReportTransformer.load(tmp_path / "protocol.json"),
+        ReportTransformer.from_json(ReportTransformer.from_json(encoder.to_json()).to_json()),
+    ):
+        assert type(again) is type(encoder)
+        assert again.tally(reports) == encoder.tally(reports)
+        assert again.guarantee_.epsilon == encoder.guarantee_.epsilon
+        assert again.guarantee_.scope == encoder.guarantee_.scope
+        if hasattr(encoder, "estimate_counts") and name != "rappor":
+            pd.testing.assert_frame_equal(again.estimate_counts(reports), encoder.estimate_counts(reports))
+
+
+def test_nothing_secret_is_written():
+    ledger = PrivacyLedger(epsilon=123.0)
+    encoder = RandomizedResponseEncoder(
+        1.0, memoize=True, secret_key=KEY, categories=VALUES, ledger=ledger, random_state=987654
+    ).fit(PEOPLE)
+    text = encoder.to_json()
+    for secret in (KEY.hex(), KEY.decode(), "987654", "123.0"):
+        assert secret not in text
+    content = json.loads(text)
+    assert not {"ledger", "random_state", "secret_key"} & set(content["parameters"])
+    again = RandomizedResponseEncoder.from_json(text)
+    assert again.ledger is None
+    assert again.random_state is None
+    assert again.secret_key not in (None, KEY)
+
+
+def test_data_do_not_show():
+    """Two tables, one declaration: the same file."""
+    texts = {
+        RandomizedResponseEncoder(1.0, categories=VALUES).fit(table).to_json()
+        for table in (PEOPLE, PEOPLE[:1], PEOPLE[::-1].astype({"rooms": float}), PEOPLE.convert_dtypes())
+    }
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "1", "null", '{"format": "skdp-protocol", "version": 2}', "[" * 100_000, "\ud800"]
+)
+def test_what_is_no_protocol_is_refused(text):
+    with pytest.raises(ValueError, match="no protocol of a local transformer"):
+        ReportTransformer.from_json(text)
+
+
+def test_another_transformer_is_refused():
+    text = FITTED["response"][0].fit(PEOPLE).to_json()
+    with pytest.raises(ValueError, match="another transformer than UnaryEncodingTransformer"):
+        UnaryEncodingTransformer.from_json(text)
+    with pytest.raises(ValueError, match="another transformer than ReportTransformer"):
+        ReportTransformer.from_json(text.replace("RandomizedResponseEncoder", "Popen"))
+
+
+def test_other_probabilities_are_refused():
+    content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
+    content["parameters"]["epsilon"] = 1.5
+    with pytest.raises(ValueError, match="reports would be misread"):
+        ReportTransformer.from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize("name", ["secret_key", "ledger", "random_state"])
+def test_secrets_are_not_read(name):
+    content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
+    content["parameters"][name] = 1
+    with pytest.raises(ValueError, match="cannot be read"):
+        ReportTransformer.from_json(json.dumps(content))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "protocol.json"
+    path.write_bytes(b"\xff\xfe\x00secret")
+    with pytest.raises(ValueError, match="no protocol") as caught:
+        ReportTransformer.load(path)
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("name", ["response", "subset", "numbers", "rappor", "dates"])
+def test_damaged_texts_are_refused_or_mean_the_same(name):
+    encoder, reports = reports_of(name)
+    text, rng = encoder.to_json(), random.Random(name)
+    expected, read = encoder.tally(reports), 0
+    for _ in range(100):
+        damaged = list(text)
+        for _ in range(rng.choice([1, 1, 2, 5])):
+            place = rng.randrange(len(damaged))
+            damaged[place] = rng.choice(["", "0", "9", '"', "}", "x", damaged[place] * 2])
+        if (again := read_or_none("".join(damaged))) is not None:
+            read += 1  # what is for clients and people was damaged, or nothing
+            assert again.tally(reports) == expected
+    assert read < 90
+
+
+def read_or_none(text):
+    try:
+        return ReportTransformer.from_json(text)
+    except ValueError as error:
+        assert re.search("protocol", str(error))
+
+
+@pytest.mark.parametrize("name", MADE_BY_CLIENTS)
+def test_clients_are_given_what_they_need(name):
+    encoder = FITTED[name][0].fit(FITTED[name][1])
+    client = json.loads(encoder.to_json())["client"]
+    assert client["report_columns"] == list(map(str, encoder.protocol_.report_columns))
+    assert client["samplers"] == [oracle.sampler() for oracle in encoder.protocol_.oracles]
+    assert [column["name"] for column in client["columns"]] == list(encoder.protocol_.domain.columns)
+
+
+@pytest.mark.parametrize("name", ["permanent", "unbiased", "bins", "dates", "numbers", "rappor"])
+def test_reports_that_the_client_cannot_make_are_not_offered(name):
+    encoder, table = FITTED[name]
+    assert json.loads(encoder.fit(table).to_json())["client"] is None
+
+
+def test_seeds_of_hashes_may_be_text():
+    """JSON numbers of 62 bits are not read exactly everywhere; as floats they would be other seeds."""
+    encoder, reports = reports_of("large hashing")
+    written = reports.astype({"rooms_seed": str})
+    assert encoder.tally(written) == encoder.tally(reports)
+    with pytest.raises(ValueError, match="the reports hold something else than whole numbers"):
+        encoder.tally(reports.astype({"rooms_seed": str}).assign(rooms_seed="-1"))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+class TestJavaScript:
+    def test_all_vectors(self):
+        subprocess.run(["node", "--test", CLIENT], check=True, capture_output=True)
+
+    @pytest.mark.parametrize("name", MADE_BY_CLIENTS)
+    def test_reports_are_accepted_and_estimated(self, name, tmp_path):
+        encoder, table = FITTED[name]
+        encoder.fit(table).save(tmp_path / "protocol.json")
+        table.to_json(tmp_path / "people.json", orient="records")
+        script = f"""
+            import {{ readFileSync }} from "node:fs";
+            import {{ report }} from {json.dumps((CLIENT / "skdp.mjs").as_uri())};
+            const read = (name) => JSON.parse(readFileSync(name, "utf8"));
+            const {{ client }} = read("protocol.json");
+            const people = read("people.json");
+            for (let i = 0; i < 50; i++) for (const one of people) console.log(JSON.stringify(report(client, one)));
+        """
+        done = subprocess.run(
+            ["node", "--input-type=module", "-e", script], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        reports = pd.DataFrame([json.loads(line) for line in done.stdout.splitlines()])
+        assert len(reports) == 50 * len(table)
+        if name == "large hashing":
+            assert encoder.tally(reports).n_reports == len(reports)
+            return
+        found = encoder.estimate_counts(reports)
+        columns = list(table) if encoder.strategy == "joint" else None
+        true = table.value_counts(columns) if columns else pd.concat({c: table[c].value_counts() for c in table})
+        off = (found["count"] - 50 * true.reindex(found.index).fillna(0)) / found["std_error"]
+        assert off.abs().max() < 5.5
+
+
+def test_the_collector_keeps_reports_and_refuses_others(tmp_path):
+    namespace = {"__name__": "collector", "__file__": str(CLIENT / "collector.py")}
+    exec(compile((CLIENT / "collector.py").read_text(), "collector.py", "exec"), namespace)
+    collector = namespace["Collector"]
+    collector.protocol, collector.reports = tmp_path / "protocol.json", tmp_path / "reports.jsonl"
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(PEOPLE[["sex"]])
+    encoder.save(collector.protocol)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+
+    def ask(path, data=None):
+        try:
+            with urllib.request.urlopen(address + path, data=data, timeout=20) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    try:
+        assert ask("/estimate")[0] == 404
+        assert ask("/")[1].startswith("<!doctype html>")
+        assert json.loads(ask("/protocol.json")[1])["client"]["report_columns"] == ["sex"]
+        for row in encoder.transform(PEOPLE[["sex"]])["sex"][:8]:
+            assert ask("/report", json.dumps({"sex": row}).encode())[0] == 200
+        for other in (b"", b"{", b'{"sex": "secret"}', b'{"age": 3}', b"[]", b"x" * (1 << 17)):
+            status, text = ask("/report", other)
+            assert (status, "secret" in text) == (400, False)
+        assert len(collector.reports.read_text().splitlines()) == 8
+        assert "std_error" in ask("/estimate")[1]
+        assert ask("/../collector.py")[0] == 404
+    finally:
+        server.shutdown()
+        server.server_close()
