@@ -19,7 +19,17 @@ from skdp import (
 )
 from skdp.datasets import load_adult
 from skdp.metrics import debiased_fairness, fairness_report, marginal_error
+from skdp.oracles import (
+    Draws,
+    HadamardResponse,
+    LocalHashing,
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+    client_report,
+)
 from skdp.privacy import zcdp_epsilon
+from skdp.randomness import SecureSource
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 METRIC = "statistical parity difference"
@@ -232,6 +242,38 @@ def audits():
         axes.minorticks_off()
     panels[0].set_ylabel(METRIC)
     panels[1].legend()
+
+
+class _Counter:
+    """A source of secure random bytes that counts them."""
+
+    def __init__(self):
+        self._source, self.read = SecureSource(), 0
+
+    def bytes(self, size):
+        self.read += size
+        return self._source.bytes(size)
+
+
+def _bytes_read(oracle, repeats=50):
+    counter = _Counter()
+    for _ in range(repeats):
+        client_report(oracle.sampler(), 0, Draws(counter))
+    return counter.read / repeats
+
+
+def client_bytes():
+    """Draw how many random bytes a client reads for a report, by the number of values."""
+    sizes = [2, 4, 8, 16, 32, 64, 128, 256]
+    axes = plt.subplots()[1]
+    kinds = {"randomised response": RandomizedResponse, "unary encoding": UnaryEncoding}
+    kinds |= {"subset selection": SubsetSelection, "local hashing": LocalHashing, "Hadamard response": HadamardResponse}
+    for (name, kind), marker in zip(kinds.items(), "os^Dv", strict=True):
+        axes.loglog(sizes, [_bytes_read(kind(k, 1.0)) for k in sizes], marker=marker, label=name)
+    axes.set(xlabel="number of values", ylabel="random bytes for a report")
+    axes.set_xticks(sizes, list(map(str, sizes)))
+    axes.minorticks_off()
+    axes.legend()
 
 
 def composition():
