@@ -103,10 +103,7 @@ def _check(frame: Any, check: BatchCheck, *, digests: bool) -> list[bytes | None
 
 def _check_partition(check: BatchCheck, partition: pd.DataFrame, digests: bool) -> tuple[bytes | None, pd.DataFrame]:
     ids = _frame_of(check.digest_ids(partition))
-    if digests:
-        return check.digest(partition), ids
-    check(partition)
-    return None, ids
+    return check(partition, digests), ids
 
 
 def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[bytes | None] | None) -> tuple[Any, Any]:

@@ -121,8 +121,8 @@ class WorkingFolder:
             return True
         return False
 
-    def coins(self, transformer: ReportTransformer) -> BatchRandomness:
-        """Take up the coins of the release."""
+    def randomness(self, transformer: ReportTransformer) -> BatchRandomness:
+        """Take up the randomness of the release."""
         key = self._key.read_bytes() if _is_there(self._key) else b""
         seeded = transformer.randomness(call=0).seed is not None
         if seeded and key.isdigit():

@@ -159,7 +159,9 @@ def privatize_file(
             _tell(error, folder)
             raise
         release = (
-            None if folder.is_whole() else Release(transformer.protocol_, keep, folder.coins(transformer), record_id)
+            None
+            if folder.is_whole()
+            else Release(transformer.protocol_, keep, folder.randomness(transformer), record_id)
         )
         try:
             if release is not None:
