@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._errors import RefusedBatch, quietly, refusing
+from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
 from skdp.engines._record_ids import DistinctIds, check_record_id, digest_records, whole_numbers
-from skdp.engines._registry import Extra
 from skdp.frames import Table, read_table, without_unused_levels
 from skdp.local import Codes, OnFitOnly, ReportProtocol, ReportTransformer, SecretKey
 from skdp.local.memo import framed, read_record_ids

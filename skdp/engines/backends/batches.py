@@ -14,8 +14,8 @@ import joblib
 
 from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
 from skdp.engines._errors import RefusedBatch, ShortenedTable, UnreadableTable, read_quietly
+from skdp.engines._extras import Extra
 from skdp.engines._randomness import BLOCK_ROWS, Place
-from skdp.engines._registry import Extra
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 

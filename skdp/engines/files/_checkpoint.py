@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from skdp.engines._atomic import sync, written_beside
+from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
-from skdp.engines._registry import Extra
 from skdp.local import ReportTransformer, SecretKey
 
 try:

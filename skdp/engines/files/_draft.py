@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.base import MISSING_TEXTS, draft_domain_toml, type_texts
 from skdp.engines._engine import ROWS
-from skdp.engines._registry import Extra
+from skdp.engines._extras import Extra
 from skdp.engines.files._formats import TableFile
 
 pyarrow, compute, types = map(Extra, ("pyarrow", "pyarrow.compute", "pyarrow.types"))
