@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._errors import RefusedBatch, quietly, refusing
+from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
 from skdp.engines._record_ids import DistinctIds, check_record_id, digest_records, whole_numbers
-from skdp.engines._registry import Extra
 from skdp.frames import Table, read_table, without_unused_levels
 from skdp.local import Codes, OnFitOnly, ReportProtocol, ReportTransformer, SecretKey
 from skdp.local.memo import framed, read_record_ids
@@ -61,15 +61,10 @@ class BatchCheck:
         codes = refusing(lambda: self._protocol.prepare(rows))
         return codes, rows, None if self._record_id is None else found[self._record_id]
 
-    def __call__(self, batch: Any) -> int:
-        """Check a batch."""
-        self.read(batch)
-        return len(batch)
-
-    def digest(self, batch: Any) -> bytes:
-        """Check a batch, and digest all that its release depends on."""
+    def __call__(self, batch: Any, digest: bool = False) -> bytes | None:
+        """Check a batch; on demand, digest all that its release depends on."""
         codes, _, ids = self.read(batch)
-        return self.digest_of(codes, self._records(ids, len(batch)), batch)
+        return self.digest_of(codes, self._records(ids, len(batch)), batch) if digest else None
 
     def _records(self, ids: Any, rows: int) -> list[bytes]:
         return [] if ids is None else refusing(lambda: read_record_ids(ids, rows))

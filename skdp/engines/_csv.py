@@ -22,7 +22,8 @@ from skdp.base import (
     type_of_values,
 )
 from skdp.domain import Domain, Interval
-from skdp.engines._registry import Extra, UnreadableError
+from skdp.engines._errors import UnreadableError
+from skdp.engines._extras import Extra
 
 pyarrow, pyarrow_csv, pyarrow_dataset = map(Extra, ("pyarrow", "pyarrow.csv", "pyarrow.dataset"))
 

@@ -10,8 +10,6 @@ import os
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
-from skdp.engines._registry import UnreadableError
-
 T = TypeVar("T")
 
 
@@ -21,6 +19,10 @@ class RefusedBatch(ValueError):
 
 class RefusedType(RefusedBatch, TypeError):
     """The same, for a column of another type."""
+
+
+class UnreadableError(ValueError):
+    """What was read is no table: it is damaged, or was not read as it is stored."""
 
 
 class UnreadableTable(UnreadableError):

@@ -164,6 +164,9 @@ def privatize(
     check_flags(persist=persist, check=check)
     if path is not None and not persist:
         raise ValueError("a path is where reports are stored: leave it out with persist=False")
-    check_ids = partial(check_distinct, frame)
+
+    def check_ids(record_id: str) -> None:
+        check_distinct(engine.countable_ids(record_id), record_id)
+
     plan = partial(Release.plan, transformer=transformer, keep=keep, record_id=record_id, check_ids=check_ids)
     return engine.privatize(plan, persist=persist, path=path, check=check)

@@ -11,7 +11,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._errors import RefusedBatch, quietly
-from skdp.engines._registry import engine_of
 from skdp.local.memo import read_record_ids
 
 REPEATED = "record_id has repeated entries; a record reports once in a call"
@@ -35,9 +34,9 @@ def check_record_id(record_id: Any, names: list[Any]) -> None:
         raise ValueError(f"record_id must name the column of the record ids, got {record_id!r}")
 
 
-def check_distinct(frame: Any, record_id: str) -> None:
+def check_distinct(ids: Any, record_id: str) -> None:
     """Check that no record id of a table is missing or repeated; in an engine, by counting there."""
-    opened = nw.from_native(engine_of(frame).countable_ids(record_id))
+    opened = nw.from_native(ids)
     if isinstance(opened, nw.DataFrame):
         ids = read_record_ids(opened.get_column(record_id).to_native(), len(opened))
         missing, distinct, rows = 0, len({*ids}), len(ids)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import importlib
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from skdp.engines._engine import Engine
 from skdp.frames import LargeTable, register_large_tables
 from skdp.privacy import PrivacyLeakWarning
-
-if TYPE_CHECKING:
-    from skdp.engines._engine import Engine
 
 
 @dataclass(frozen=True)
@@ -69,33 +67,6 @@ def open_table(frame: Any) -> LargeTable | None:
 register_large_tables(open_table)
 
 
-def import_extra(module: str, extra: str, *, least: str | None = None) -> Any:
-    """Import a module that an engine needs."""
-    try:
-        found = importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"{module} is needed here: pip install skdp[{extra}]") from error
-    if least is not None and _major_minor(found.__version__) < _major_minor(least):
-        raise ImportError(
-            f"{module} {least} or later is needed here, got {found.__version__}: pip install skdp[{extra}]"
-        )
-    return found
-
-
-class Extra:
-    """A module of an extra, imported when something of it is used."""
-
-    def __init__(self, module: str, extra: str = "duckdb") -> None:
-        self._module, self._extra = module, extra
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_extra(self._module, self._extra), name)
-
-
-def _major_minor(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
-
-
 def tell_of_lazy_reports() -> None:
     """Warn that lazy reports are evaluated at each use, and that their frame is no release."""
     warnings.warn(
@@ -105,10 +76,6 @@ def tell_of_lazy_reports() -> None:
         PrivacyLeakWarning,
         stacklevel=4,
     )
-
-
-class UnreadableError(ValueError):
-    """What was read is no table: it is damaged, or was not read as it is stored."""
 
 
 def is_damage(error: BaseException) -> bool:

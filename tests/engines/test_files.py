@@ -24,8 +24,8 @@ from skdp import (
 )
 from skdp.engines import estimate_file, privatize, privatize_file
 from skdp.engines._batch_release import Release
+from skdp.engines._errors import UnreadableError
 from skdp.engines._randomness import KeyedRandomness, Place
-from skdp.engines._registry import UnreadableError
 from skdp.engines.files import _privatize as _files_privatize
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import FrequencyOracleEncoder, HadamardResponseEncoder, LocalHashingEncoder, OnFitOnly, SecretKey

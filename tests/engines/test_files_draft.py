@@ -56,7 +56,7 @@ def written(frame, path):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow"])
 @pytest.mark.parametrize("options", [{"bins": 32, "max_values": 100}, {"bins": 1, "max_values": 1}])
 def test_the_draft_is_that_of_the_whole_table(tmp_path, monkeypatch, suffix, options):
-    monkeypatch.setattr(_files_draft, "_ROWS_AT_ONCE", 300)
+    monkeypatch.setattr(_files_draft, "ROWS", 300)
     path = written(FRAME, tmp_path / f"in{suffix}")
     assert draft_file(TableFile(path), **options) == draft_domain_toml(read_frame(path, find_dates=True), **options)
 

@@ -18,7 +18,7 @@ from polars.io.plugins import register_io_source
 
 from skdp import DPHistogram, DPMarginalSynthesizer, DPSimpleImputer, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from skdp.engines._registry import import_extra
+from skdp.engines._extras import import_extra
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
 

@@ -16,7 +16,7 @@ from skdp.engines._batch_release import Plan
 from skdp.engines._csv import text_batches
 from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches
 from skdp.engines._errors import quietly, read_quietly
-from skdp.engines._registry import import_extra
+from skdp.engines._extras import import_extra
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
 from skdp.frames import LargeTable, Summary

@@ -14,8 +14,8 @@ import joblib
 
 from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
 from skdp.engines._errors import RefusedBatch, ShortenedTable, UnreadableTable, read_quietly
+from skdp.engines._extras import Extra
 from skdp.engines._randomness import BLOCK_ROWS, Place
-from skdp.engines._registry import Extra
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 
@@ -105,16 +105,14 @@ def check_batches(
 ) -> Checked:
     """Check a stream of tables as they will be privatised."""
 
-    def look(item: tuple[Any, Place]) -> tuple[int, int, bytes]:
+    def look(item: tuple[Any, Place]) -> tuple[int, int, bytes | None]:
         table, place = item
-        if digests:
-            return place.first, len(table), check.digest(table)
-        return place.first, check(table), b""
+        return place.first, len(table), check(table, digests)
 
     found = Checked()
     for first, length, digest in in_turn(look, placed(check.distinct(even(tables, rows, concat)))):
         found.rows += length
-        if digests:
+        if digest is not None:
             found.digests[first] = digest
     return found
 

@@ -15,9 +15,10 @@ from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._batch_release import BatchCheck, Plan, Release
 from skdp.engines._engine import ROWS, Engine, add_up_batches
 from skdp.engines._errors import quietly, refusing
+from skdp.engines._extras import import_extra
 from skdp.engines._randomness import Place
 from skdp.engines._record_ids import DistinctIds
-from skdp.engines._registry import import_extra, tell_of_lazy_reports
+from skdp.engines._registry import tell_of_lazy_reports
 from skdp.frames import Summary
 
 dask = import_extra("dask", "dask")
@@ -103,10 +104,7 @@ def _check(frame: Any, check: BatchCheck, *, digests: bool) -> list[bytes | None
 
 def _check_partition(check: BatchCheck, partition: pd.DataFrame, digests: bool) -> tuple[bytes | None, pd.DataFrame]:
     ids = _frame_of(check.digest_ids(partition))
-    if digests:
-        return check.digest(partition), ids
-    check(partition)
-    return None, ids
+    return check(partition, digests), ids
 
 
 def _release(frame: Any, release: Release, trial: pd.DataFrame, digests: list[bytes | None] | None) -> tuple[Any, Any]:

@@ -23,7 +23,7 @@ from skdp.engines._atomic import check_path, temporary_place, written_beside
 from skdp.engines._batch_release import Plan
 from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import quietly
-from skdp.engines._registry import import_extra
+from skdp.engines._extras import import_extra
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.frames import Summary
 from skdp.local import ReportProtocol

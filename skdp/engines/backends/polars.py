@@ -16,8 +16,9 @@ from skdp.engines._atomic import check_path, written_beside
 from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
 from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import RefusedBatch, quietly, read_quietly
+from skdp.engines._extras import import_extra
 from skdp.engines._randomness import Place
-from skdp.engines._registry import import_extra, tell_of_lazy_reports
+from skdp.engines._registry import tell_of_lazy_reports
 from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed, read_again
 from skdp.engines.backends.memory import MemoryTable
 from skdp.frames import Summary

@@ -18,8 +18,8 @@ from skdp.engines._atomic import check_path, temporary_place
 from skdp.engines._batch_release import BatchCheck, Plan, Release
 from skdp.engines._engine import Engine, ReportSums, add_up_batches, counted_groups
 from skdp.engines._errors import RefusedBatch, RefusedType, quietly, refusing
+from skdp.engines._extras import import_extra
 from skdp.engines._record_ids import REPEATED
-from skdp.engines._registry import import_extra
 from skdp.engines.backends.batches import arrow_tables, check_arrow, release_batches
 from skdp.frames import Summary
 from skdp.local import ReportProtocol

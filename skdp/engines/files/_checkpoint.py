@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from skdp.engines._atomic import sync, written_beside
+from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
-from skdp.engines._registry import Extra
 from skdp.local import ReportTransformer, SecretKey
 
 try:
@@ -121,8 +121,8 @@ class WorkingFolder:
             return True
         return False
 
-    def coins(self, transformer: ReportTransformer) -> BatchRandomness:
-        """Take up the coins of the release."""
+    def randomness(self, transformer: ReportTransformer) -> BatchRandomness:
+        """Take up the randomness of the release."""
         key = self._key.read_bytes() if _is_there(self._key) else b""
         seeded = transformer.randomness(call=0).seed is not None
         if seeded and key.isdigit():

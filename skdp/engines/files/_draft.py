@@ -11,12 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import MISSING_TEXTS, draft_domain_toml, type_texts
-from skdp.engines._registry import Extra
+from skdp.engines._engine import ROWS
+from skdp.engines._extras import Extra
 from skdp.engines.files._formats import TableFile
 
 pyarrow, compute, types = map(Extra, ("pyarrow", "pyarrow.compute", "pyarrow.types"))
-
-_ROWS_AT_ONCE = 1 << 17
 
 
 def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
@@ -30,19 +29,16 @@ def draft_file(table: TableFile, *, bins: int, max_values: int) -> str:
     for rows in _small(table.tables(None, table.names, in_order=False)):
         for name in table.names:
             column = _plain(rows[name])
-            kept[name] = _condense(_joined(kept[name], column) if name in kept else column, most, ends)
+            if name in kept:
+                column = pyarrow.chunked_array([*kept[name].chunks, *column.chunks], column.type)
+            kept[name] = _condense(column, most, ends)
     return draft_domain_toml(_table(table, kept), bins=bins, max_values=max_values)
 
 
 def _small(tables: Iterable[Any]) -> Iterator[Any]:
     for table in tables:
-        for start in range(0, table.num_rows, _ROWS_AT_ONCE):
-            yield table.slice(start, _ROWS_AT_ONCE)
-
-
-def _joined(one: Any, other: Any) -> Any:
-
-    return pyarrow.chunked_array([*one.chunks, *other.chunks], one.type)
+        for start in range(0, table.num_rows, ROWS):
+            yield table.slice(start, ROWS)
 
 
 def _plain(column: Any) -> Any:

@@ -13,7 +13,7 @@ import pandas as pd
 from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
 from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
-from skdp.engines._registry import Extra
+from skdp.engines._extras import Extra
 from skdp.engines.files._formats import TableFile, format_of, write_file
 from skdp.local import ReportProtocol
 

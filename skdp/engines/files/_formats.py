@@ -11,7 +11,9 @@ from typing import Any
 from skdp.domain import Domain
 from skdp.engines._csv import column_names as csv_names
 from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
-from skdp.engines._registry import Extra, UnreadableError, is_damage
+from skdp.engines._errors import UnreadableError
+from skdp.engines._extras import Extra
+from skdp.engines._registry import is_damage
 from skdp.engines.backends.batches import arrow_tables, write_tables
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))

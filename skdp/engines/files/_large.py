@@ -18,8 +18,9 @@ from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, ZONED, date_dtype, declares_
 from skdp.domain import Domain, Interval
 from skdp.engines._atomic import Bar, Progress, shown
 from skdp.engines._csv import readers, unreadable_error
-from skdp.engines._errors import UnreadableTable
-from skdp.engines._registry import Extra, UnreadableError, is_damage
+from skdp.engines._errors import UnreadableError, UnreadableTable
+from skdp.engines._extras import Extra
+from skdp.engines._registry import is_damage
 from skdp.engines.files._formats import TableFile
 from skdp.frames import LargeTable, Summary, register_large_tables
 

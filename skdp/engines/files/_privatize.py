@@ -13,9 +13,10 @@ from skdp.base import type_of_values
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path
 from skdp.engines._batch_release import BatchCheck, Release, check_flags, check_names, check_transformer, in_processes
 from skdp.engines._csv import unreadable_error
-from skdp.engines._errors import UnreadableTable
+from skdp.engines._errors import UnreadableError, UnreadableTable
+from skdp.engines._extras import Extra
 from skdp.engines._record_ids import check_distinct
-from skdp.engines._registry import Extra, UnreadableError
+from skdp.engines._registry import engine_of
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
@@ -159,7 +160,9 @@ def privatize_file(
             _tell(error, folder)
             raise
         release = (
-            None if folder.is_whole() else Release(transformer.protocol_, keep, folder.coins(transformer), record_id)
+            None
+            if folder.is_whole()
+            else Release(transformer.protocol_, keep, folder.randomness(transformer), record_id)
         )
         try:
             if release is not None:
@@ -227,7 +230,7 @@ def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: Work
 
 def _check_ids(table: TableFile, record_id: str) -> None:
     try:
-        check_distinct(table.scan([record_id]), record_id)
+        check_distinct(engine_of(table.scan([record_id])).countable_ids(record_id), record_id)
     except UnreadableTable as error:
         failed = UnreadableError(f"{table.path.name} cannot be read ({error.kind})")
     else:
