@@ -249,34 +249,27 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        declared: Any = self.categories
-        if isinstance(declared, Domain):
-            declared = {name: declared[name] for name in declared.columns}
-        if not isinstance(declared, Mapping | str):
+        given = Domain(self.categories) if isinstance(self.categories, Mapping) else self.categories
+        if isinstance(given, Domain):
+            return pd.DataFrame({name: pd.Series([given[name].values[0]], dtype=object) for name in given.columns})
+        if not isinstance(given, str):
             raise ValueError(
                 "which columns a list of categories is for is not known from a large table: declare them by name, as a "
                 "mapping or Domain, or fit the transformer before"
             )
-        by_dtype = isinstance(declared, str)
-        names = names if by_dtype else list(declared)
-        if by_dtype:
-            declared, observed = domains_of_dtypes(sample)
-            if not self.memoize:  # whose reports are at their full cost again when the data change the categories
-                declared |= observed
-            declared = {name: values for name, values in declared.items() if values}
-        undeclared = [name for name in names if name not in declared]
+        declared, observed = domains_of_dtypes(sample)
+        if not self.memoize:  # whose reports are at their full cost again when the data change the categories
+            declared |= observed
+        undeclared = [name for name in names if not declared.get(name)]
         if undeclared:
             raise ValueError(
                 f"the values of the columns {undeclared} are not declared, and are not read from a large table, as "
                 "which of them occur is private; declare them with categories=, or by an Enum"
             )
-        if by_dtype:
-            if read := [name for name in names if name in observed]:
-                warn_of_observed(read, "categories")
-            levels = {name: declared[name] for name in names}
-            return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
-        domain = Domain({name: declared[name] for name in names})
-        return pd.DataFrame({name: pd.Series([domain[name].values[0]], dtype=object) for name in names})
+        if read := [name for name in names if name in observed]:
+            warn_of_observed(read, "categories")
+        levels = {name: declared[name] for name in names}
+        return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
 
 
 def attribute_epsilons(
