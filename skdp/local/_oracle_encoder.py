@@ -133,11 +133,10 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         """Make the oracle of each attribute; with a second round, also return the epsilon of a single report of it."""
         epsilons = attribute_epsilons(epsilon, attributes, sizes, self.strategy, self.shares)
         if self.instantaneous_epsilon is None:
-            return tuple(self._make_oracle(k, part) for k, part in zip(sizes, epsilons, strict=True)), []
+            return tuple(map(self._make_oracle, sizes, epsilons)), []
         wanted = check_epsilon(self.instantaneous_epsilon, name="instantaneous_epsilon")
         again: list[Any] = attribute_epsilons(wanted, attributes, sizes, self.strategy, self.shares)
-        parts = zip(sizes, epsilons, again, strict=True)
-        return tuple(self._make_first_round(k, first, second) for k, first, second in parts), again
+        return tuple(map(self._make_first_round, sizes, epsilons, again)), again
 
     def _add_round(
         self, oracles: Sequence[FrequencyOracle], again: list[Any], guarantee: PrivacyGuarantee
@@ -149,7 +148,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             raise ValueError(
                 f"instantaneous_epsilon must be smaller than epsilon, got {self.instantaneous_epsilon} and {whole}"
             )
-        return tuple(two_rounds(oracle, part) for oracle, part in zip(oracles, again, strict=True))
+        return tuple(map(two_rounds, oracles, again))
 
     def _promise(self, oracles: Sequence[FrequencyOracle], domain: Domain, memo: Memo | None) -> PrivacyGuarantee:
         """State what a report of these oracles promises, or, with a memo, all reports of an unchanged value."""
