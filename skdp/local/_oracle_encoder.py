@@ -133,11 +133,10 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         """Make the oracle of each attribute; with a second round, also return the epsilon of a single report of it."""
         epsilons = attribute_epsilons(epsilon, attributes, sizes, self.strategy, self.shares)
         if self.instantaneous_epsilon is None:
-            return tuple(self._make_oracle(k, part) for k, part in zip(sizes, epsilons, strict=True)), []
+            return tuple(map(self._make_oracle, sizes, epsilons)), []
         wanted = check_epsilon(self.instantaneous_epsilon, name="instantaneous_epsilon")
         again: list[Any] = attribute_epsilons(wanted, attributes, sizes, self.strategy, self.shares)
-        parts = zip(sizes, epsilons, again, strict=True)
-        return tuple(self._make_first_round(k, first, second) for k, first, second in parts), again
+        return tuple(map(self._make_first_round, sizes, epsilons, again)), again
 
     def _add_round(
         self, oracles: Sequence[FrequencyOracle], again: list[Any], guarantee: PrivacyGuarantee
@@ -149,7 +148,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             raise ValueError(
                 f"instantaneous_epsilon must be smaller than epsilon, got {self.instantaneous_epsilon} and {whole}"
             )
-        return tuple(two_rounds(oracle, part) for oracle, part in zip(oracles, again, strict=True))
+        return tuple(map(two_rounds, oracles, again))
 
     def _promise(self, oracles: Sequence[FrequencyOracle], domain: Domain, memo: Memo | None) -> PrivacyGuarantee:
         """State what a report of these oracles promises, or, with a memo, all reports of an unchanged value."""
@@ -249,34 +248,27 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
-        declared: Any = self.categories
-        if isinstance(declared, Domain):
-            declared = {name: declared[name] for name in declared.columns}
-        if not isinstance(declared, Mapping | str):
+        given = Domain(self.categories) if isinstance(self.categories, Mapping) else self.categories
+        if isinstance(given, Domain):
+            return pd.DataFrame({name: pd.Series([given[name].values[0]], dtype=object) for name in given.columns})
+        if not isinstance(given, str):
             raise ValueError(
                 "which columns a list of categories is for is not known from a large table: declare them by name, as a "
                 "mapping or Domain, or fit the transformer before"
             )
-        by_dtype = isinstance(declared, str)
-        names = names if by_dtype else list(declared)
-        if by_dtype:
-            declared, observed = domains_of_dtypes(sample)
-            if not self.memoize:  # whose reports are at their full cost again when the data change the categories
-                declared |= observed
-            declared = {name: values for name, values in declared.items() if values}
-        undeclared = [name for name in names if name not in declared]
+        declared, observed = domains_of_dtypes(sample)
+        if not self.memoize:  # whose reports are at their full cost again when the data change the categories
+            declared |= observed
+        undeclared = [name for name in names if not declared.get(name)]
         if undeclared:
             raise ValueError(
                 f"the values of the columns {undeclared} are not declared, and are not read from a large table, as "
                 "which of them occur is private; declare them with categories=, or by an Enum"
             )
-        if by_dtype:
-            if read := [name for name in names if name in observed]:
-                warn_of_observed(read, "categories")
-            levels = {name: declared[name] for name in names}
-            return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
-        domain = Domain({name: declared[name] for name in names})
-        return pd.DataFrame({name: pd.Series([domain[name].values[0]], dtype=object) for name in names})
+        if read := [name for name in names if name in observed]:
+            warn_of_observed(read, "categories")
+        levels = {name: declared[name] for name in names}
+        return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
 
 
 def attribute_epsilons(

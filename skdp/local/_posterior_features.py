@@ -15,7 +15,7 @@ from skdp.frames import read_table
 from skdp.local._on_fit_only import WrapsTransformer
 from skdp.local._oracle_encoder import input_names
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import OracleProtocol, split_counts, value_labels
+from skdp.local.protocol import OracleProtocol, split_counts
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee
 
@@ -215,7 +215,7 @@ class PosteriorFeatures(WrapsTransformer):
             source = self
         if not isinstance(encoder.protocol_, OracleProtocol):
             raise TypeError(_WANTED + type(encoder).__name__)
-        names = _names(encoder.protocol_, list(map(str, encoder.protocol_.columns)))
+        names = encoder.protocol_.value_names()
         if len(set(names)) < len(names):
             raise ValueError("two columns of the output would have the same name; rename columns or categories")
         reports = encoder.transform(X, **params) if self.privatize else X
@@ -249,7 +249,7 @@ class PosteriorFeatures(WrapsTransformer):
             block[rows] = posterior(oracle, part, prior)
             blocks.append(block)
         table = read_table(reports if hasattr(reports, "columns") else np.asarray(reports))
-        return table.rebuild([np.hstack(blocks)], _names(protocol, list(map(str, protocol.columns))))
+        return table.rebuild([np.hstack(blocks)], protocol.value_names())
 
     @property
     def _protocol(self) -> OracleProtocol:
@@ -281,10 +281,8 @@ class PosteriorFeatures(WrapsTransformer):
             Before `fit`, or if the input features are not those of `fit`.
         """
         check_is_fitted(self, "prior_")
-        columns = self._protocol.columns
-        given = input_names(self, columns, input_features)
-        inputs = given if self._privatize else list(map(str, columns))
-        return np.array(_names(self._protocol, inputs), dtype=object)
+        given = input_names(self, self._protocol.columns, input_features)
+        return np.array(self._protocol.value_names(given if self._privatize else None), dtype=object)
 
 
 def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) -> NDArray[np.float64]:
@@ -303,13 +301,3 @@ def _estimate_prior(protocol: OracleProtocol, reports: Any, postprocess: str) ->
     # Reports that say nothing (p = q) give nan, and a uniform prior.
     more = [np.nan_to_num(part) + 1 for part in split_counts(protocol, table["count"].to_numpy())]
     return [part / part.sum() for part in more]
-
-
-def _names(protocol: OracleProtocol, inputs: list[str]) -> list[str]:
-    """Name a column for each value of each attribute."""
-    known = dict(zip(protocol.columns, inputs, strict=True))
-    names = []
-    for columns, domain in zip(protocol.attributes, protocol.domains, strict=True):
-        prefix = "_".join(known[column] for column in columns)
-        names += [f"{prefix}_{label}" for label in value_labels(domain)]
-    return names

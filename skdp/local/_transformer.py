@@ -312,7 +312,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         if self._ledger is None:
             return
         name = type(self).__name__ if run is None else f"{type(self).__name__}, run {run}"
-        if run is None or not self._ledger.report()["what"].str.endswith(f" {run}").any():
+        if run is None or not self._ledger.report()["what"].str.endswith(f", run {run}").any():
             self._ledger.charge(self.guarantee_, name)
 
     def check_budget(self) -> None:

@@ -35,9 +35,11 @@ def names_with(ability: str) -> tuple[str, ...]:
     return tuple(name for name, make in ORACLES.items() if getattr(getattr(make, "func", make), ability))
 
 
-def make_first_round(name: str, k: int, epsilon: float | Fraction, again: float | Fraction) -> FrequencyOracle:
-    """Return the oracle of a name for reports to which a second round of noise is added."""
-    return hashing_for_two_rounds(k, epsilon, again) if name == "local_hashing" else ORACLES[name](k, epsilon)
+def make_first_round(name: str, k: int, epsilon: float | Fraction, again: float | Fraction | None) -> FrequencyOracle:
+    """Return the oracle of a name, for reports to which a second round of noise may be added."""
+    if again is not None and name == "local_hashing":
+        return hashing_for_two_rounds(k, epsilon, again)
+    return ORACLES[name](k, epsilon)
 
 
 def choose_oracle(
@@ -83,10 +85,7 @@ def choose_oracle(
     >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
     'optimized_unary_encoding'
     """
-    candidates = {
-        name: ORACLES[name](k, epsilon) if again is None else make_first_round(name, k, epsilon, again)
-        for name in among
-    }
+    candidates = {name: make_first_round(name, k, epsilon, again) for name in among}
     fitting = {
         name: oracle
         for name, oracle in candidates.items()

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from skdp.evaluation import bayes_accuracy, guessing_bound
-from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
-from skdp.oracles._two_rounds import two_rounds
+from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding, two_rounds
 
 PRIORS = [
     [1.0, 0.0],

@@ -39,8 +39,7 @@ from skdp import (
 from skdp.coding import ColumnError
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local.memo._keys import canonical, framed, keyed_digests
-from skdp.local.memo._memo import Memo
+from skdp.local.memo import Memo, canonical, framed, keyed_digests
 from skdp.oracles import FrequencyOracle, RandomizedResponse
 from skdp.randomness import DigestSource
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skdp import NumericPerturber
-from skdp.local._tallies import NumericTally
+from skdp.local import NumericTally
 
 PEOPLE = pd.DataFrame({"age": np.arange(600) % 90, "height": 1 + np.arange(600) % 100 / 100})
 BOUNDS = {"age": (0, 100), "height": (1, 2)}

@@ -28,9 +28,8 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.exact import exp_bounds
-from skdp.oracles import ORACLES
-from skdp.oracles._choice import make_first_round, names_with
-from skdp.oracles._two_rounds import two_rounds
+from skdp.oracles import ORACLES, names_with, two_rounds
+from skdp.oracles._choice import make_first_round
 from skdp.randomness import SeededSource
 from tests.conftest import FRAME_KINDS
 

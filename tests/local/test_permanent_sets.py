@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import skdp.oracles._subset_selection as module
-from skdp.local.memo._keys import keyed_digests
+from skdp.local.memo import keyed_digests
 from skdp.oracles import SubsetSelection
 from skdp.randomness import ONE
 

@@ -33,9 +33,15 @@ from skdp.local import (
     UnaryEncodingTransformer,
 )
 from skdp.local._posterior_features import posterior
-from skdp.oracles import CountMeanSketch, HadamardResponse, LocalHashing, RandomizedResponse, SubsetSelection
+from skdp.oracles import (
+    CountMeanSketch,
+    HadamardResponse,
+    LocalHashing,
+    RandomizedResponse,
+    SubsetSelection,
+    two_rounds,
+)
 from skdp.oracles import UnaryEncoding as UE
-from skdp.oracles._two_rounds import two_rounds
 from skdp.testing import check_privatizer
 
 CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"]}

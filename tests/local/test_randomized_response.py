@@ -504,3 +504,10 @@ class TestLedger:
         with pytest.raises(ValueError, match="column 'sex'"):
             fitted.transform(pd.DataFrame(data | {"sex": ["secret"] * 4}))
         assert ledger.spent == (0, 0)
+
+    def test_a_run_is_charged_once_whatever_other_runs_are_called(self, data):
+        ledger = PrivacyLedger(epsilon=3.0)
+        fitted = encoder(epsilon=1.0, ledger=ledger).fit(pd.DataFrame(data))
+        for run in ("of last week", "of last week", "week"):
+            fitted.charge(run)
+        assert ledger.spent == (2, 0)

@@ -21,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 from skdp import BudgetExceeded, PrivacyLedger, RandomizedResponseEncoder
 from skdp.exact import exp_bounds
 from skdp.local import RapporEncoder, RapporTally, ReportTally, SecretKey
-from skdp.local.memo._keys import keyed_coins, keyed_digests, to_bytes
-from skdp.oracles._bloom import BloomRandomizer
+from skdp.local.memo import keyed_coins, keyed_digests, to_bytes
+from skdp.oracles import BloomRandomizer
 from skdp.randomness import ONE
 
 FALSE_ALARM = 1e-6

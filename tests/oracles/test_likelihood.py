@@ -8,7 +8,7 @@ import pytest
 import skdp.oracles._likelihood as module
 from skdp.oracles import ClampedLaplace, Piecewise, SquareWave
 from skdp.oracles._likelihood import likeliest_frequencies
-from skdp.oracles.numeric._mechanism import bin_positions, estimate_frequencies
+from skdp.oracles.numeric import bin_positions, estimate_frequencies
 
 
 def missing(likelihoods, repeats, frequencies):

@@ -21,7 +21,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.local import SecretKey
-from skdp.local.memo._memo import Memo
+from skdp.local.memo import Memo
 from skdp.local.protocol import ValueProtocol
 from skdp.testing import check_privatizer, privatizer_checks
 from skdp.testing._subject import give_fresh_records

@@ -1,7 +1,7 @@
 """What client and server agree on: how a row becomes a report, and how reports become estimates."""
 
 from skdp.local.protocol._estimation import count_variances, estimate_joint_counts, split_counts
-from skdp.local.protocol._oracles import SAMPLED, OracleProtocol, ValueProtocol, attributes_of, value_labels
+from skdp.local.protocol._oracles import SAMPLED, OracleProtocol, ValueProtocol, attributes_of
 from skdp.local.protocol._protocol import (
     Channel,
     Codes,
@@ -27,5 +27,4 @@ __all__ = [
     "estimate_joint_counts",
     "read_report_table",
     "split_counts",
-    "value_labels",
 ]

@@ -89,9 +89,21 @@ class OracleProtocol(ReportProtocol):
     def columns_of(self, index: int, inputs: Mapping[Any, str] | None = None) -> list[Any]:
         """Name the report columns of one attribute."""
         oracle = self.oracles[index]
-        prefix = "_".join(str(name) if inputs is None else inputs[name] for name in self.attributes[index])
-        suffixes = oracle.fields(value_labels(self.domains[index]) if oracle.has_bits else ())
+        prefix = self._prefix(index, inputs)
+        suffixes = oracle.fields(_value_labels(self.domains[index]) if oracle.has_bits else ())
         return [f"{prefix}_{suffix}" if suffix else prefix for suffix in suffixes]
+
+    def value_names(self, inputs: Sequence[str] | None = None) -> list[str]:
+        """Name a column for each value of each attribute, after the columns of the input."""
+        known = None if inputs is None else dict(zip(self.columns, inputs, strict=True))
+        return [
+            f"{self._prefix(index, known)}_{label}"
+            for index, domain in enumerate(self.domains)
+            for label in _value_labels(domain)
+        ]
+
+    def _prefix(self, index: int, inputs: Mapping[Any, str] | None) -> str:
+        return "_".join(str(name) if inputs is None else inputs[name] for name in self.attributes[index])
 
     def prepare(self, table: Table) -> Codes:
         codes = self.domain.encode(table.columns)
@@ -365,7 +377,7 @@ def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
     return [domain.columns] if strategy == "joint" else [(name,) for name in domain.columns]
 
 
-def value_labels(domain: Domain) -> list[str]:
+def _value_labels(domain: Domain) -> list[str]:
     """Label each combination of values of the columns."""
     cells = product(*(domain[column].labels for column in domain.columns))
     return ["_".join("missing" if value is None else str(value) for value in cell) for cell in cells]
