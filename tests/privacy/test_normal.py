@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import erfcx
 
-from skdp.privacy import _normal as normal
+from skdp.privacy import _gaussian as normal
 from skdp.privacy._gaussian import mills_ratio_bounds, root_two_pi_bounds
 
 PI = Fraction(31415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679)

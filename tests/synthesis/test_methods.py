@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.randomness import discrete_laplace, rounded_gaussian
-from skdp.synthesis.selection import _noise
+from skdp.synthesis.selection import _private_table
 from skdp.testing._tools import counted_draws
 
 METHODS = ["auto", "independent", "tree", "adaptive", "full"]
@@ -70,8 +70,8 @@ def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
     def sunk(draw):
         return lambda source, scale, size: draw(source, scale, size) - 10**7
 
-    monkeypatch.setattr(_noise, "discrete_laplace", sunk(discrete_laplace))
-    monkeypatch.setattr(_noise, "rounded_gaussian", sunk(rounded_gaussian))
+    monkeypatch.setattr(_private_table, "discrete_laplace", sunk(discrete_laplace))
+    monkeypatch.setattr(_private_table, "rounded_gaussian", sunk(rounded_gaussian))
     synthesizer = fitted(marginals=method, delta=delta)
     assert all((marginal.counts < 0).all() for marginal in synthesizer.marginals_)
     assert synthesizer.n_rows_ == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from skdp.randomness import SeededSource
-from skdp.synthesis.selection import _noise as module
+from skdp.synthesis.selection import _private_table as module
 from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget, open_budget
 from tests.synthesis.budgets import make_budget
 

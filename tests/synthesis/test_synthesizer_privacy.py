@@ -18,7 +18,7 @@ from skdp.base import coins
 from skdp.privacy import largest_mu
 from skdp.randomness import SeededSource
 from skdp.synthesis import _synthesizer
-from skdp.synthesis.selection import _noise
+from skdp.synthesis.selection import _private_table
 from skdp.synthesis.selection._private_table import NoiseBudget, PrivateTable, largest_rho
 from skdp.testing._tools import counted_draws, recorded_bytes
 from tests.conftest import often
@@ -60,13 +60,13 @@ def spied(monkeypatch):
 
             patch.setattr(NoiseBudget, purpose, release)
         for name in ("rounded_gaussian", "discrete_laplace", "cube_noise", "exponential_mechanism"):
-            original = getattr(_noise, name)
+            original = getattr(_private_table, name)
 
             def draw(source, first, second, name=name, original=original):
                 calls[-1] += [name, second if name == "exponential_mechanism" else first]
                 return original(source, first, second)
 
-            patch.setattr(_noise, name, draw)
+            patch.setattr(_private_table, name, draw)
         yield calls
 
 
