@@ -143,10 +143,7 @@ class AttackResult:  # numpydoc ignore=PR02
 
     @property
     def exceeds_bound(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the lower end of `interval` is above the bound: other columns carry the value.
-
-        If the attacker saw reports only, the release violates the guarantee of the encoder or the epsilon.
-        """
+        """Whether the lower end of `interval` is above the bound."""
         return self.interval()[0] > self.bayes_bound
 
     def interval(self, confidence_level: float = 0.95, *, without_report: bool = False) -> tuple[float, float]:

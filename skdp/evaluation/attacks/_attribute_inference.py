@@ -35,9 +35,9 @@ def attribute_inference(
 ) -> AttackResult:
     """Attack a release: learn to guess the true values of a protected column from all released columns.
 
-    The attacker knows the true values of some rows, learns from them, and guesses those of other rows
-    (cross-validation). The accuracy is compared with the best constant guess, with the same attack without the report,
-    and with the bound for guesses from the visible reports alone. The columns that reveal the value are listed.
+    The attacker learns from the true values of some rows and guesses those of others (cross-validation). The accuracy
+    is compared with the best constant guess, the same attack without the report, and the bound for guesses from the
+    visible reports alone.
 
     Parameters
     ----------
@@ -96,11 +96,9 @@ def attribute_inference(
     the protected column: it is the largest value among all protocols of the *total* epsilon (`guessing_bound` of
     ``encoder.guarantee_.epsilon``). Renamed reports count as those of other columns.
 
-    **Above the bound.** The bound holds for any correlation of the columns. So an accuracy clearly above it
-    (``exceeds_bound``) is no fault of the protocol as long as the attacker sees columns that are not reports: these
-    carry the value, which local privacy of other columns does not hide. With reports alone, the release violates the
-    guarantee of the encoder or the epsilon. The bound is one of averages over rows: by chance, ``exceeds_bound`` is
-    true of up to one in 40 attacks that reach it.
+    **Above the bound.** The bound holds for any correlation of the columns. An accuracy clearly above it
+    (``exceeds_bound``) is due to columns that are not reports, if the attacker sees any; with reports alone, the
+    release violates the guarantee. By chance, ``exceeds_bound`` is true of up to one in 40 attacks that reach it.
 
     **Carriers.** ``alone``: the accuracy of guessing, for each value of the column (64 bins of a number), the most
     frequent protected value in the other folds. ``drop``: the loss of accuracy when the column is shuffled in the test

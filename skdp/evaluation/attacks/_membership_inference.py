@@ -118,10 +118,9 @@ def membership_inference(
     **Privacy.** The result depends on true rows and is not protected: it is for data that is not sensitive.
 
     **The bound** is ``(e^epsilon - 1 + 2 delta) / (e^epsilon + 1)`` ([2]_), with the epsilon for the replacement of a
-    record. It holds for every test, on average over the rows of the table and the noise, if members and non-members are
-    independent rows of one population: exchanging a member for a non-member makes a neighbouring table. A single
-    release can be above it by chance, and tests that fail prove nothing: these two are simple ones. The intervals are
-    over the draw of members and non-members, for this one release.
+    record. It holds for every test, on average over the rows and the noise, if members and non-members are independent
+    rows of one population. A single release can be above it by chance, and a test that fails proves nothing. The
+    intervals are over the draw of members and non-members, for this one release.
 
     References
     ----------

@@ -26,7 +26,6 @@ class IndicatorSums:
 
     @classmethod
     def of(cls, indicators: NDArray[np.float64], cells: NDArray[np.intp]) -> IndicatorSums:
-        """Count the rows of a table."""
         found = []
         for cell in range(4):
             # Rounded, as the last digit of a sum depends on the order.
@@ -50,7 +49,6 @@ class IndicatorSums:
         return np.maximum(self._moment(2) - self._moment(1), 0)
 
     def variances(self, gradients: NDArray[np.float64], rows: str) -> NDArray[np.float64]:
-        """Return the variances of the metrics."""
         other, own = gradients.reshape(-1, 2, 4).transpose(1, 0, 2)
         slope = own - other
         if rows == "fixed":
@@ -91,7 +89,6 @@ def estimate_rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def compare_rates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the metrics of rates."""
     difference = rates[..., 0] - rates[..., 1]
     other, own = rates[..., 0, 0], rates[..., 0, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,12 +98,10 @@ def compare_rates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def measures(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the metrics of counts."""
     return compare_rates(estimate_rates(counts))
 
 
 def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Differentiate the metrics."""
     over, under = (np.einsum("gyp,ryp->rg", counts, which) for which in (OVER, UNDER))
     rates = np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0)
     by_counts = np.zeros((3, 2, 2, 2, 2))

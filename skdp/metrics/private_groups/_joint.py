@@ -24,7 +24,6 @@ from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
-    """Read the labels and predictions of reports."""
     given = {name: read_column(values, name) for name, values in columns.items()}
     lengths = {name: len(values) for name, values in given.items()} | {"reports": len(groups)}
     if len(set(lengths.values())) > 1:
@@ -146,7 +145,6 @@ def joint_distribution(
 
 
 def _project_rows(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Postprocess the counts of each combination of labels."""
     return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
 
 
@@ -268,11 +266,9 @@ def private_reweighing(
     -----
     **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
 
-    aif360's class is fitted on four rows, one for each label and group, whose instance weights are the estimated
-    counts; it divides the counts expected under independence of label and group by these.
-
-    Weighting by the probability of the group given report r and label y is not offered: its weights
-    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)`` are those of reports treated as true groups.
+    The weights of label and group are the counts expected under their independence over the estimated ones. Weighting
+    by the probability of the group given report r and label y is not offered: its weights ``P(y) P(r) / P(y, r)`` are
+    those of reports treated as true groups.
 
     References
     ----------

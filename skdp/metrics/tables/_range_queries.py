@@ -127,16 +127,10 @@ def random_range_queries(
     ----------
     real : dataframe or 2-D array-like of shape (n_rows, n_columns)
         The table from which the values of columns outside of `domain` are taken.
-    n_queries : int, default=100
-        Number of queries.
-    order : int, default=2
-        Number of columns in each query.
-    columns : list of column names, optional
-        The columns to choose from; by default all.
+    n_queries, order, columns, random_state : see there
+        As for `range_query_error`.
     domain : Domain or mapping of column name to values or Interval, optional
         The values of columns. For a column that `domain` leaves out, those that occur in the table.
-    random_state : int, RandomState instance or None, default=0
-        Seed of their choice: the same int gives the same queries.
 
     Returns
     -------
