@@ -10,7 +10,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # What `make test-fast` tests: the rooms that the others stand on, by default.
 ROOMS ?= tests/base tests/central tests/coding tests/local tests/metrics tests/oracles tests/privacy tests/randomness tests/test_*.py
 
-.PHONY: report docs test test-fast lint static types layers pytest notebooks-write test-long test-versions bench clean
+.PHONY: report docs test test-fast lint static types layers pytest notebooks-write test-long test-versions release-check bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -42,7 +42,7 @@ layers: .venv/installed
 
 # The two short notebooks first: they are the longest tests. The other notebooks run in `make test-long`.
 pytest: .venv/installed
-	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --nbmake notebooks/0[12]_*.ipynb tests skdp
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" tests/test_notebooks.py tests skdp
 
 # The percent scripts are the source; this makes the notebooks from them, with output.
 notebooks-write: .venv/installed
@@ -50,14 +50,17 @@ notebooks-write: .venv/installed
 
 # All notebooks, the studies that take minutes, and the property tests on random examples. The printed command shows
 # the seed.
-test-long: .venv/installed .venv/spark
-	$(BIN)/pytest -n 2 --nbmake notebooks/*.ipynb
+test-long: .venv/installed .venv/spark docs
 	$(BIN)/pytest -n 2 -m long --secure
 	$(BIN)/pytest -n 2 -m "hypothesis and not long" --hypothesis-profile=search --hypothesis-seed=$(HYPOTHESIS_SEED) --secure tests
 
 # The newest dependencies on each installed Python of the list, and the oldest ones on the first.
 test-versions:
 	$(PYTHON) .ci/versions.py $(PYTHONS)
+
+# Two builds that are equal byte for byte, a bare environment with the wheel in it, and a list of what that has: in dist.
+release-check: .venv/release
+	$(BIN)/python .ci/release.py
 
 # The peers pin old packages, so they have environments of their own.
 bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
@@ -95,6 +98,10 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 
 .venv/docs: .venv/installed
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+.venv/release: .venv/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[release]'
 	touch $@
 
 .venv-bench/installed: pyproject.toml constraints.txt benchmarks/requirements.txt

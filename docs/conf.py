@@ -31,6 +31,7 @@ extensions = [
     "skdp_guarantees",
     "skdp_map",
     "skdp_math",
+    "skdp_notebooks",
     "skdp_repository",
 ]
 smartquotes = False  # values of parameters are in straight quotes

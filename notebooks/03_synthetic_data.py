@@ -46,6 +46,7 @@ from skdp.evaluation import MarginalDisplay
 from skdp.metrics import marginal_error, percent_error, range_query_error, train_on_synthetic
 from skdp.oracles import project_to_simplex
 
+# %%
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
 
 census = load_adult()
@@ -67,6 +68,17 @@ histogram = DPHistogram(1.0, domain=years, method="flat", random_state=0).fit(ag
 print(histogram.guarantee_)
 histogram.to_frame().iloc[30:34].round(2)
 
+# %%
+true_counts = np.bincount(ages["age"], minlength=100)
+coarse = DPHistogram(0.02, domain=years, method="flat", random_state=0).fit(ages)
+fig, ax = plt.subplots(figsize=(7, 3.5))
+ax.bar(range(100), true_counts, width=1, color=GREY, label="true")
+ax.stairs(histogram.counts_, np.arange(101) - 0.5, color=BLUE, label="ε = 1")
+ax.stairs(coarse.counts_, np.arange(101) - 0.5, color=ORANGE, label="ε = 0.02")
+ax.set(xlabel="age", ylabel="people")
+ax.legend(frameon=False)
+plt.show()
+
 # %% [markdown]
 # A synthesizer that measures one column is the same thing. It has the same guarantee, and the same noise on the same
 # cells:
@@ -75,15 +87,16 @@ histogram.to_frame().iloc[30:34].round(2)
 one_column = DPMarginalSynthesizer(1.0, domain=years, marginals="full", random_state=0).fit(ages)
 print(one_column.guarantee_)
 print(f"standard deviation of the noise: {histogram.std_error_[0]:.6f}, {one_column.noise_scale_['age',]:.6f}")
-assert histogram.std_error_[0] == one_column.noise_scale_["age",]
 
-true_counts = np.bincount(ages["age"], minlength=100)
+# %%
 noise = {"DPHistogram": [], "DPMarginalSynthesizer": []}
 for seed in range(200):
     a = DPHistogram(1.0, domain=years, method="flat", random_state=seed).fit(ages)
     b = DPMarginalSynthesizer(1.0, domain=years, marginals="full", random_state=seed).fit(ages)
     noise["DPHistogram"].append(a.counts_ - true_counts)
     noise["DPMarginalSynthesizer"].append(b.marginals_[0].counts - true_counts)
+
+# %%
 shares = {name: [np.mean(np.abs(values) == k) for k in range(6)] for name, values in noise.items()}
 law = [math.tanh(0.5) * math.exp(-k) * (2 if k else 1) for k in range(6)]
 pd.DataFrame({"discrete Laplace law": law, **shares}, index=pd.Index(range(6), name="|noise|")).round(4)
@@ -99,7 +112,6 @@ model_shares = one_column.marginal("age")["count"] / one_column.n_rows_
 print(f"negative noisy counts: {(noisy_shares < 0).sum()} of {noisy_shares.size}")
 distance = np.abs(model_shares - nearest).sum() / 2
 print(f"total-variation distance from the model to the nearest distribution: {distance:.6f}")
-assert distance < 0.001
 
 # %% [markdown]
 # ### Range queries
@@ -131,6 +143,8 @@ pd.DataFrame.from_dict(rows, orient="index").round(3)
 
 # %%
 hierarchy = DPHistogram(1.0, domain=years, random_state=0).fit(ages)
+
+# %%
 widths = [1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
 
 
@@ -142,25 +156,13 @@ def error_by_width(fitted):
     ]
 
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
-left.bar(range(100), true_counts, width=1, color=GREY, label="true")
-left.stairs(histogram.counts_, np.arange(101) - 0.5, color=BLUE, label="ε = 1")
-left.stairs(
-    DPHistogram(0.02, domain=years, method="flat", random_state=0).fit(ages).counts_,
-    np.arange(101) - 0.5,
-    color=ORANGE,
-    label="ε = 0.02",
-)
-left.set(xlabel="age", ylabel="people", title="counts")
-left.legend(frameon=False)
-right.loglog(widths, error_by_width(histogram), "o-", color=BLUE, label="one noise an age")
-right.loglog(widths, error_by_width(hierarchy), "s-", color=GREEN, label="hierarchy")
-right.axhline(asked_alone, color=GREY, linestyle=":", label="a question asked alone")
-right.set(xlabel="ages in the range", ylabel="standard error, people", title="range queries at ε = 1", ylim=(1, 20))
-right.set_xticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
-right.set_yticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
-right.minorticks_off()
-right.legend(frameon=False)
+# %%
+fig, ax = plt.subplots(figsize=(7, 3.5))
+ax.loglog(widths, error_by_width(histogram), "o-", color=BLUE, label="one noise an age")
+ax.loglog(widths, error_by_width(hierarchy), "s-", color=GREEN, label="hierarchy")
+ax.axhline(asked_alone, color=GREY, linestyle=":", label="a question asked alone")
+ax.set(xlabel="ages in the range", ylabel="standard error, people", title="range queries at ε = 1")
+ax.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
@@ -190,21 +192,23 @@ rng = np.random.default_rng(0)
 ages_model = model_shares.to_numpy()
 one_by_one = [pd.DataFrame({"age": rng.choice(100, n, p=ages_model)}) for _ in range(50)]
 evenly = [one_column.sample(n) for _ in range(50)]
+
+# %%
 drawing = {
     name: {
         "distance to the real ages": np.mean([marginal_error(ages, rows, order=1, domain=years) for rows in drawn]),
         "mean age, standard deviation": np.std([rows["age"].mean() for rows in drawn]),
     }
-    for name, drawn in [("each row for itself", one_by_one), ("sample", evenly)]
+    for name, drawn in [("each row by itself", one_by_one), ("sample", evenly)]
 }
+pd.DataFrame(drawing).T.round(4)
+
+# %%
 model_distance = np.abs(ages_model - true_counts / n).sum() / 2
 direct = DPMean(1.0, bounds=(0, 100), random_state=0).fit(ages)
-assert drawing["sample"]["distance to the real ages"] < 2 * model_distance
-print(
-    f"the distribution itself: distance {model_distance:.4f}; DPMean: standard error of the mean age {direct.std_error_[0]:.4f}"
-)
+print(f"the distribution itself: distance {model_distance:.4f}")
+print(f"DPMean: standard error of the mean age {direct.std_error_[0]:.4f}")
 print(f"people from 20 to 64, by the model, without drawing: {one_column.range_count('age', 20, 65):.0f}")
-pd.DataFrame(drawing).T.round(4)
 
 # %% [markdown]
 # ## Several columns, each by itself
@@ -219,6 +223,8 @@ one_way = DPMarginalSynthesizer(1.0, domain=pair_domain, marginals="independent"
 print(one_way.guarantee_)
 print("noise:", {name: round(scale, 2) for (name,), scale in one_way.noise_scale_.items()})
 
+
+# %%
 young_managers = {"age": (17, 25), "occupation": "Exec-managerial"}
 is_young, is_manager = pair["age"].between(17, 24), pair["occupation"] == "Exec-managerial"
 pd.DataFrame(
@@ -249,6 +255,8 @@ losses = [
     0, 1, 500, 1000, 1250, 1500, 1550, 1600, 1650, 1700, 1750, 1800, 1850, 1900, 1950, 2000, 2100, 2200, 2300, 2400,
     2600, 3000, 4500,
 ]  # fmt: skip
+
+# %%
 categories = {name: census.domain[name] for name in adult.select_dtypes("category")}
 domain = {
     "age": Interval(16, 96, bins=32),
@@ -264,7 +272,6 @@ ledger = PrivacyLedger(epsilon=20)
 for name in adult:
     DPHistogram(1.0, domain={name: domain[name]}, ledger=ledger, random_state=0).fit(adult[[name]])
 print("14 histograms at epsilon = 1:", ledger.spent)
-assert ledger.spent.epsilon == 14
 
 # %% [markdown]
 # ## Age and occupation together
@@ -287,10 +294,10 @@ two_way.sample(4)
 # %%
 print(f"cells of age × occupation: {100 * 15:,}; with sex and education: {100 * 15 * 2 * 16:,}")
 age_noise = {name: fitted.marginal("age")["std_error"][0] for name, fitted in [("1-way", one_way), ("2-way", two_way)]}
-print(
-    "standard error of the number of people of an age:",
-    {name: round(float(error), 2) for name, error in age_noise.items()},
-)
+print("standard error of the number of people of an age:", {k: round(float(v), 2) for k, v in age_noise.items()})
+
+
+# %%
 
 
 def pair_errors(rows):
@@ -301,21 +308,19 @@ def pair_errors(rows):
     }
 
 
-rows = {("real rows, drawn anew", ""): [pair_errors(pair.sample(n, replace=True, random_state=0))]}
-drawn = {}
+def five_tables(epsilon, marginals):
+    synthesizers = [
+        DPMarginalSynthesizer(epsilon, domain=pair_domain, marginals=marginals, random_state=seed) for seed in range(5)
+    ]
+    return [one.fit(pair).sample() for one in synthesizers]
+
+
+# %%
+drawn = {("real rows, resampled", ""): [pair.sample(n, replace=True, random_state=0)]}
 for epsilon in (0.02, 0.1, 1):
     for name, marginals in [("1-way", "independent"), ("2-way", [("age", "occupation")])]:
-        synthesizers = [
-            DPMarginalSynthesizer(epsilon, domain=pair_domain, marginals=marginals, random_state=seed).fit(pair)
-            for seed in range(5)
-        ]
-        samples = [fitted.sample() for fitted in synthesizers]
-        drawn[name, epsilon] = samples[0]
-        rows[name, f"ε = {epsilon}"] = [pair_errors(sample) for sample in samples]
-errors = pd.DataFrame({key: pd.DataFrame(found).mean() for key, found in rows.items()}).T
-assert errors.loc[("1-way", "ε = 0.1"), "age"] < errors.loc[("2-way", "ε = 0.1"), "age"]
-assert errors.loc[("2-way", "ε = 0.02"), "age × occupation"] > errors.loc[("1-way", "ε = 0.02"), "age × occupation"]
-assert errors.loc[("2-way", "ε = 1"), "age × occupation"] < errors.loc[("1-way", "ε = 1"), "age × occupation"]
+        drawn[name, f"ε = {epsilon}"] = five_tables(epsilon, marginals)
+errors = pd.DataFrame({key: pd.DataFrame(map(pair_errors, tables)).mean() for key, tables in drawn.items()}).T
 errors.round(3)
 
 # %%
@@ -323,10 +328,8 @@ fig, axes = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained", sharey=T
 for axis, epsilon in zip(axes, (1, 0.1), strict=True):
     axis.bar(range(100), true_counts / n, width=1, color=GREY, label="real")
     for name, color in [("1-way", BLUE), ("2-way", ORANGE)]:
-        sample = drawn[name, epsilon]
-        axis.stairs(
-            np.bincount(sample["age"], minlength=100) / len(sample), np.arange(101) - 0.5, color=color, label=name
-        )
+        shares = drawn[name, f"ε = {epsilon}"][0]["age"].value_counts(normalize=True).reindex(range(100)).fillna(0)
+        axis.stairs(shares, np.arange(101) - 0.5, color=color, label=name)
     axis.set(xlabel="age", title=f"ages of the drawn rows, ε = {epsilon}")
 axes[0].set_ylabel("share")
 axes[0].legend(frameon=False)
@@ -347,9 +350,10 @@ plt.show()
 
 # %%
 without_him = pair[pair["age"] != 86]
-assert len(without_him) == n - 1
+print(f"people of 86: {n - len(without_him)}")
 
 
+# %%
 def chapter_draws_86(people, runs, epsilon=1):
     """Return in how many runs somebody of 86 is drawn, if noise is put on the cells that occur."""
     table = pd.crosstab(people["age"], people["occupation"])
@@ -361,26 +365,23 @@ def chapter_draws_86(people, runs, epsilon=1):
     return found
 
 
+# %%
 def declared_draws_86(people, seeds, epsilon=1):
     """Return in how many runs somebody of 86 is drawn, if noise is put on all declared cells."""
     found, totals = 0, []
     for seed in seeds:
-        fitted = DPMarginalSynthesizer(
-            epsilon, domain=pair_domain, marginals=[("age", "occupation")], random_state=seed
-        ).fit(people)
+        synthesizer = DPMarginalSynthesizer(epsilon, domain=pair_domain, marginals="full", random_state=seed)
+        fitted = synthesizer.fit(people)
         found += (fitted.sample()["age"] == 86).any()
         totals.append(fitted.n_rows_)
     return found, totals
 
 
+# %%
 runs = 300
 chapter = [chapter_draws_86(people, runs) for people in (pair, without_him)]
-(with_him, totals), (without, _) = (
-    declared_draws_86(pair, range(runs)),
-    declared_draws_86(without_him, range(runs, 2 * runs)),
-)
-assert chapter[0] > 0.97 * runs
-assert chapter[1] == 0
+with_him, totals = declared_draws_86(pair, range(runs))
+without, _ = declared_draws_86(without_him, range(runs, 2 * runs))
 pd.DataFrame(
     {"he is in the data": [chapter[0], with_him], "he is not": [chapter[1], without]},
     index=["cells that occur", "declared cells"],
@@ -395,11 +396,10 @@ pd.DataFrame(
 
 # %%
 declared = Domain(pair_domain)
+cell_of_person = declared.join(declared.encode([pair["age"], pair["occupation"]]))
 tables = {
     "age × occupation, cells that occur": pd.crosstab(pair["age"], pair["occupation"]).to_numpy(),
-    "age × occupation, declared cells": np.bincount(
-        declared.join(declared.encode([pair["age"], pair["occupation"]])), minlength=declared.size
-    ),
+    "age × occupation, declared cells": np.bincount(cell_of_person, minlength=declared.size),
     "32 × 32 × 32 cells without anybody": np.zeros(32**3),
 }
 
@@ -410,10 +410,11 @@ def phantoms(counts, epsilon):
 
 
 clipped = pd.DataFrame({f"ε = {e}": {k: phantoms(v, e) for k, v in tables.items()} for e in (0.1, 1)})
+clipped.round().astype(int)
+
+# %%
 off, error = np.mean(totals) - n, np.std(totals) / math.sqrt(runs)
 print(f"the synthesizer's total at ε = 1: off by {off:+.1f} ± {error:.1f}, the mean of {runs} fits")
-assert abs(off) < 4 * error
-clipped.round().astype(int)
 
 # %% [markdown]
 # ### The number of rows, paid twice or not at all
@@ -454,14 +455,16 @@ by_itself = [
 print(f"two histograms, epsilon {ledger.spent.epsilon:g}: people of 40: {by_itself[0][40]} or {by_itself[1][40]}")
 print(f"all ages: they differ by {np.abs(by_itself[0] - by_itself[1]).sum()} people")
 
+# %%
 both = DPMarginalSynthesizer(
     1.0, domain=triple_domain, marginals=[("age", "occupation"), ("age", "sex")], random_state=0
 ).fit(triple)
 answers = [both.marginal(["age", other]).groupby("age", sort=False)["count"].sum() for other in ("occupation", "sex")]
 print(
-    f"one model, epsilon {both.guarantee_.epsilon:g}: people of 40: {answers[0].iloc[40]:.1f} or {answers[1].iloc[40]:.1f}"
+    f"one model, epsilon {both.guarantee_.epsilon:g}: people of 40:",
+    [round(float(counts.iloc[40]), 1) for counts in answers],
 )
-assert np.allclose(*answers)
+print(f"all ages: they differ by {np.abs(answers[0] - answers[1]).sum():.6f} people")
 
 # %% [markdown]
 # ### Noise in floating point
@@ -478,7 +481,7 @@ def laplace(u, scale):
 
 
 def could_come_from(release, count, scale, reach=12):
-    """Say whether some uniform double makes this release from this count."""
+    """Return whether some uniform double makes this release from this count."""
     noise = release - count
     tail = math.exp(-abs(noise) / scale) / 2
     place = round((tail if noise < 0 else 1 - tail) * 2**53)
@@ -486,14 +489,14 @@ def could_come_from(release, count, scale, reach=12):
     return any(count + laplace(k / 2**53, scale) == release for k in near)
 
 
-rows = {}
+# %%
+possible = {}
 for epsilon in (1, 0.1):
-    releases = (0 + rng.laplace(0, 1 / epsilon, 2000)).tolist()
-    assert all(could_come_from(release, 0, 1 / epsilon) for release in releases)
-    impossible = np.mean([not could_come_from(release, 1, 1 / epsilon) for release in releases])
-    rows[f"ε = {epsilon}"] = f"{impossible:.0%}"
-    assert impossible > 0.5
-pd.Series(rows, name="releases of a count of 0 that no count of 1 could give")
+    releases = rng.laplace(0, 1 / epsilon, 2000).tolist()  # each of them of a count of 0
+    possible[f"ε = {epsilon}"] = [
+        np.mean([could_come_from(release, count, 1 / epsilon) for release in releases]) for count in (0, 1)
+    ]
+pd.DataFrame(possible, index=["of 0", "of 1"]).rename_axis("releases that could be of a count …").map("{:.0%}".format)
 
 # %% [markdown]
 # In skdp all counts and all noise are integers, drawn exactly: there are no low bits to compare.
@@ -507,7 +510,6 @@ pd.Series(rows, name="releases of a count of 0 that no count of 1 could give")
 weights = load_adult().frame["fnlwgt"]
 print("last edge with that person:", np.histogram_bin_edges(weights, bins=10)[-1])
 print("last edge without:         ", np.histogram_bin_edges(weights[weights < weights.max()], bins=10)[-1])
-assert (weights == weights.max()).sum() == 1
 try:
     DPMarginalSynthesizer(1.0).fit(weights.to_frame())
 except ValueError as refusal:
@@ -555,18 +557,17 @@ synthetic.head()
 # The mean total-variation distance to the real rows, over all single columns, all pairs, and 30 triples; and the AUC of
 # a classifier of income that is trained on the synthetic rows and tested on real ones that no synthesizer saw. For
 # comparison: independent columns, private and not (the real columns, each shuffled), which get pairs wrong; and the
-# real rows, resampled with replacement ("drawn anew").
+# real rows, resampled with replacement.
 
 # %%
 test = load_adult(subset="test").frame.drop(columns="fnlwgt")
 boosting = HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0)
+triples = {"n_marginals": 30, "random_state": 0}
 
 
 def distances(rows):
     return {
-        f"{order}-way": marginal_error(
-            adult, rows, order=order, domain=domain, n_marginals=30 if order == 3 else None, random_state=0
-        )
+        f"{order}-way": marginal_error(adult, rows, order=order, domain=domain, **(triples if order == 3 else {}))
         for order in (1, 2, 3)
     }
 
@@ -575,21 +576,19 @@ def auc(rows):
     return train_on_synthetic(boosting, rows, test, target="income").loc["synthetic", "roc_auc"]
 
 
-def independent(epsilon):
-    return (
-        DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain, marginals="independent", random_state=0)
-        .fit(adult)
-        .sample()
-    )
+def model_rows(epsilon, marginals="auto"):
+    model = DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain, marginals=marginals, random_state=0)
+    return model.fit(adult).sample()
 
 
+# %%
 shuffled = pd.DataFrame({name: adult[name].sample(frac=1, random_state=i).array for i, name in enumerate(adult)})
 bootstrap = adult.sample(n, replace=True, random_state=0)
 tables = {
     "graphical model, ε = 1": synthetic,
-    "independent columns, ε = 1": independent(1),
+    "independent columns, ε = 1": model_rows(1, "independent"),
     "independent columns, not private": shuffled,
-    "real rows, drawn anew": bootstrap,
+    "real rows, resampled": bootstrap,
 }
 quality = pd.DataFrame({name: distances(rows) | {"AUC": auc(rows)} for name, rows in tables.items()}).T
 quality.round(4)
@@ -622,25 +621,29 @@ pd.DataFrame(
 # `count` answers from the model, without drawing. A range is half-open, as a bin is; a bin that is cut counts in part.
 
 # %%
+is_woman, over_50k = adult["sex"] == "Female", adult["income"] == ">50K"
+in_office = adult["occupation"].isin(["Exec-managerial", "Sales"])
 questions = {
     "women from 31 to 40": (
         {"age": (31, 41), "sex": "Female"},
-        adult["age"].between(31, 40) & (adult["sex"] == "Female"),
+        adult["age"].between(31, 40) & is_woman,
     ),
     "50 hours or more, over 50K": (
         {"hours-per-week": (50, None), "income": ">50K"},
-        (adult["hours-per-week"] >= 50) & (adult["income"] == ">50K"),
+        (adult["hours-per-week"] >= 50) & over_50k,
     ),
     "managers or in sales, with a degree": (
         {"occupation": ["Exec-managerial", "Sales"], "education-num": (13, None)},
-        adult["occupation"].isin(["Exec-managerial", "Sales"]) & (adult["education-num"] >= 13),
+        in_office & (adult["education-num"] >= 13),
     ),
     "never married, 26 to 65, over 50K": (
         {"marital-status": "Never-married", "age": (26, 66), "income": ">50K"},
-        (adult["marital-status"] == "Never-married") & adult["age"].between(26, 65) & (adult["income"] == ">50K"),
+        (adult["marital-status"] == "Never-married") & adult["age"].between(26, 65) & over_50k,
     ),
-    "women of 86 or more": ({"age": (86, None), "sex": "Female"}, (adult["age"] >= 86) & (adult["sex"] == "Female")),
+    "women of 86 or more": ({"age": (86, None), "sex": "Female"}, (adult["age"] >= 86) & is_woman),
 }
+
+# %%
 pd.DataFrame.from_dict(
     {name: [int(true.sum()), synthesizer.count(conditions)] for name, (conditions, true) in questions.items()},
     orient="index",
@@ -653,14 +656,10 @@ pd.DataFrame.from_dict(
 # together, `marginal` states that noise. The error of drawn rows on 100 random questions:
 
 # %%
-print(
-    "range queries on two columns, mean error in percent of all people:",
-    {
-        name: round(100 * range_query_error(adult, rows, domain=domain), 2)
-        for name, rows in tables.items()
-        if "ε" in name or "drawn" in name
-    },
-)
+range_errors = {name: 100 * range_query_error(adult, rows, domain=domain) for name, rows in tables.items()}
+pd.Series(range_errors, name="mean error of a range query on two columns, % of all people").round(2)
+
+# %%
 synthesizer.marginal(["sex", "income"]).round(1)
 
 # %% [markdown]
@@ -669,11 +668,9 @@ synthesizer.marginal(["sex", "income"]).round(1)
 # %%
 sweep = []
 for epsilon in (0.1, 1, 10):
-    fitted = synthetic
-    if epsilon != 1:
-        fitted = DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain, random_state=0).fit(adult).sample()
+    fitted = synthetic if epsilon == 1 else model_rows(epsilon)
     sweep.append({"ε": epsilon, "method": "graphical model"} | distances(fitted) | {"AUC": auc(fitted)})
-    sweep.append({"ε": epsilon, "method": "independent"} | distances(independent(epsilon)))
+    sweep.append({"ε": epsilon, "method": "independent"} | distances(model_rows(epsilon, "independent")))
 sweep = pd.DataFrame(sweep).set_index(["method", "ε"])
 real_auc = train_on_synthetic(boosting, bootstrap, test, target="income", real_train=adult).loc["real", "roc_auc"]
 sweep.round(4)
@@ -684,26 +681,16 @@ model, alone = sweep.loc["graphical model"], sweep.loc["independent"]
 for order, color in [("1-way", BLUE), ("2-way", ORANGE), ("3-way", GREEN)]:
     left.loglog(model.index, model[order], "o-", color=color, label=order)
     left.loglog(alone.index, alone[order], "--", color=color)
-    left.axhline(quality.loc["real rows, drawn anew", order], color=color, linestyle=":")
+    left.axhline(quality.loc["real rows, resampled", order], color=color, linestyle=":")
 left.plot([], [], "--", color=GREY, label="independent columns")
-left.plot([], [], ":", color=GREY, label="real rows, drawn anew")
+left.plot([], [], ":", color=GREY, label="real rows, resampled")
 left.set(xlabel="ε", ylabel="mean total-variation distance", title="marginals", ylim=(4e-4, 1.5))
-left.set_yticks([0.001, 0.01, 0.1, 1], ["0.001", "0.01", "0.1", "1"])
 left.legend(frameon=False, ncols=2, loc="lower left", fontsize="small")
 right.semilogx(model.index, model["AUC"], "o-", color=BLUE, label="trained on synthetic rows")
 right.axhline(real_auc, color=GREY, linestyle=":", label="trained on the real ones")
 right.set(xlabel="ε", ylabel="AUC on real test rows", title="predicting income", ylim=(0.75, 0.95))
 right.legend(frameon=False, loc="lower right")
-for axis in (left, right):
-    axis.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
-    axis.minorticks_off()
 plt.show()
-
-# %%
-second_survey = quality.loc["real rows, drawn anew"]
-assert model.loc[10, "2-way"] < 1.5 * second_survey["2-way"]
-assert (alone.loc[[1, 10], "1-way"] < model.loc[[1, 10], "1-way"]).all()
-assert (model[["2-way", "3-way"]] < alone[["2-way", "3-way"]]).all(axis=None)
 
 # %% [markdown]
 # From ε = 1 on, single columns are most accurate when all of it is spent on them; everything about two columns is

@@ -153,11 +153,16 @@ def _arrow_view(data, categories):
     return pa.table(columns | views)
 
 
+def _convert_dtypes(data, backend):
+    with np.errstate(invalid="ignore"):  # pandas 2 casts infinity to int to see whether a column is whole
+        return pd.DataFrame(data).convert_dtypes(dtype_backend=backend)
+
+
 FRAME_KINDS = {
     "pandas": lambda data, categories: pd.DataFrame(data),
     "pandas-object": lambda data, categories: pd.DataFrame(data, dtype=object),
-    "pandas-nullable": lambda data, categories: pd.DataFrame(data).convert_dtypes(),
-    "pandas-arrow": lambda data, categories: pd.DataFrame(data).convert_dtypes(dtype_backend="pyarrow"),
+    "pandas-nullable": lambda data, categories: _convert_dtypes(data, "numpy_nullable"),
+    "pandas-arrow": lambda data, categories: _convert_dtypes(data, "pyarrow"),
     "pandas-category": _pandas_categories,
     "polars": lambda data, categories: pl.DataFrame(data),
     "polars-enum": _polars_enum,

@@ -112,8 +112,9 @@ def test_pages_have_pictures(path):
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_code_of_pages_runs(path):
+def test_code_of_pages_runs(path, tmp_path, monkeypatch):
     """The code of a page is run from top to bottom, in one namespace."""
+    monkeypatch.chdir(tmp_path)  # some of it writes files
     pyplot = pytest.importorskip("matplotlib.pyplot")
     namespace = {}
     for code in re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):

@@ -1,11 +1,24 @@
+"""What the notebooks claim: each script is run, and its results are checked against its text.
+
+The notebooks themselves hold no assertions. Warnings are errors here, as in all tests.
+"""
+
 from __future__ import annotations
 
+import ast
+import math
+import re
+import runpy
 from pathlib import Path
 
 import jupytext
+import numpy as np
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+PARITY, OPPORTUNITY = "statistical parity difference", "equal opportunity difference"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -16,7 +29,126 @@ def test_the_notebook_is_its_script_with_output(path):
     code = [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
     assert not any(output.output_type == "error" for cell in code for output in cell.outputs)
+    assert any("image/png" in output.get("data", ()) for cell in code for output in cell.outputs)  # a picture
 
 
-def test_there_is_a_notebook():
+def test_there_is_a_notebook_of_each_script():
     assert NOTEBOOKS
+    assert [path.stem for path in NOTEBOOKS] == [path.stem for path in SCRIPTS]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_cells_are_short_and_hold_no_tests(path):
+    code = [cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+    assert [source for source in code if len(source.splitlines()) > 24] == []
+    tree = ast.parse("\n".join(code))
+    assert not any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert [name for name in attributes if re.match("_[^_]", name)] == []  # nobody's private parts
+
+
+def run(name):
+    """Run a script as far as it goes, and return what it defined."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    try:
+        return runpy.run_path(str(FOLDER / f"{name}.py"))
+    finally:
+        pyplot.close("all")
+
+
+def test_local_model():
+    found = run("01_local_model")
+    assert found["table"]["chapter within 99 %"].all()
+    people = found["true_count"], len(found["sales"]) - found["true_count"]
+    assert (
+        abs(3721.5 - people[0]) <= 2.576 * found["coins"].count_variances(people)[0] ** 0.5
+    )  # the chapter's own count
+    ranking = found["ranking"]["root mean square error of a count"]
+    assert ranking.min() / ranking["unary_encoding with p = 3/4, q = 1/4"] == pytest.approx(0.75, abs=0.03)
+
+
+def test_local_sensitivity():
+    found = run("02_local_sensitivity")
+    assert all(share <= 1 + 1e-9 for share in found["share_of_corrected"].values())
+    assert all(share <= 1 + 1e-6 for share in found["share_of_adaptive"].values())
+    assert 0.999 < found["found"] / found["delta"] <= 1 + 1e-6
+    assert np.abs(found["losses"]).max() <= 1
+    assert found["moved"] <= found["width"]
+    assert set(found["table"][["ε = 0.1", "ε = 1"]].idxmin()) == {"two sums (the default)"}
+
+
+@pytest.mark.long
+def test_synthetic_data():
+    found = run("03_synthetic_data")
+    assert found["histogram"].std_error_[0] == found["one_column"].noise_scale_["age",]
+    assert found["distance"] < 0.001
+    assert found["drawing"]["sample"]["distance to the real ages"] < 2 * found["model_distance"]
+    errors, cells = found["errors"], "age × occupation"
+    assert errors.loc[("1-way", "ε = 0.1"), "age"] < errors.loc[("2-way", "ε = 0.1"), "age"]
+    assert errors.loc[("2-way", "ε = 0.02"), cells] > errors.loc[("1-way", "ε = 0.02"), cells]
+    assert errors.loc[("2-way", "ε = 1"), cells] < errors.loc[("1-way", "ε = 1"), cells]
+    assert len(found["without_him"]) == found["n"] - 1
+    assert found["chapter"][0] > 0.97 * found["runs"]
+    assert found["chapter"][1] == 0
+    assert abs(found["off"]) < 4 * found["error"]
+    assert np.allclose(*found["answers"])
+    assert all(zero == 1 and one < 0.5 for zero, one in found["possible"].values())
+    assert (found["weights"] == found["weights"].max()).sum() == 1
+    model, alone, second = found["model"], found["alone"], found["quality"].loc["real rows, resampled"]
+    assert model.loc[10, "2-way"] < 1.5 * second["2-way"]
+    assert (alone.loc[[1, 10], "1-way"] < model.loc[[1, 10], "1-way"]).all()
+    assert (model[["2-way", "3-way"]] < alone[["2-way", "3-way"]]).all(axis=None)
+
+
+@pytest.mark.long
+def test_age_sex_study():
+    found = run("04_age_sex_study")
+    assert found["true_counts"].tolist() == [8196, 14831, 6499, 15696]
+    assert max(found["moved"]) > 0
+    assert (found["recovered"] == found["truth"]).all()
+    summary, repairs = found["summary"], found["repairs"]
+    exact = found["expected_l2_error"](found["encoder"], found["true_counts"])
+    assert math.isclose(exact, summary.loc[1.0, "l2_rms_expected"])
+    assert summary["coverage"].between(0.93, 0.97).all()
+    assert repairs.loc["clip", "mean total"] > 1.05 * found["n"]
+    assert math.isclose(repairs.loc["simplex", "mean total"], found["n"])
+    assert repairs["rms L2 error"].idxmin() == "simplex"
+    assert found["EPSILON"] == 1
+    assert found["again"]["accuracy"].iloc[0] < 0.5
+    assert found["again"]["accuracy"].iloc[-1] > 0.75
+    leak, honest = found["leak"], found["honest"]
+    assert leak.accuracy == 1
+    assert leak.carriers.index[0] == "age_sex_cat"
+    assert honest.exceeds_bound
+    assert honest.interval(without_report=True)[0] > honest.bayes_bound
+    assert set(honest.carriers.index[:2]) == {"relationship", "marital-status"}
+    means = found["means"]
+    assert means["roc_auc"].is_monotonic_increasing
+    assert means["accuracy"].max() - means["accuracy"].min() < 0.005
+    assert means["statistical_parity_difference"].max() < -0.15
+    compared = found["compared"]
+    assert compared.loc[("AUC", "privatised − full"), "upper"] < 0
+    includes_zero = (compared["lower"] < 0) & (compared["upper"] > 0)
+    assert includes_zero["accuracy", "privatised − full"]
+    assert includes_zero.xs("privatised − without both columns", level=1).all()
+    assert max(found["impact"].values()) < 0.5
+    values = found["values"]
+    assert values["true sex"].between(values["lower"], values["upper"]).all()
+    rows = found["statement"].rows
+    assert set(rows.loc[rows["protection"] != "released as is", "column"]) == set(found["domain"].columns)
+
+
+@pytest.mark.long
+def test_fairness_under_ldp():
+    found = run("05_fairness_under_ldp")
+    peers = found["peers"]
+    np.testing.assert_allclose(peers["aif360"], peers["skdp"], rtol=1e-9)
+    np.testing.assert_allclose(peers["fairlearn"].dropna(), peers["skdp"].abs()[[PARITY, OPPORTUNITY]], rtol=1e-9)
+    shrunk = found["shrunk"].loc[PARITY]
+    assert np.allclose(shrunk["their ratio"], shrunk["theory"], atol=0.02)
+    for row in found["repeated"].values():
+        assert abs(row["mean"] - row["true"]) < 4 * row["± its error"]
+    assert (found["change"].groupby("epsilon")["accuracy"].mean() < 0).all()
+    assert all(weights is None or (weights > 0).all() for weights in found["weighted"].values())
+    small = found["small"]
+    assert (small["upper (ε = 1)"] - small["lower (ε = 1)"]).idxmin() == found["white_men"]

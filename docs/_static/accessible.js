@@ -8,5 +8,6 @@ document.addEventListener("DOMContentLoaded", () => {
     const title = card.querySelector(".sphx-glr-thumbnail-title");
     if (title) card.querySelector("a.reference")?.setAttribute("aria-label", title.textContent.trim());
   }
+  for (const table of document.querySelectorAll("article div > table.dataframe")) table.parentElement.tabIndex = 0; // to scroll by keys
   for (const entry of document.querySelectorAll("[role=doc-biblioentry], .citation-list")) entry.removeAttribute("role");
 });

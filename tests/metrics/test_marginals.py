@@ -224,7 +224,7 @@ def test_the_cells_beyond_the_values_are_there_only_if_there_are_such_rows():
     assert labels(0, 2, None) == ["[0, 1]", "missing", "outside the domain"]
 
 
-ONE = pd.DataFrame({"a": [1, 2], "b": ["secret", "s"]})
+ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
 
 
 @pytest.mark.parametrize("function", [marginal_error, marginal_errors])

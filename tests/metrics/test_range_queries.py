@@ -191,7 +191,8 @@ def test_columns_of_one_value_and_of_none_can_be_asked_for():
     ],
 )
 def test_what_does_not_fit_is_refused(queries, options, message):
-    table = pd.DataFrame({"age": [20, 30], "sex": ["F", "M"], "smokes": [True, False]})
+    sex = pd.array(["F", "M"], "string")
+    table = pd.DataFrame({"age": [20, 30], "sex": sex, "smokes": [True, False]})
     with pytest.raises((ValueError, TypeError), match=message):
         range_query_error(table, table, queries, **options)
 

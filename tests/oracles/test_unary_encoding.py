@@ -116,7 +116,7 @@ def test_records_that_are_drawn_whole_are_turned(k, data):
         bits = oracle.report(codes, None)
     coins = np.unpackbits(packed)[: codes.size * k].reshape(-1, k)
     for code, drawn, row in zip(codes, coins, bits, strict=True):
-        assert row.tolist() == np.roll(drawn, code).tolist()
+        assert row.tolist() == np.roll(drawn, int(code)).tolist()
 
 
 @pytest.mark.parametrize("k", [2, 4, 8])

@@ -103,7 +103,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
 
     chosen = scores[scores["metric"] == metric]
     drawn = chosen[chosen["setting"] != LEFT_OUT]
-    epsilons = drawn["setting"].replace({NOT_PRIVATE: math.inf}).astype(float)
+    epsilons = drawn["setting"].map(lambda setting: math.inf if setting == NOT_PRIVATE else float(setting))
     curve = drawn.assign(epsilon=epsilons, group=drawn["classifier"], fold=0)
     band = "std" if curve["repeat"].nunique() > 1 else None
     with _new_panels() as (axes,):

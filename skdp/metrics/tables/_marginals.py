@@ -282,13 +282,12 @@ def marginal_table(
     --------
     >>> import pandas as pd
     >>> from skdp import Interval
-    >>> real, synthetic = pd.DataFrame({"age": [20, 36, 50, None]}), pd.DataFrame({"age": [30, 70]})
+    >>> real, synthetic = pd.DataFrame({"age": [20, 36, 50, 60]}), pd.DataFrame({"age": [30, 70]})
     >>> marginal_table(real, synthetic, ["age"], domain={"age": Interval(edges=[0, 38, 120])})
                real  synthetic
     age
-    [0, 38)    0.50        0.5
-    [38, 120]  0.25        0.5
-    NaN        0.25        0.0
+    [0, 38)     0.5        0.5
+    [38, 120]   0.5        0.5
     """
     marginal = _check_marginal(columns)
     pair = pair_tables(read_pair(real, synthetic), marginal, domain)
