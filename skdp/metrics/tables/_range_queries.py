@@ -127,10 +127,8 @@ def random_range_queries(
     ----------
     real : dataframe or 2-D array-like of shape (n_rows, n_columns)
         The table from which the values of columns outside of `domain` are taken.
-    n_queries, order, columns, random_state : see there
-        As for `range_query_error`.
-    domain : Domain or mapping of column name to values or Interval, optional
-        The values of columns. For a column that `domain` leaves out, those that occur in the table.
+    n_queries, order, columns, domain, random_state : see there
+        As for `range_query_error`. The values of a column that `domain` leaves out are those that occur in the table.
 
     Returns
     -------
