@@ -12,8 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level
-from skdp.evaluation.attacks._attacker import AttackResult
-from skdp.evaluation.attacks._attribute_inference import attribute_inference
+from skdp.evaluation.attacks._attribute_inference import AttackResult, attribute_inference
 from skdp.evaluation.displays import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
 from skdp.typing import ColumnLike, TableLike
 
@@ -58,7 +57,7 @@ class LeakageDisplay:
 
     Examples
     --------
-    >>> from skdp.evaluation.attacks._attacker import AttackResult
+    >>> from skdp.evaluation import AttackResult
     >>> results = {
     ...     epsilon: AttackResult(accuracy, 0.6, bound, 0.01, n_rows=2400)
     ...     for epsilon, accuracy, bound in [(0.5, 0.62, 0.62), (1.0, 0.72, 0.73), (4.0, 0.98, 0.98)]

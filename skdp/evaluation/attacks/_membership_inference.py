@@ -13,7 +13,7 @@ from scipy.stats import norm, rankdata
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from skdp.base import check_confidence_level, check_random_state
-from skdp.evaluation.attacks._features import code_column, read_columns
+from skdp.evaluation.attacks._attacker import code_column, read_columns
 from skdp.evaluation.audits import clopper_pearson
 from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee

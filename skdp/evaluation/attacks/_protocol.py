@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.evaluation.attacks._attacker import check_declared
 from skdp.evaluation.attacks._bayes_bound import guessing_bound
-from skdp.evaluation.attacks._features import check_declared
 from skdp.evaluation.displays import check_count
 from skdp.frames import is_frame, read_table
 from skdp.local import OracleProtocol, ReportTransformer

@@ -145,14 +145,13 @@ def privacy_curve(
     found before anything is charged. A ledger in memory refuses several processes. Cells that are read from the cache,
     also for ``random_state=None``, are not released and charged again.
 
-    The test rows of a cell are released once for all scorers: the steps of a Pipeline before the last one transform
-    them once; in other estimators, the step remembers its release. The inner folds of a ``GridSearchCV`` use the same
-    seed as the cell.
+    The test rows of a cell are released once for all scorers. The inner folds of a ``GridSearchCV`` use the same seed
+    as the cell.
 
-    Cells are identified by the parameters, the data, the splits, the seeds, the scoring, and the versions of skdp,
-    scikit-learn and NumPy. Functions are identified by their bytecode and the global variables that they, and the
-    functions of their module that they call, read; these must be picklable. The code of classes and of other modules
-    is not included: use another folder when you change it.
+    In the cache, cells are identified by the parameters, the data, the splits, the seeds, the scoring, and the versions
+    of skdp, scikit-learn and NumPy; functions by their bytecode and the global variables, which must be picklable, that
+    they and the functions of their module read. Use another folder when you change the code of classes or of other
+    modules.
 
     Examples
     --------

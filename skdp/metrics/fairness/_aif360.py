@@ -77,8 +77,6 @@ def to_aif360(
     **Privacy.** A conversion: the dataset contains the values of X and y, protected or not. With a privatised sensitive
     feature, metrics are those of the privatised groups; keep the true one for scoring, or correct for the noise.
 
-    aif360's own `StandardDataset` fails on the strings of pandas 3; this one is built without it.
-
     Examples
     --------
     >>> import pandas as pd
