@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
 from skdp.evaluation import AttackResult, attribute_inference, bayes_accuracy, guessing_bound
-from skdp.evaluation.attacks._features import cells_of, code_column
+from skdp.evaluation.attacks._attacker import cells_of, code_column
 from skdp.local import LocalHashingEncoder, UnaryEncodingTransformer
 from tests.conftest import often
 

@@ -10,8 +10,15 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdp import Domain, Interval
 from skdp.evaluation import guessing_bound
-from skdp.evaluation.report._models import DEBIASED, NAIVE, TRUE_GROUPS, fairness_audits, model_scores
-from skdp.evaluation.report._releases import attack_releases, synthesize
+from skdp.evaluation.report._experiments import (
+    DEBIASED,
+    NAIVE,
+    TRUE_GROUPS,
+    attack_releases,
+    fairness_audits,
+    model_scores,
+    synthesize,
+)
 from skdp.evaluation.report._study import Study
 
 CLASSIFIERS = {"line": LogisticRegression(), "tree": DecisionTreeClassifier(max_depth=3, random_state=0)}

@@ -1,7 +1,6 @@
 """Attacks on releases, and bounds to compare them with."""
 
-from skdp.evaluation.attacks._attacker import AttackResult
-from skdp.evaluation.attacks._attribute_inference import attribute_inference
+from skdp.evaluation.attacks._attribute_inference import AttackResult, attribute_inference
 from skdp.evaluation.attacks._bayes_bound import EXACT, bayes_accuracy, guessing_bound
 from skdp.evaluation.attacks._display import LeakageDisplay
 from skdp.evaluation.attacks._membership_inference import MembershipResult, membership_inference

@@ -1,12 +1,11 @@
-"""The classifier of an attack, and its result."""
+"""What an attacker sees, in a form for classifiers, and the classifier."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -15,13 +14,103 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import KFold, StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from skdp.base import check_confidence_level
-from skdp.evaluation.attacks._features import cells_of, code_column
-from skdp.evaluation.audits import clopper_pearson
-from skdp.markup import html_facts
+from skdp.domain import Codes, Domain
+from skdp.frames import is_frame, read_table
 
 _FEW_ROWS = 10_000
 """With fewer, several threads are slower than one."""
+
+_MOST_CATEGORIES = 255
+"""The limit of scikit-learn's histogram trees; the codes of more are read as numbers."""
+
+_BINS = 64
+
+
+def name_of_kind(given: Any) -> str:
+    """Name the type of an object, or the class itself, in an error."""
+    return f"the class {given.__name__}, not an instance" if isinstance(given, type) else type(given).__name__
+
+
+def read_columns(data: Any, name: str) -> pd.DataFrame:
+    """Read a table or a column of any library as a pandas frame with a fresh index."""
+    names = data.columns if isinstance(data, pd.DataFrame) else getattr(data, "column_names", ())
+    if len(set(names)) < len(names):
+        raise ValueError(f"{name} has two columns of the same name")
+    if is_frame(data):
+        table = read_table(data)
+        names, columns = table.names, table.columns
+    else:
+        series = nw.from_native(data, pass_through=True, allow_series=True)
+        if isinstance(series, nw.Series):
+            label = getattr(data, "name", None)
+            names, columns = (name if label in (None, "") else label,), (data,)
+        else:
+            names, columns = _read_array(data, name)
+    if not columns:
+        raise ValueError(f"{name} has no columns")
+    frame = pd.DataFrame(dict(enumerate(map(_as_series, columns))))
+    if len(frame) == 0:
+        raise ValueError(f"{name} has no rows")
+    frame.columns = pd.Index(names, tupleize_cols=False)
+    return frame
+
+
+def _read_array(data: Any, name: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    # A list of objects stays one: NumPy would turn [1, "a"] into two strings.
+    array = data if isinstance(data, np.ndarray) else np.array(data, dtype=object)
+    if array.ndim == 1:
+        return (name,), (array,)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be a table or a column, got {array.ndim} dimensions")
+    table = read_table(array)
+    return table.names, table.columns
+
+
+def _as_series(column: Any) -> pd.Series:
+    if isinstance(column, pd.Series):
+        return column.reset_index(drop=True).infer_objects()
+    if not isinstance(column, np.ndarray):
+        column = nw.from_native(column, series_only=True).to_numpy()
+    return pd.Series(column).infer_objects()
+
+
+def check_declared(domain: Domain, codes: list[Codes], source: str = "") -> None:
+    """Refuse true values outside the declared categories."""
+    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+        if column.max(initial=0) == size:
+            raise ValueError(f"column {name!r}{source} holds a value outside the declared categories")
+
+
+def code_column(column: pd.Series) -> pd.Series:
+    """Convert a column to numbers or categories, with nan for missing."""
+    if column.isna().all():
+        return pd.Series(np.zeros(len(column)))
+    if getattr(column.dtype, "kind", "O") in "biuf" and not isinstance(column.dtype, pd.CategoricalDtype):
+        return pd.Series(column.to_numpy(float, na_value=np.nan))
+    codes, distinct = factorize(column)
+    numbers = pd.Series(np.where(codes < 0, np.nan, codes))
+    return numbers.astype("category") if len(distinct) <= _MOST_CATEGORIES else numbers
+
+
+def factorize(column: pd.Series, *, missing: bool = False) -> tuple[NDArray[np.intp], Any]:
+    """Assign a number to each distinct value of a column."""
+    try:
+        codes, distinct = pd.factorize(column, use_na_sentinel=not missing)
+        return codes.astype(np.intp), distinct
+    except Exception:
+        pass  # its message may contain a value, so it must not be the context of the error below
+    raise TypeError(f"column {column.name!r} holds something else than single values")
+
+
+def cells_of(column: pd.Series) -> NDArray[np.intp]:
+    """Assign the rows of a coded column to cells: its categories, or bins of about equal size."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy().astype(np.intp) + 1
+    numbers = column.to_numpy()
+    finite = numbers[~np.isnan(numbers)]
+    distinct = np.unique(finite)
+    edges = distinct if distinct.size <= _BINS else np.unique(np.quantile(finite, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    return np.where(np.isnan(numbers), 0, 1 + np.searchsorted(edges, numbers)).astype(np.intp)
 
 
 class Attacker:
@@ -85,106 +174,3 @@ class Attacker:
             table[table.sum(axis=1) == 0] = table.sum(axis=0)
             right += (table.argmax(axis=1)[cells[test]] == self.truth[test]).sum()
         return float(right / len(self.truth))
-
-
-@dataclass(frozen=True, eq=False)
-class AttackResult:  # numpydoc ignore=PR02
-    """The accuracy of an attack on a protected column, and values to compare it with.
-
-    Parameters
-    ----------
-    accuracy : float
-        The share of rows whose value is guessed from all that is released, each by a model that has not seen the row.
-    baseline : float
-        The share of the most frequent value: the accuracy of the best constant guess.
-    bayes_bound : float
-        The largest expected accuracy of a guess from the visible reports alone, of the protected column and all others;
-        nan if no epsilon was given.
-    std_error : float
-        The standard error of `accuracy`, over rows, the models given.
-    n_rows : int
-        The number of rows.
-    bound : str
-        The kind of `bayes_bound`: the exact value of the protocol, if only the report of the protected column is
-        visible; or the largest value among all protocols of an epsilon, of all reports of a record together if others
-        are visible too.
-    accuracy_without_report : float or None
-        The accuracy of the same attack on the other columns alone; None if the reports are not known.
-    std_error_without_report : float or None
-        Its standard error.
-    carriers : pandas.DataFrame
-        A row for each column, the most informative first: ``is_report``; ``alone``, the accuracy of a guess from this
-        column alone; ``drop``, the loss of accuracy when the column is shuffled.
-
-    See Also
-    --------
-    attribute_inference : Makes one.
-    LeakageDisplay : Draws them.
-
-    Examples
-    --------
-    >>> result = AttackResult(0.8, 0.6, 0.73, 0.01, n_rows=1600)
-    >>> result.exceeds_bound
-    True
-    >>> low, high = result.interval()
-    >>> round(low, 3), round(high, 3)
-    (0.78, 0.819)
-    """
-
-    accuracy: float
-    baseline: float
-    bayes_bound: float
-    std_error: float
-    n_rows: int
-    bound: str = ""
-    accuracy_without_report: float | None = None
-    std_error_without_report: float | None = None
-    carriers: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
-
-    @property
-    def exceeds_bound(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the lower end of `interval` is above the bound: other columns carry the value.
-
-        If the attacker saw reports only, the release violates the guarantee of the encoder or the epsilon.
-        """
-        return self.interval()[0] > self.bayes_bound
-
-    def interval(self, confidence_level: float = 0.95, *, without_report: bool = False) -> tuple[float, float]:
-        """Return an interval for an accuracy, over the draw of the rows, the models given.
-
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-            Coverage, between 0 and 1.
-        without_report : bool, default=False
-            Whether of `accuracy_without_report`.
-
-        Returns
-        -------
-        tuple of float
-            The ends, by Clopper and Pearson; nan if there is no such accuracy.
-
-        Raises
-        ------
-        ValueError
-            If the confidence level is out of range.
-        """
-        level = check_confidence_level(confidence_level)
-        share = self.accuracy_without_report if without_report else self.accuracy
-        if share is None:
-            return math.nan, math.nan
-        return clopper_pearson(round(share * self.n_rows), self.n_rows, (1 - level) / 2)
-
-    def _repr_html_(self) -> str:
-        low, high = self.interval()
-        without = self.accuracy_without_report
-        facts = [
-            ("guessed right", f"{self.accuracy:.4f} (95 % interval {low:.4f} to {high:.4f}, {self.n_rows:,} rows)"),
-            ("the most frequent value", f"{self.baseline:.4f}"),
-            ("the best guess from the reports", None if math.isnan(self.bayes_bound) else f"{self.bayes_bound:.4f}"),
-            ("bound", self.bound),
-            ("without the reports", None if without is None else f"{without:.4f}"),
-            ("exceeds the bound", "yes" if self.exceeds_bound else "no"),
-        ]
-        note = "Computed from true values: not private."
-        return html_facts("Attack", facts, note)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -12,12 +14,111 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_random_state
-from skdp.evaluation.attacks._attacker import Attacker, AttackResult
+from skdp.base import check_confidence_level, check_random_state
+from skdp.evaluation.attacks._attacker import Attacker, factorize, name_of_kind, read_columns
 from skdp.evaluation.attacks._bayes_bound import bound_of_reports
-from skdp.evaluation.attacks._features import factorize, name_of_kind, read_columns
+from skdp.evaluation.audits import clopper_pearson
 from skdp.local import OracleProtocol, ReportTransformer
+from skdp.markup import html_facts
 from skdp.typing import ColumnLike, ColumnName, TableLike
+
+
+@dataclass(frozen=True, eq=False)
+class AttackResult:  # numpydoc ignore=PR02
+    """The accuracy of an attack on a protected column, and values to compare it with.
+
+    Parameters
+    ----------
+    accuracy : float
+        The share of rows whose value is guessed from all that is released, each by a model that has not seen the row.
+    baseline : float
+        The share of the most frequent value: the accuracy of the best constant guess.
+    bayes_bound : float
+        The largest expected accuracy of a guess from the visible reports alone, of the protected column and all others;
+        nan if no epsilon was given.
+    std_error : float
+        The standard error of `accuracy`, over rows, the models given.
+    n_rows : int
+        The number of rows.
+    bound : str
+        The kind of `bayes_bound`, as the notes of `attribute_inference` explain.
+    accuracy_without_report : float or None
+        The accuracy of the same attack on the other columns alone; None if the reports are not known.
+    std_error_without_report : float or None
+        Its standard error.
+    carriers : pandas.DataFrame
+        A row for each column, the most informative first: ``is_report``; ``alone``, the accuracy of a guess from this
+        column alone; ``drop``, the loss of accuracy when the column is shuffled.
+
+    See Also
+    --------
+    attribute_inference : Makes one.
+    LeakageDisplay : Draws them.
+
+    Examples
+    --------
+    >>> result = AttackResult(0.8, 0.6, 0.73, 0.01, n_rows=1600)
+    >>> result.exceeds_bound
+    True
+    >>> low, high = result.interval()
+    >>> round(low, 3), round(high, 3)
+    (0.78, 0.819)
+    """
+
+    accuracy: float
+    baseline: float
+    bayes_bound: float
+    std_error: float
+    n_rows: int
+    bound: str = ""
+    accuracy_without_report: float | None = None
+    std_error_without_report: float | None = None
+    carriers: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
+
+    @property
+    def exceeds_bound(self) -> bool:  # numpydoc ignore=RT01
+        """Whether the lower end of `interval` is above the bound."""
+        return self.interval()[0] > self.bayes_bound
+
+    def interval(self, confidence_level: float = 0.95, *, without_report: bool = False) -> tuple[float, float]:
+        """Return an interval for an accuracy, over the draw of the rows, the models given.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            Coverage, between 0 and 1.
+        without_report : bool, default=False
+            Whether of `accuracy_without_report`.
+
+        Returns
+        -------
+        tuple of float
+            The ends, by Clopper and Pearson; nan if there is no such accuracy.
+
+        Raises
+        ------
+        ValueError
+            If the confidence level is out of range.
+        """
+        level = check_confidence_level(confidence_level)
+        share = self.accuracy_without_report if without_report else self.accuracy
+        if share is None:
+            return math.nan, math.nan
+        return clopper_pearson(round(share * self.n_rows), self.n_rows, (1 - level) / 2)
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval()
+        without = self.accuracy_without_report
+        facts = [
+            ("guessed right", f"{self.accuracy:.4f} (95 % interval {low:.4f} to {high:.4f}, {self.n_rows:,} rows)"),
+            ("the most frequent value", f"{self.baseline:.4f}"),
+            ("the best guess from the reports", None if math.isnan(self.bayes_bound) else f"{self.bayes_bound:.4f}"),
+            ("bound", self.bound),
+            ("without the reports", None if without is None else f"{without:.4f}"),
+            ("exceeds the bound", "yes" if self.exceeds_bound else "no"),
+        ]
+        note = "Computed from true values: not private."
+        return html_facts("Attack", facts, note)
 
 
 def attribute_inference(
@@ -35,9 +136,9 @@ def attribute_inference(
 ) -> AttackResult:
     """Attack a release: learn to guess the true values of a protected column from all released columns.
 
-    The attacker knows the true values of some rows, learns from them, and guesses those of other rows
-    (cross-validation). The accuracy is compared with the best constant guess, with the same attack without the report,
-    and with the bound for guesses from the visible reports alone. The columns that reveal the value are listed.
+    The attacker learns from the true values of some rows and guesses those of others (cross-validation). The accuracy
+    is compared with the best constant guess, the same attack without the report, and the bound for guesses from the
+    visible reports alone.
 
     Parameters
     ----------
@@ -96,11 +197,9 @@ def attribute_inference(
     the protected column: it is the largest value among all protocols of the *total* epsilon (`guessing_bound` of
     ``encoder.guarantee_.epsilon``). Renamed reports count as those of other columns.
 
-    **Above the bound.** The bound holds for any correlation of the columns. So an accuracy clearly above it
-    (``exceeds_bound``) is no fault of the protocol as long as the attacker sees columns that are not reports: these
-    carry the value, which local privacy of other columns does not hide. With reports alone, the release violates the
-    guarantee of the encoder or the epsilon. The bound is one of averages over rows: by chance, ``exceeds_bound`` is
-    true of up to one in 40 attacks that reach it.
+    **Above the bound.** The bound holds for any correlation of the columns. An accuracy clearly above it
+    (``exceeds_bound``) is due to columns that are not reports, if the attacker sees any; with reports alone, the
+    release violates the guarantee. By chance, ``exceeds_bound`` is true of up to one in 40 attacks that reach it.
 
     **Carriers.** ``alone``: the accuracy of guessing, for each value of the column (64 bins of a number), the most
     frequent protected value in the other folds. ``drop``: the loss of accuracy when the column is shuffled in the test

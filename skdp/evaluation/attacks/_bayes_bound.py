@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.evaluation.attacks._features import check_declared
+from skdp.evaluation.attacks._attacker import check_declared
 from skdp.local import SAMPLED, OracleProtocol
 from skdp.oracles import FrequencyOracle
 

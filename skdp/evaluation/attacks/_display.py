@@ -12,8 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import check_confidence_level
-from skdp.evaluation.attacks._attacker import AttackResult
-from skdp.evaluation.attacks._attribute_inference import attribute_inference
+from skdp.evaluation.attacks._attribute_inference import AttackResult, attribute_inference
 from skdp.evaluation.displays import COLOURS, INK, MARKERS, check_table, import_pyplot, label_epsilons, tidy_axes
 from skdp.typing import ColumnLike, TableLike
 
@@ -56,12 +55,9 @@ class LeakageDisplay:
     **Privacy.** The accuracies depend on true values and are not protected: the figure is for data that is not
     sensitive.
 
-    The notes of `attribute_inference` explain the bound, and intervals above it. Releases of different columns have
-    different bounds.
-
     Examples
     --------
-    >>> from skdp.evaluation.attacks._attacker import AttackResult
+    >>> from skdp.evaluation import AttackResult
     >>> results = {
     ...     epsilon: AttackResult(accuracy, 0.6, bound, 0.01, n_rows=2400)
     ...     for epsilon, accuracy, bound in [(0.5, 0.62, 0.62), (1.0, 0.72, 0.73), (4.0, 0.98, 0.98)]
@@ -185,9 +181,7 @@ class LeakageDisplay:
         tidy_axes(ax)
         places = dict(zip(releases, map(float, releases) if by_epsilon else range(len(releases)), strict=True))
         self._points(places, by_epsilon)
-        once = self.data.drop_duplicates("release")
-        draw = self._lines if by_epsilon else self._ticks
-        draw(once, [places[release] for release in once["release"]])
+        self._references(places, by_epsilon)
         if by_epsilon:
             label_epsilons(ax, sorted(places.values()))
         else:
@@ -222,19 +216,16 @@ class LeakageDisplay:
                 zorder=3,
             )
 
-    def _lines(self, once: pd.DataFrame, places: list[float]) -> None:
-        """Draw the prior and the bound over epsilon."""
-        once = once.assign(place=places).sort_values("place")
-        self.ax_.plot(once["place"], once["baseline"], ls=":", color=INK, lw=1.6, label=_PRIOR)
-        if once["bayes_bound"].notna().any():
-            self.ax_.plot(once["place"], once["bayes_bound"], ls="--", color=INK, lw=1.6, label=_BOUND)
-
-    def _ticks(self, once: pd.DataFrame, places: list[float]) -> None:
-        """Draw the prior and the bound of each release as separate lines."""
+    def _references(self, places: dict[Any, float], by_epsilon: bool) -> None:
+        """Draw the prior and the bound: lines over epsilon, or one for each release."""
+        once = self.data.drop_duplicates("release")
+        once = once.assign(place=[places[release] for release in once["release"]]).sort_values("place")
         for column, dash, label in (("baseline", ":", _PRIOR), ("bayes_bound", "--", _BOUND)):
-            if once[column].notna().any():
-                ends = np.array(places)
-                self.ax_.hlines(once[column], ends - 0.35, ends + 0.35, ls=dash, color=INK, lw=1.6, label=label)
+            style = {"ls": dash, "color": INK, "lw": 1.6, "label": label}
+            if once[column].notna().any() and by_epsilon:
+                self.ax_.plot(once["place"], once[column], **style)
+            elif once[column].notna().any():
+                self.ax_.hlines(once[column], once["place"] - 0.35, once["place"] + 0.35, **style)
 
 
 def _dodge(places: list[float], side: int, by_epsilon: bool) -> NDArray[np.float64]:

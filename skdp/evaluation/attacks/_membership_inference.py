@@ -13,7 +13,7 @@ from scipy.stats import norm, rankdata
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from skdp.base import check_confidence_level, check_random_state
-from skdp.evaluation.attacks._features import code_column, read_columns
+from skdp.evaluation.attacks._attacker import code_column, read_columns
 from skdp.evaluation.audits import clopper_pearson
 from skdp.markup import html_facts
 from skdp.privacy import PrivacyGuarantee
@@ -118,10 +118,9 @@ def membership_inference(
     **Privacy.** The result depends on true rows and is not protected: it is for data that is not sensitive.
 
     **The bound** is ``(e^epsilon - 1 + 2 delta) / (e^epsilon + 1)`` ([2]_), with the epsilon for the replacement of a
-    record. It holds for every test, on average over the rows of the table and the noise, if members and non-members are
-    independent rows of one population: exchanging a member for a non-member makes a neighbouring table. A single
-    release can be above it by chance, and tests that fail prove nothing: these two are simple ones. The intervals are
-    over the draw of members and non-members, for this one release.
+    record. It holds for every test, on average over the rows and the noise, if members and non-members are independent
+    rows of one population. A single release can be above it by chance, and a test that fails proves nothing. The
+    intervals are over the draw of members and non-members, for this one release.
 
     References
     ----------

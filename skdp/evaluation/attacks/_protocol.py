@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.evaluation.attacks._attacker import check_declared
 from skdp.evaluation.attacks._bayes_bound import guessing_bound
-from skdp.evaluation.attacks._features import check_declared
+from skdp.evaluation.displays import check_count
 from skdp.frames import is_frame, read_table
 from skdp.local import OracleProtocol, ReportTransformer
 from skdp.oracles import FrequencyOracle
@@ -189,12 +190,11 @@ def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
     -----
     **Privacy.** Reads the protocol only, without privacy cost.
 
-    The estimate is linear in the reports, so these numbers are exact and hold for any genuine reports: with n more
-    reports, the estimate ``(support - n q) / (p - q)`` changes by ``(1 - q) / (p - q)`` for each one that supports the
-    value and by ``-q / (p - q)`` for each one that does not. (Hadamard response and the sketch have their own linear
-    estimates.) In unary encoding, a report of ones raises every value, but stands out; one with the usual number of
-    ones raises fewer values, by as much each. A fake record that follows the protocol with a false value changes a
-    count by 1 on average. Estimates with a postprocess, such as "simplex", change differently.
+    The estimate is linear in the reports, so these numbers are exact and hold for any genuine reports: the estimate
+    ``(support - n q) / (p - q)`` changes by ``(1 - q) / (p - q)`` for each report that supports the value and by
+    ``-q / (p - q)`` for each that does not. (Hadamard response and the sketch have their own linear estimates.) In
+    unary encoding, a report of ones raises every value, but stands out. A fake record that follows the protocol with a
+    false value changes a count by 1 on average. Estimates with a postprocess, such as "simplex", change differently.
 
     References
     ----------
@@ -223,11 +223,8 @@ def poisoning_gain(encoder: Any, n_fake: int, n_genuine: int) -> pd.DataFrame:
         raise TypeError(f"encoder must be a local transformer with frequency oracles, got {type(encoder).__name__}")
     if protocol.strategy == "sample":
         raise ValueError("under strategy='sample' the estimates are not linear in the reports; use 'split' or 'joint'")
-    for name, number, least in (("n_fake", n_fake, 0), ("n_genuine", n_genuine, 1)):
-        if not isinstance(number, Integral) or isinstance(number, bool):
-            raise TypeError(f"{name} must be an int, got {type(number).__name__}")
-        if int(number) < least:
-            raise ValueError(f"{name} must be at least {least}, got {number}")
+    check_count(n_fake, "n_fake", least=0)
+    check_count(n_genuine, "n_genuine", least=1)
     rows = []
     for oracle in protocol.oracles:
         raised, lowered = _contributions(oracle)

@@ -179,11 +179,11 @@ def audit_epsilon(
     shows, but only in the form of single calls, refutes claims up to about 4.
 
     A transformer, and a callable with ``each_row=True``, is tested twice, each at half the level: by the rows of large
-    tables, and by some hundred single calls, whose form is examined too. Half of these call `fit_transform` of fresh
-    clones, and some use tables of two rows, which show whether rows are sorted or share random bits. Events are made of
-    the values of each column, 64 bins of them, and the lowest set bit, which floating-point noise may reveal ([2]_);
-    pairs of up to 12 columns; all columns together; thresholds of the sum of the columns' log ratios, also given the
-    first or the last column; and the values that hashed reports of this library's oracles support.
+    tables, and by some hundred single calls, whose form is examined too. Some calls use `fit_transform` of fresh
+    clones, or tables of two rows, which show whether rows are sorted or share random bits. Events are made of the
+    values of each column, their bins, and the lowest set bit, which floating-point noise may reveal ([2]_); of pairs of
+    columns and all columns together; of the sum of the columns' log ratios; and of the values that hashed reports
+    support.
 
     For two neighbours and 10^6 draws the power is above .999999 to refute a claim of 1 for binary randomised response
     with epsilon 1.03.

@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 
 from skdp.evaluation.audits._outputs import Outputs, column_of, combine, hash_cells, to_floats
 
+Samples = Sequence[Outputs]
+"""A sample of outputs of each table."""
+
+Hashes = NDArray[np.uint64]
+Numbers = NDArray[np.float64]
+Score = Callable[[NDArray[np.int64], NDArray[np.int64], tuple[int, int]], Numbers]
+
 _LEAST_SEEN = 4  # times in the first sample; rarer outcomes are ignored
 _MOST_OUTCOMES = 20_000
 _CAUTION, _LESS_CAUTION = 3.0, 1.0  # standard errors that are subtracted from a score
@@ -37,9 +44,7 @@ class Event:
     holds: Callable[[Outputs], NDArray[np.bool_]]
 
 
-def choose_event(
-    ranking: Sequence[Outputs], scoring: Sequence[Outputs], *, delta: float = 0.0, few: bool = False
-) -> Event | None:
+def choose_event(ranking: Samples, scoring: Samples, *, delta: float = 0.0, few: bool = False) -> Event | None:
     """Choose the pair of tables and the event that promise the largest lower bound."""
     # The first sample orders the outcomes of each feature by how much likelier they are under one table than under
     # another; the second scores the unions of the first outcomes of this order, so that an event which fits the first
@@ -56,7 +61,7 @@ def choose_event(
 
 def _scores(
     one: NDArray[np.int64], other: NDArray[np.int64], n: tuple[int, int], *, delta: float, caution: float
-) -> NDArray[np.float64]:
+) -> Numbers:
     """Estimate the logarithm of the ratio conservatively from the counts of the second sample."""
     high, low = (one + 0.5) / (n[0] + 1), (other + 0.5) / (n[1] + 1)
     high = high - caution * np.sqrt(high * (1 - high) / n[0]) - delta
@@ -64,7 +69,7 @@ def _scores(
     return np.log(np.maximum(high, 1e-300) / low)
 
 
-def _tabulate(outcomes: Sequence[NDArray[np.uint64]], values: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _tabulate(outcomes: Sequence[Hashes], values: Hashes) -> NDArray[np.int64]:
     """Count each of some sorted values under each table; other outcomes are not counted."""
     counts = []
     for hashes in outcomes:
@@ -73,13 +78,13 @@ def _tabulate(outcomes: Sequence[NDArray[np.uint64]], values: NDArray[np.uint64]
     return np.array(counts)
 
 
-def _find(hashes: NDArray[np.uint64], values: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def _find(hashes: Hashes, values: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the places of hashes among sorted values, and which of them are there."""
     places = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
     return places, values[places] == hashes
 
 
-def _seen(outcomes: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+def _seen(outcomes: Sequence[Hashes]) -> Hashes:
     values, counts = np.unique(np.concatenate(outcomes), return_counts=True)
     often = counts >= _LEAST_SEEN
     if often.sum() > _MOST_OUTCOMES:
@@ -87,12 +92,7 @@ def _seen(outcomes: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return values[often]
 
 
-def _unions(
-    features: Sequence[Feature],
-    ranking: Sequence[Outputs],
-    scoring: Sequence[Outputs],
-    score: Callable[..., NDArray[np.float64]],
-) -> Iterator[Event]:
+def _unions(features: Sequence[Feature], ranking: Samples, scoring: Samples, score: Score) -> Iterator[Event]:
     """Yield the best union of outcomes of each feature."""
     for feature in features:
         first = [feature.outcomes(sample) for sample in ranking]
@@ -112,17 +112,12 @@ def _unions(
                 yield Event(f"values of {feature.name}", one, other, float(scores[best]), _among(feature, members))
 
 
-def _among(feature: Feature, members: NDArray[np.uint64]) -> Callable[[Outputs], NDArray[np.bool_]]:
+def _among(feature: Feature, members: Hashes) -> Callable[[Outputs], NDArray[np.bool_]]:
     # By sorting: NumPy 2.0 counts in a table where the values are near one another, and overflows beyond 2**63.
     return lambda outputs: np.isin(feature.outcomes(outputs), members, kind="sort")
 
 
-def _sums(
-    coarse: Sequence[Feature],
-    ranking: Sequence[Outputs],
-    scoring: Sequence[Outputs],
-    score: Callable[..., NDArray[np.float64]],
-) -> Iterator[Event]:
+def _sums(coarse: Sequence[Feature], ranking: Samples, scoring: Samples, score: Score) -> Iterator[Event]:
     """Yield the events "the sum of the columns' log ratios is at least t": the best, if columns are independent."""
     # Also conditional on the first or the last column, such as RAPPOR's cohort.
     if len(coarse) < 2:
@@ -159,7 +154,7 @@ def _reaches(features: list[Feature], known: Any, threshold: float, outputs: Out
     return _total([feature.outcomes(outputs) for feature in features], *known) >= threshold - 1e-9
 
 
-def _log_ratios(counts: NDArray[np.int64] | None, one: int, other: int) -> NDArray[np.float64]:
+def _log_ratios(counts: NDArray[np.int64] | None, one: int, other: int) -> Numbers:
     if counts is None:
         return np.zeros(0)
     top, bottom = counts[one] + 0.5, counts[other] + 0.5
@@ -168,9 +163,7 @@ def _log_ratios(counts: NDArray[np.int64] | None, one: int, other: int) -> NDArr
     return ratios
 
 
-def _total(
-    outcomes: Sequence[NDArray[np.uint64]], values: list[NDArray[np.uint64]], weights: list[NDArray[np.float64]]
-) -> NDArray[np.float64]:
+def _total(outcomes: Sequence[Hashes], values: list[Hashes], weights: list[Numbers]) -> Numbers:
     """Add up the log ratios of the outcomes of some features, 0 for unknown outcomes."""
     total = np.zeros(len(outcomes[0]))
     for hashes, known, ratios in zip(outcomes, values, weights, strict=True):
@@ -184,10 +177,10 @@ class Feature:
     """A function of an output with discrete values."""
 
     name: str
-    outcomes: Callable[[Outputs], NDArray[np.uint64]]
+    outcomes: Callable[[Outputs], Hashes]
 
 
-def _all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list[Feature]:
+def _all_features(samples: Samples, coarse: Sequence[Feature]) -> list[Feature]:
     names = _names(samples)
     features = _value_features(samples)
     features += [feature for feature in coarse if feature.name.startswith(_BINS)]
@@ -205,7 +198,7 @@ def _all_features(samples: Sequence[Outputs], coarse: Sequence[Feature]) -> list
     return features
 
 
-def _value_features(samples: Sequence[Outputs]) -> list[Feature]:
+def _value_features(samples: Samples) -> list[Feature]:
     return [Feature(_label(name, samples), _values(name)) for name in _names(samples)]
 
 
@@ -216,34 +209,34 @@ def _joined(one: Feature, other: Feature) -> Feature:
     )
 
 
-def _names(samples: Sequence[Outputs]) -> list[str]:
+def _names(samples: Samples) -> list[str]:
     return list(dict.fromkeys(name for sample in samples for name in sample))
 
 
-def _label(name: str, samples: Sequence[Outputs]) -> str:
+def _label(name: str, samples: Samples) -> str:
     """Name a column in a result; a name that some outputs lack may contain a value."""
     known = all(name in sample for sample in samples) and "\0" not in name
     return name if known else "a part that not every output has"
 
 
-def _values(*names: str) -> Callable[[Outputs], NDArray[np.uint64]]:
+def _values(*names: str) -> Callable[[Outputs], Hashes]:
     """Return the feature of the values of some columns together."""
     return lambda outputs: reduce(combine, (hash_cells(column_of(outputs, name)) for name in names))
 
 
-def _finite(name: str, samples: Sequence[Outputs]) -> NDArray[np.float64]:
+def _finite(name: str, samples: Samples) -> Numbers:
     numbers = np.concatenate([to_floats(column_of(sample, name)) for sample in samples])
     return numbers[np.isfinite(numbers)]
 
 
-def _coarse(name: str, samples: Sequence[Outputs]) -> Feature:
+def _coarse(name: str, samples: Samples) -> Feature:
     """Return the values of a column, or bins of them if there are many."""
     finite = _finite(name, samples)
     if len(np.unique(finite)) <= _MANY:
         return Feature(_label(name, samples), _values(name))
     edges = np.unique(np.quantile(finite, np.linspace(0, 1, _MANY + 1)[1:-1]))
 
-    def outcomes(outputs: Outputs) -> NDArray[np.uint64]:
+    def outcomes(outputs: Outputs) -> Hashes:
         numbers = to_floats(column_of(outputs, name))
         bins = np.searchsorted(edges, numbers, side="right")
         return np.where(np.isfinite(numbers), bins, _NOT_FINITE).astype(np.uint64)
@@ -251,10 +244,10 @@ def _coarse(name: str, samples: Sequence[Outputs]) -> Feature:
     return Feature(f"{_BINS}{_label(name, samples)}", outcomes)
 
 
-def _lowest_bit(name: str, with_exponent: bool) -> Callable[[Outputs], NDArray[np.uint64]]:
+def _lowest_bit(name: str, with_exponent: bool) -> Callable[[Outputs], Hashes]:
     """Return the weight of the lowest set bit, which depends on the value that float noise was added to."""
 
-    def outcomes(outputs: Outputs) -> NDArray[np.uint64]:
+    def outcomes(outputs: Outputs) -> Hashes:
         numbers = to_floats(column_of(outputs, name))
         usual = np.isfinite(numbers) & (numbers != 0)
         fraction, exponent = np.frexp(np.where(usual, numbers, 1.0))

@@ -87,7 +87,6 @@ def _values(attribute: Any) -> list[Any]:
 
 
 def _outside(attribute: Any) -> Any:
-    """Return an undeclared value."""
     values = [value for value in _values(attribute) if value is not None]
     if isinstance(attribute, Interval):
         return attribute.edges[-1] + 1
@@ -124,12 +123,10 @@ def _frame(record: dict[Any, Any], dtypes: Any) -> pd.DataFrame:
 
 
 def count_rows(table: Any) -> int:
-    """Count the rows of a table."""
     return int(nw.from_native(table, eager_only=True).shape[0]) if is_frame(table) else len(table)
 
 
 def repeat(table: Any, rows: int) -> Any:
-    """Repeat a table of one row."""
     if isinstance(table, pd.DataFrame | pd.Series):
         return table.iloc[np.zeros(rows, np.intp)].reset_index(drop=True)
     if is_frame(table):
@@ -139,7 +136,6 @@ def repeat(table: Any, rows: int) -> Any:
 
 
 def stack(tables: Sequence[Any]) -> Any:
-    """Concatenate the rows of tables."""
     first = tables[0]
     if isinstance(first, pd.DataFrame | pd.Series):
         with warnings.catch_warnings():
@@ -178,7 +174,6 @@ def check_confidence(confidence: Any) -> None:
 
 
 def check_statistic(statistic: Callable[[Any], Any] | None) -> None:
-    """Check that a statistic can be called."""
     if statistic is not None and not callable(statistic):
         raise TypeError(f"statistic must be a callable, or None, got {type(statistic).__name__}")
 

@@ -161,7 +161,6 @@ def _flatten_table(table: Any, name: str, cells: dict[str, Any]) -> Any:
 
 
 def _dtype_text(dtype: Any) -> str:
-    """Describe a dtype, with its categories."""
     return f"{dtype} {list(dtype.categories)} {dtype.ordered}" if isinstance(dtype, pd.CategoricalDtype) else str(dtype)
 
 
@@ -238,12 +237,10 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def combine(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash pairs of hashes."""
     return _mix(_mix(left ^ _SALT) + right)
 
 
 def to_floats(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Read the numbers of a column."""
     if values.dtype.kind in "iubf":
         return values.astype(float)
     return np.array([_to_float(value) for value in values])

@@ -22,15 +22,18 @@ def search(audited: Audited, n_draws: int | None, claimed: float, *, delta: floa
         total = n_draws or _CALLS
         tables = sum(map(len, audited.groups()))
         choice = _choice_draws(total, tables)
-        return by_many_calls(audited, choice, (total - 2 * choice * tables) // 2, delta=delta, level=level)
+        candidates, drawn = _candidates(audited, choice, delta)
+        chosen = candidates[0] if candidates else None
+        return _test(audited, chosen, (total - 2 * choice * tables) // 2, drawn, delta, level)
     draws = n_draws or _ROWS
     rows = _by_rows(audited, draws, delta, level / 2)
     if rows is not None and rows[0] > claimed:
         return rows
-    calls = by_few_calls(audited, draws, claimed, delta=delta, level=level / 2, only=rows is None)
-    best = calls if rows is None else max(rows, calls, key=lambda found: found[0])
-    reach = max(found[1] for found in (rows, calls) if found is not None)
-    return best[0], reach, calls[2] + (0 if rows is None else rows[2]), best[3]
+    calls = _by_few_calls(audited, draws, claimed, delta=delta, level=level / 2, only=rows is None)
+    if rows is None:
+        return calls
+    best = max(rows, calls, key=lambda found: found[0])
+    return best[0], max(rows[1], calls[1]), rows[2] + calls[2], best[3]
 
 
 def _by_rows(audited: Audited, n: int, delta: float, level: float) -> Found | None:
@@ -43,7 +46,7 @@ def _by_rows(audited: Audited, n: int, delta: float, level: float) -> Found | No
     except Exception:
         return None  # single calls show which tables are refused
     event = choose_event(samples[0], samples[1], delta=delta)
-    drawn, reach = 2 * choice * len(tables), reach_of(size, delta, level)
+    drawn, reach = 2 * choice * len(tables), _reach(size, delta, level)
     if event is None:
         return 0.0, reach, drawn, None
     width = len(samples[0][0])
@@ -93,22 +96,13 @@ class _Candidate:
         return one, other
 
 
-def by_many_calls(audited: Audited, choice: int, size: int, *, delta: float, level: float) -> Found:
-    """Bound epsilon by calls alone, where a call is a draw."""
-    candidates, drawn = _candidates(audited, choice, delta)
-    reach = reach_of(size, delta, level)
-    if not candidates:
-        return 0.0, reach, drawn, None
-    return _test(audited, candidates[0], size, drawn, delta, level)
-
-
-def by_few_calls(audited: Audited, n_rows: int, claimed: float, *, delta: float, level: float, only: bool) -> Found:
+def _by_few_calls(audited: Audited, n_rows: int, claimed: float, *, delta: float, level: float, only: bool) -> Found:
     """Bound epsilon by some hundred calls besides the rows."""
     # An event is tested only if it could refute the claim, with as many calls as that takes. Other calls decide this.
     candidates, drawn = _candidates(audited, _FIRST + n_rows // _ROWS_A_FIRST, delta, few=True)
     usual = min(_USUAL, _FEW_CALLS + math.ceil(_FACTOR * math.exp(min(claimed, 10.0))))
     if not candidates:
-        return 0.0, reach_of(usual, delta, level), drawn, None
+        return _test(audited, None, usual, drawn, delta, level)
     sizes = sorted({usual, *(size for size in (*_MORE, n_rows // _ROWS_A_CALL) if usual < size <= 4_000)})
     again = _AGAIN + n_rows // _ROWS_A_FIRST
     plans = []
@@ -119,9 +113,7 @@ def by_few_calls(audited: Audited, n_rows: int, claimed: float, *, delta: float,
         enough = [size for size, bound in zip(sizes, expected, strict=True) if bound > claimed]
         plans.append((expected[-1], enough[0] if enough else 0, candidate))
     _, size, chosen = max(plans, key=lambda plan: plan[0])
-    if size == 0 and not only:
-        return 0.0, reach_of(usual, delta, level), drawn, None
-    return _test(audited, chosen, size or usual, drawn, delta, level)
+    return _test(audited, chosen if size or only else None, size or usual, drawn, delta, level)
 
 
 def _candidates(audited: Audited, choice: int, delta: float, few: bool = False) -> tuple[list[_Candidate], int]:
@@ -147,7 +139,6 @@ def _check_errors(groups: Sequence[Sequence[Sequence[dict[str, object]]]]) -> No
 
 
 def _expected(hits: tuple[int, int], trials: int, size: int, delta: float, level: float) -> float:
-    """Predict the bound of a test with `size` calls."""
     shares = [(count + 0.5) / (trials + 1) for count in hits]
     if hits == (trials, 0):
         shares = [1.0, 0.0]
@@ -156,12 +147,16 @@ def _expected(hits: tuple[int, int], trials: int, size: int, delta: float, level
     return epsilon_lower_bound((one, other), (size, size), delta=delta, level=level)
 
 
-def _test(audited: Audited, candidate: _Candidate, size: int, drawn: int, delta: float, level: float) -> Found:
+def _test(audited: Audited, candidate: _Candidate | None, size: int, drawn: int, delta: float, level: float) -> Found:
+    """Count an event in fresh calls; without one, the bound is 0."""
+    reach = _reach(size, delta, level)
+    if candidate is None:
+        return 0.0, reach, drawn, None
     bound = epsilon_lower_bound(candidate.hits(audited, size), (size, size), delta=delta, level=level)
-    return bound, reach_of(size, delta, level), drawn + 2 * size, candidate.named()
+    return bound, reach, drawn + 2 * size, candidate.named()
 
 
-def reach_of(size: int, delta: float, level: float) -> float:
+def _reach(size: int, delta: float, level: float) -> float:
     """Return the largest bound that `size` draws can give."""
     return epsilon_lower_bound((size, 0), (size, size), delta=delta, level=level)
 

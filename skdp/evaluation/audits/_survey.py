@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.evaluation.audits._audit import AuditResult, audit_epsilon
+from skdp.evaluation.audits._audit import audit_epsilon
 from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
@@ -48,20 +48,12 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
     yield "Hadamard response", HadamardResponseEncoder(epsilon, categories=one)
     yield "count-mean sketch", FrequencyOracleEncoder(epsilon, oracle="count_mean_sketch", categories=one)
     yield "best oracle", FrequencyOracleEncoder(epsilon, categories=one)
-    for title, mechanism in _NUMERIC.items():
+    numeric = {"hybrid": "hybrid", "Duchi": "duchi", "piecewise": "piecewise", "square wave": "square_wave"}
+    for title, mechanism in (numeric | {"clamped Laplace": "laplace"}).items():
         yield title, NumericPerturber(epsilon, mechanism=mechanism, bounds={"number": (0.0, 1.0)}, grid_size=_GRID)
     yield "RAPPOR, one report", RapporEncoder(epsilon, n_bits=_BITS, n_cohorts=1)
     yield "RAPPOR, repeated reports", RapporEncoder(epsilon, n_bits=_BITS, n_cohorts=1, secret_key=_KEY)
     yield "heavy hitters", HeavyHitters(epsilon, max_length=4)
-
-
-_NUMERIC = {
-    "hybrid": "hybrid",
-    "Duchi": "duchi",
-    "piecewise": "piecewise",
-    "square wave": "square_wave",
-    "clamped Laplace": "laplace",
-}
 
 
 def audit_table(
@@ -111,8 +103,8 @@ def audit_table(
 
     Notes
     -----
-    **Privacy.** Reads invented records only. Each row tests the claim of one transformer at the level
-    ``1 - confidence``; the probability of a false alarm in the table is at most the sum over its rows.
+    **Privacy.** Reads invented records only. The probability of a false alarm in the table is at most the sum of
+    ``1 - confidence`` over its rows.
 
     Examples
     --------
@@ -128,27 +120,13 @@ def audit_table(
     rows = []
     for name, transformer in dict(transformers or audited_transformers(epsilon, k)).items():
         start = time.perf_counter()
-        result = audit_epsilon(transformer, n_draws=n_draws, confidence=confidence, random_state=random_state)
-        rows.append(
-            {
-                "transformer": name,
-                "claimed": result.epsilon_claimed,
-                "exact": result.epsilon_exact,
-                "lower": result.epsilon_lower,
-                "event": result.event,
-                "draws": result.n_draws,
-                "seconds": time.perf_counter() - start,
-                "verdict": _verdict(result),
-            }
-        )
+        found = audit_epsilon(transformer, n_draws=n_draws, confidence=confidence, random_state=random_state)
+        numbers = name, found.epsilon_claimed, found.epsilon_exact, found.epsilon_lower, found.event, found.n_draws
+        verdict = "rejected" if found.rejected else "not rejected" if found.event else "no event found"
+        rows.append((*numbers, time.perf_counter() - start, verdict))
         advance()
-    return pd.DataFrame(rows).astype({"exact": float})
-
-
-def _verdict(result: AuditResult) -> str:
-    if result.rejected:
-        return "rejected"
-    return "not rejected" if result.event else "no event found"
+    columns = ["transformer", "claimed", "exact", "lower", "event", "draws", "seconds", "verdict"]
+    return pd.DataFrame(rows, columns=columns).astype({"exact": float})
 
 
 def format_audit(table: pd.DataFrame) -> str:

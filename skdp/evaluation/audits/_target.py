@@ -34,7 +34,11 @@ def of_transformer(
     random_state: int | None,
 ) -> Audited:
     """Prepare an estimator: fitted on public tables, and without its ledger."""
-    _refuse_composed(estimator)
+    if any(hasattr(estimator, name) for name in _COMPOSED):
+        raise TypeError(
+            f"a {type(estimator).__name__} has no one guarantee_: audit its private step, or what it releases, with "
+            "audit_epsilon(lambda rows: clone(it).fit_transform(rows), neighbours=..., epsilon=...)"
+        )
     if getattr(estimator, "protects_rows", None) is False:
         return _of_central(estimator, neighbours, n_reports, statistic, random_state)
     tables = make_records(estimator) if neighbours is None else list(neighbours)
@@ -70,14 +74,6 @@ def of_transformer(
         fit_release=again,
         paired=each_row,
     )
-
-
-def _refuse_composed(estimator: Any) -> None:
-    if any(hasattr(estimator, name) for name in _COMPOSED):
-        raise TypeError(
-            f"a {type(estimator).__name__} has no one guarantee_: audit its private step, or what it releases, with "
-            "audit_epsilon(lambda rows: clone(it).fit_transform(rows), neighbours=..., epsilon=...)"
-        )
 
 
 def _of_central(
@@ -166,7 +162,6 @@ def _is_fitted(estimator: Any) -> bool:
 
 
 def claim_of(audited: Audited) -> tuple[float, float]:
-    """Return what is promised."""
     guarantee = getattr(audited.fitted, "guarantee_", None)
     if guarantee is None:
         raise ValueError("give the epsilon that is claimed: there is no guarantee_ to read it from")
@@ -301,7 +296,6 @@ class Audited:
             n -= size
 
     def call_batch(self, situation: Situation, n: int) -> Outputs:
-        """Draw outputs by single calls, as columns."""
         return stack_calls(self.calls(situation, n))
 
 

@@ -102,7 +102,6 @@ class CellStore:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def read(self, key: str) -> list[Row] | None:
-        """Return the scores of a cell, if it is finished."""
         try:
             kept = json.loads(self._path(key).read_bytes())
             if kept["key"] != key:
@@ -112,7 +111,6 @@ class CellStore:
             return None
 
     def write(self, key: str, rows: list[Row]) -> None:
-        """Store the scores of a cell."""
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=f"{key}.", suffix=".part")
         beside = Path(name)
         try:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 
 from skdp.evaluation.curves._cache import CellStore, Row, digest
-from skdp.evaluation.curves._scoring import ALL, Answers, Scoring, as_text
+from skdp.evaluation.curves._scoring import ALL, Answers, Measure, as_text
 from skdp.frames import is_frame, read_table
 from skdp.local import OnFitOnly, PosteriorFeatures
 
@@ -48,12 +48,11 @@ class Study:
     X: Any
     y: Any
     groups: Any
-    scoring: Scoring
+    scoring: tuple[Measure, ...]
     store: CellStore | None = None
     _keys: dict[bool, str] = field(default_factory=dict)
 
     def model(self, cell: Cell) -> Any:
-        """Return the estimator of a cell."""
         own_baseline = cell.epsilon == inf and not isinstance(self.baseline, str)
         model = clone(self.baseline if own_baseline else self.estimator).set_params(**cell.seeds)
         if cell.epsilon < inf:
@@ -61,15 +60,14 @@ class Study:
         return model if own_baseline else self.step.without_noise(model)
 
     def finished(self, cell: Cell) -> list[Row] | None:
-        """Return the scores of a cell from the store."""
         return None if self.store is None else self.store.read(self._key(cell))
 
     def run(self, cell: Cell) -> list[Row]:
-        """Fit and score, and store the scores."""
         model = self.model(cell).fit(take(self.X, cell.train), take(self.y, cell.train))
         rows = take(self.X, cell.test)
         groups = None if self.groups is None else take(self.groups, cell.test)
-        scores = self.scoring(Answers(model, rows), rows, as_text(np.asarray(take(self.y, cell.test))), groups)
+        seen = Answers(model, rows), rows, as_text(np.asarray(take(self.y, cell.test))), groups
+        scores = [row for measure in self.scoring for row in measure(*seen)]
         if self.store is not None:
             self.store.write(self._key(cell), scores)
         return scores
@@ -137,7 +135,6 @@ class Step:
 
     @classmethod
     def find(cls, estimator: Any, param_name: Any) -> Self:
-        """Find the step with a given parameter."""
         if not isinstance(param_name, str):
             raise TypeError(f"param_name must be a str, got {type(param_name).__name__}")
         params = estimator.get_params(deep=True)
@@ -173,7 +170,6 @@ class Step:
         return _wrapped(estimator, self.path, OnFitOnly) if fit_only else _wrapped(estimator, self.outer, OneRelease)
 
     def without_noise(self, estimator: Any) -> Any:
-        """Replace the step by its encoding without noise."""
         return _wrapped(estimator, self.path, NoiselessEncoding)
 
 
@@ -215,11 +211,9 @@ class NoiselessEncoding(OnFitOnly):
     """Encode all rows without noise, as the baseline of a privatising step. Not private."""
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Encode the rows of `fit`."""
         return self.fit(X, y).transform(X)
 
     def encode(self, X: Any) -> Any:
-        """Encode rows like `transform`."""
         return self.transform(X)
 
     @property
@@ -238,12 +232,10 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
         self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit a clone of the transformer."""
         self._start().fit(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Fit a clone of the transformer, and privatise the rows."""
         return self._start().fit_transform(X, y, **params)
 
     def _start(self) -> Any:
@@ -258,13 +250,11 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
         return self._last[1]
 
     def set_output(self, *, transform: Any = None) -> Self:
-        """Set the output container of the transformer."""
         for transformer in (self.transformer, getattr(self, "transformer_", self.transformer)):
             transformer.set_output(transform=transform)
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return the names of the columns of the release."""
         return self.transformer_.get_feature_names_out(input_features)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -275,7 +265,6 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
 
 
 def read_groups(features: Any, X: Any, rows: int) -> Any:
-    """Read one or several sensitive features."""
     if isinstance(features, str | Integral):
         features = _columns_of(X, [features])
     elif isinstance(features, list | tuple) and len(features) != rows and _all_names(features, X):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -55,9 +56,8 @@ class PrivacyCurveDisplay(PanelDisplay):
     -----
     **Privacy.** Scores are computed from true rows and are not protected.
 
-    The band is not a confidence interval. Folds share most of their training rows, and repeats share all rows, so the
-    spread of the scores shows the effect of randomness and splits on this table, which is smaller than that of another
-    table.
+    The band is not a confidence interval: as folds and repeats share rows, it shows the effect of randomness and splits
+    on this table, not of the draw of the table.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         """
         _check_band(band)
         _check_curve(self.curve)
-        return summarise_curve(self.curve, self._kind(band))
+        return _summarise(self.curve, self._kind(band))
 
     def plot(self, *, band: str | None = "auto", ax: Any = None) -> PrivacyCurveDisplay:
         """Draw the scores.
@@ -192,7 +192,7 @@ class PrivacyCurveDisplay(PanelDisplay):
 
     def _draw(self, axes: Any, summary: pd.DataFrame) -> None:
         finite = summary[np.isfinite(summary["epsilon"])]
-        for place, group in enumerate(groups_of(self.curve)):
+        for place, group in enumerate(_groups_of(self.curve)):
             line = _of_group(finite, group).sort_values("epsilon")
             style = _style(place)
             axes.plot(line["epsilon"], line["mean"], lw=1.6, ms=5, **style)
@@ -214,7 +214,7 @@ class PrivacyCurveDisplay(PanelDisplay):
 
         handles: list[Any] = [
             Line2D([], [], label=_group_label(group), lw=1.6, ms=5, **_style(place))
-            for place, group in enumerate(groups_of(self.curve))
+            for place, group in enumerate(_groups_of(self.curve))
         ]
         if np.isinf(summary["epsilon"]).any():
             handles.append(Line2D([], [], color=INK, ls="--", lw=1.2, label="without noise"))
@@ -254,7 +254,6 @@ def _group_label(group: Any) -> str:
 
 
 def _style(place: int) -> dict[str, Any]:
-    """Return the colour and the marker of a group."""
     turns, colour = divmod(place, len(COLOURS))
     return {"color": COLOURS[colour], "marker": MARKERS[(colour + turns) % len(MARKERS)]}
 
@@ -275,22 +274,18 @@ def _check_curve(curve: Any) -> None:
         raise ValueError("curve must have rows of a finite epsilon")
 
 
-def summarise_curve(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
-    """Summarise the scores of folds and repeats."""
-    keys = ["metric", "group", "epsilon"]
+def _summarise(curve: pd.DataFrame, band: str | None) -> pd.DataFrame:
     rows = []
-    for key, part in curve.groupby(keys, sort=False, dropna=False):
-        known = part[np.isfinite(part["value"])]
-        rows.append((*key, known["value"].mean(), *_ends(known, band), len(part) - len(known)))
-    table = pd.DataFrame(rows, columns=[*keys, "mean", "low", "high", "n_undefined"])
-    order = {name: place for place, name in enumerate(dict.fromkeys(curve["metric"]))}
-    places = {group: place for place, group in enumerate(groups_of(curve))}
-    sorting = table.assign(metric=table["metric"].map(order), group=table["group"].map(places))
-    return table.loc[sorting.sort_values(keys, kind="stable").index].reset_index(drop=True)
+    for metric, group in itertools.product(dict.fromkeys(curve["metric"]), _groups_of(curve)):
+        part = _of_group(curve[curve["metric"] == metric], group)
+        for epsilon, scores in part.groupby("epsilon", dropna=False):
+            known = scores[np.isfinite(scores["value"])]
+            ends = _ends(known, band)
+            rows.append((metric, group, epsilon, known["value"].mean(), *ends, len(scores) - len(known)))
+    return pd.DataFrame(rows, columns=["metric", "group", "epsilon", "mean", "low", "high", "n_undefined"])
 
 
-def groups_of(curve: pd.DataFrame) -> list[Any]:
-    """Return the groups of a curve."""
+def _groups_of(curve: pd.DataFrame) -> list[Any]:
     return sorted(dict.fromkeys(curve["group"]), key=lambda group: group != ALL)
 
 

@@ -18,7 +18,7 @@ from sklearn.utils import check_consistent_length
 from skdp.base import check_random_state
 from skdp.evaluation.curves._cache import CellStore, Row
 from skdp.evaluation.curves._cells import Cell, Step, Study, cells_of, read_groups
-from skdp.evaluation.curves._scoring import Scoring
+from skdp.evaluation.curves._scoring import read_scoring
 from skdp.evaluation.displays import check_count
 from skdp.frames import is_frame
 from skdp.privacy import check_epsilon
@@ -69,13 +69,10 @@ def privacy_curve(
     epsilons : iterable of float
         The privacy losses to try: finite, > 0, all different.
     sensitive_features : str, int, list of them, array-like of shape (n_samples,) or (n_samples, k), optional
-        Defines the group of a row: a column name of X, or the values; or several, whose combinations are groups. A list
-        as long as X is taken as values. Only scores use them: name a column of X for its true values, or pass reports
-        to compare the groups of the reports.
-    privileged : value or list of values, optional
-        The privileged values, for aif360's metrics, as for `fairness_report`.
-    positive_label : label, optional
-        The favourable label, for aif360's metrics.
+        Defines the group of a row, for scores only: a column name of X, or the values; or several, whose combinations
+        are groups. A list as long as X is taken as values.
+    privileged, positive_label : optional
+        For aif360's metrics, as for `fairness_report`.
     scoring : str, callable, list, tuple or dict, optional
         One metric or several; a dict names them. Each is one of
 
@@ -143,20 +140,18 @@ def privacy_curve(
     **Privacy.** None: the result and the files of the cache are computed from true rows, targets and groups, and are
     not protected. They are for data that is not sensitive. The cache has scores and the names of groups, no rows.
 
-    A ledger of the step is shared by all clones and is charged as in any cross-validation: once for each fit, and under
-    ``privatize="always"`` once more for the test rows of each cell. The baseline is fitted first, so that errors in the
-    data or the scoring are found before anything is charged. A ledger in memory refuses several processes. Cells that
-    are read from the cache are not charged, as nothing is released again. They are read for ``random_state=None`` too:
-    use another folder for fresh randomness.
+    A ledger of the step is shared by all clones and is charged once for each fit, and under ``privatize="always"`` once
+    more for the test rows of each cell. The baseline is fitted first, so that errors in the data or the scoring are
+    found before anything is charged. A ledger in memory refuses several processes. Cells that are read from the cache,
+    also for ``random_state=None``, are not released and charged again.
 
-    The test rows of a cell are released once for all scorers: the steps of a Pipeline before the last one transform
-    them once; in other estimators, the step remembers its release. The inner folds of a ``GridSearchCV`` use the same
-    seed as the cell.
+    The test rows of a cell are released once for all scorers. The inner folds of a ``GridSearchCV`` use the same seed
+    as the cell.
 
-    Cells are identified by the parameters, the data, the splits, the seeds, the scoring, and the versions of skdp,
-    scikit-learn and NumPy. Functions are identified by their bytecode and the global variables that they, and the
-    functions of their module that they call, read; these must be picklable. The code of classes and of other modules
-    is not included: use another folder when you change it.
+    In the cache, cells are identified by the parameters, the data, the splits, the seeds, the scoring, and the versions
+    of skdp, scikit-learn and NumPy; functions by their bytecode and the global variables, which must be picklable, that
+    they and the functions of their module read. Use another folder when you change the code of classes or of other
+    modules.
 
     Examples
     --------
@@ -193,8 +188,8 @@ def privacy_curve(
     _check_estimator(estimator)
     step = Step.find(estimator, param_name)
     _check_modes(estimator, step, privatize, baseline)
-    grouped = features is not None
-    scores = Scoring.read(scoring, estimator, privileged=privileged, positive_label=positive_label, grouped=grouped)
+    labels: dict[str, Any] = {"privileged": privileged, "positive_label": positive_label}
+    scores = read_scoring(scoring, estimator, **labels, grouped=features is not None)
     store = None if cache is None else CellStore(cache)
     study = Study(estimator, step, baseline, privatize == "fit", rows, targets, features, scores, store)
     repeats = _splits(estimator, rows, np.asarray(targets), cv, groups, n_repeats)

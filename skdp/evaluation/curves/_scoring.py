@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial, wraps
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,94 +31,67 @@ AIF360 = {
 """Methods of aif360's ClassificationMetric, and their names in `fairness_report`."""
 
 
-@dataclass(frozen=True)
-class Score:
-    """A scorer of scikit-learn, ``scorer(estimator, X, y)``."""
+Measure = Callable[[Any, Any, NDArray[Any], Any], list[Row]]
+"""A function of `Answers`, the test rows, their targets and their groups."""
 
-    name: str
-    scorer: Callable[..., Any]
+
+def _score(name: str, scorer: Callable[..., Any], answers: Any, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
+    """Call a scorer of scikit-learn, ``scorer(estimator, X, y)``."""
+    value = scorer(answers, X, y)
+    several = value if isinstance(value, Mapping) else {name: value}
+    return [(name, ALL, _number(one, name)) for name, one in several.items()]
+
+
+def _group_score(
+    name: str, metric: Callable[..., Any], answers: Any, X: Any, y: NDArray[Any], groups: Any
+) -> list[Row]:
+    """Call a metric ``metric(y_true=..., y_pred=..., sensitive_features=...)``, such as fairlearn's."""
+    result = metric(y_true=y, y_pred=answers.predict(X), sensitive_features=groups)
+    if not hasattr(result, "by_group"):
+        return [(name, ALL, _number(result, name))]
+    parts = [(name, result.overall, result.by_group)]
+    if hasattr(result.overall, "items"):  # several metrics
+        parts = [(f"{name}__{one}", result.overall[one], result.by_group[one]) for one in result.overall.index]
+    rows = []
+    for part, overall, by_group in parts:
+        rows.append((part, ALL, _number(overall, part)))
+        rows.extend((part, _label(group), _number(value, part)) for group, value in by_group.items())
+    return rows
+
+
+def _fairness(
+    names: Mapping[str, str], labels: Mapping[str, Any], answers: Any, X: Any, y: NDArray[Any], groups: Any
+) -> list[Row]:
+    """Compute metrics of aif360 together."""
+    report = fairness_report(y, answers.predict(X), groups, **labels).set_index("metric")["value"]
+    return [(name, ALL, _number(report[AIF360[method]], name)) for name, method in names.items()]
+
+
+def read_scoring(
+    scoring: Any, estimator: Any, *, privileged: Any, positive_label: Any, grouped: bool
+) -> tuple[Measure, ...]:
+    measures: list[Measure] = []
+    fair: dict[str, str] = {}
     by_group = False
-
-    def __call__(self, answers: Answers, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
-        value = self.scorer(answers, X, y)
-        several = value if isinstance(value, Mapping) else {self.name: value}
-        return [(name, ALL, _number(one, name)) for name, one in several.items()]
-
-
-@dataclass(frozen=True)
-class GroupScore:
-    """A metric ``metric(y_true=..., y_pred=..., sensitive_features=...)``, such as fairlearn's."""
-
-    name: str
-    metric: Callable[..., Any]
-    by_group = True
-
-    def __call__(self, answers: Answers, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
-        result = self.metric(y_true=y, y_pred=answers.predict(X), sensitive_features=groups)
-        if not hasattr(result, "by_group"):
-            return [(self.name, ALL, _number(result, self.name))]
-        if hasattr(result.overall, "items"):  # several metrics
-            names = {column: f"{self.name}__{column}" for column in result.overall.index}
-            parts = [(names[column], result.overall[column], result.by_group[column]) for column in names]
+    for name, asked in _named(scoring, estimator):
+        if isinstance(asked, str) and asked in AIF360:
+            fair[name] = asked
+        elif isinstance(asked, str):
+            measures.append(partial(_score, name, get_scorer(asked)))
+        elif not callable(asked):
+            raise TypeError(f"scoring must hold names and callables, got {type(asked).__name__}")
+        elif _takes_groups(asked):
+            by_group = True
+            measures.append(partial(_group_score, name, asked))
         else:
-            parts = [(self.name, result.overall, result.by_group)]
-        rows = []
-        for name, overall, by_group in parts:
-            rows.append((name, ALL, _number(overall, name)))
-            rows.extend((name, _label(group), _number(value, name)) for group, value in by_group.items())
-        return rows
-
-
-@dataclass(frozen=True)
-class Fairness:
-    """Metrics of aif360, computed together."""
-
-    names: tuple[tuple[str, str], ...]
-    privileged: Any
-    positive_label: Any
-    by_group = True
-
-    def __call__(self, answers: Answers, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
-        labels = {"privileged": self.privileged, "positive_label": self.positive_label}
-        report = fairness_report(y, answers.predict(X), groups, **labels).set_index("metric")["value"]
-        return [(name, ALL, _number(report[AIF360[method]], name)) for name, method in self.names]
-
-
-Measure = Score | GroupScore | Fairness
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """All scorers of a curve."""
-
-    measures: tuple[Measure, ...]
-
-    @classmethod
-    def read(cls, scoring: Any, estimator: Any, *, privileged: Any, positive_label: Any, grouped: bool) -> Self:
-        """Check the parameters of the scoring."""
-        measures: list[Measure] = []
-        fair: list[tuple[str, str]] = []
-        for name, asked in _named(scoring, estimator):
-            if isinstance(asked, str) and asked in AIF360:
-                fair.append((name, asked))
-            elif isinstance(asked, str):
-                measures.append(Score(name, get_scorer(asked)))
-            elif not callable(asked):
-                raise TypeError(f"scoring must hold names and callables, got {type(asked).__name__}")
-            elif _takes_groups(asked):
-                measures.append(GroupScore(name, asked))
-            else:
-                measures.append(Score(name, asked))
-        if fair and (privileged is None or positive_label is None):
-            raise ValueError(f"scoring {fair[0][1]!r} needs privileged= and positive_label=")
-        if fair:
-            measures.append(Fairness(tuple(fair), privileged, positive_label))
-        if not grouped and any(measure.by_group for measure in measures):
-            raise ValueError("scoring by group needs sensitive_features=, a column name of X or an array of its length")
-        return cls(tuple(measures))
-
-    def __call__(self, answers: Answers, X: Any, y: NDArray[Any], groups: Any) -> list[Row]:
-        return [row for measure in self.measures for row in measure(answers, X, y, groups)]
+            measures.append(partial(_score, name, asked))
+    if fair and (privileged is None or positive_label is None):
+        raise ValueError(f"scoring {next(iter(fair.values()))!r} needs privileged= and positive_label=")
+    if fair:
+        measures.append(partial(_fairness, fair, {"privileged": privileged, "positive_label": positive_label}))
+    if not grouped and (fair or by_group):
+        raise ValueError("scoring by group needs sensitive_features=, a column name of X or an array of its length")
+    return tuple(measures)
 
 
 def _named(scoring: Any, estimator: Any) -> list[tuple[str, Any]]:

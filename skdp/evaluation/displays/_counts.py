@@ -19,6 +19,7 @@ from skdp.evaluation.displays._style import (
     new_grid,
     tidy_axes,
 )
+from skdp.oracles import Postprocess
 
 _ORDER = {"estimate": 0, "true count": 2}  # of the legend
 
@@ -91,7 +92,7 @@ class CountEstimateDisplay(PanelDisplay):
         reports: Any,
         *,
         true_counts: pd.Series | None = None,
-        postprocess: str = "none",
+        postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         max_values: int = 20,
         ax: Any = None,
@@ -106,7 +107,7 @@ class CountEstimateDisplay(PanelDisplay):
             Privatised rows, or their sums.
         true_counts : Series, optional
             See the class.
-        postprocess : str, default="none"
+        postprocess : {"none", "clip", "simplex", "mle"}, default="none"
             As for `estimate_counts`. The intervals are those of the unbiased estimates.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
@@ -120,17 +121,14 @@ class CountEstimateDisplay(PanelDisplay):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
-        NotFittedError
-            Before `fit` of the encoder.
-        TypeError, ValueError
-            If the reports, the true counts or a parameter do not fit.
+        ImportError, NotFittedError, TypeError, ValueError
+            If matplotlib is not installed, the encoder is not fitted, or the reports, the true counts or a parameter do
+            not fit.
         """
         import_pyplot()
         estimates = encoder.estimate_counts(reports, postprocess=postprocess, confidence_level=confidence_level)
-        given: dict[str, Any] = {"true_counts": true_counts, "confidence_level": confidence_level}
-        return cls(estimates, **given).plot(max_values=max_values, ax=ax)
+        display = cls(estimates, true_counts=true_counts, confidence_level=confidence_level)
+        return display.plot(max_values=max_values, ax=ax)
 
     @classmethod
     def from_estimates(

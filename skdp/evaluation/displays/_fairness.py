@@ -295,7 +295,6 @@ def _tidy_report(name: str, report: Any) -> pd.DataFrame:
 
 
 def _rows_of(data: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Select the rows of a panel."""
     metric = data["metric"]
     is_difference = metric.str.contains(_PANELS["difference"][1])
     if kind == "difference":

@@ -53,12 +53,10 @@ def new_grid(number: int, *, width: float, height: float, margin: float, **layou
 
 
 def interval_label(confidence_level: float | None) -> str:
-    """Return the name of intervals in a legend."""
     return "interval" if confidence_level is None else f"{100 * confidence_level:g} % interval"
 
 
 def import_pyplot() -> Any:
-    """Import matplotlib's pyplot."""
     try:
         from matplotlib import pyplot
     except ImportError as error:

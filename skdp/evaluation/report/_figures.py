@@ -25,7 +25,7 @@ from skdp.evaluation.displays import (
     label_rows,
 )
 from skdp.evaluation.report._counts import CountStudy
-from skdp.evaluation.report._models import LEFT_OUT, NOT_PRIVATE
+from skdp.evaluation.report._experiments import LEFT_OUT, NOT_PRIVATE
 
 _WIDTH, _HEIGHT = 5.2, 3.9  # inches: text of 10.5 points can be read on a telephone, too
 _STYLE = {
@@ -62,7 +62,6 @@ POSTPROCESS_NAMES = {
 
 
 def counts_figure(release: pd.DataFrame) -> str:
-    """Draw the estimated counts of one release."""
     height = 1.6 + 0.3 * max(3, min(len(release), _MOST_CELLS))
     with _new_panels(height=height) as (axes,):
         CountEstimateDisplay.from_estimates(
@@ -123,7 +122,6 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
 
 
 def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
-    """Draw one number by epsilon."""
     with _new_panels(height=3.4) as (axes,):
         rows = curve[curve["metric"] == metric]
         PrivacyCurveDisplay.from_curve(rows, band=None, ax=axes)
@@ -133,14 +131,12 @@ def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
 
 
 def fairness_figure(reports: Mapping[str, pd.DataFrame]) -> str:
-    """Draw the results of audits of the same predictions."""
     with _new_panels(rows=2, height=7.4, ratios=[9, 4]) as panels:
         FairnessDisplay.from_reports(reports, confidence_level=0.95, ax=panels)
         return _svg(panels[0], columns=2)
 
 
 def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
-    """Draw the share of correct guesses of a protected value."""
     with _new_panels(height=4.2) as (axes,):
         LeakageDisplay.from_results(results, ax=axes)
         axes.set_ylabel("guessed right (share)")
@@ -165,7 +161,6 @@ def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
 
 
 def marginal_figure(real: pd.DataFrame, synthetic: pd.DataFrame, column: Any, domain: Domain) -> str:
-    """Draw a column of real and of synthetic rows."""
     with _new_panels(height=3.4) as (axes,):
         MarginalDisplay.from_tables(real, synthetic, [column], domain=domain, ax=axes)
         return _svg(axes, columns=2)

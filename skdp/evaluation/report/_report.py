@@ -20,6 +20,14 @@ from skdp.domain import Domain
 from skdp.evaluation.attacks import EXACT
 from skdp.evaluation.displays import import_pyplot
 from skdp.evaluation.report._counts import count_study
+from skdp.evaluation.report._experiments import (
+    QUALITY,
+    attack_releases,
+    attacked_column,
+    fairness_audits,
+    model_scores,
+    synthesize,
+)
 from skdp.evaluation.report._figures import (
     carriers_figure,
     counts_figure,
@@ -30,8 +38,6 @@ from skdp.evaluation.report._figures import (
     marginal_figure,
     scores_figure,
 )
-from skdp.evaluation.report._models import QUALITY, fairness_audits, model_scores
-from skdp.evaluation.report._releases import attack_releases, attacked_column, synthesize
 from skdp.evaluation.report._study import Study
 from skdp.evaluation.report._tables import (
     SHOWN,
@@ -335,7 +341,6 @@ def _import_jinja2() -> Any:
 
 
 def _render(**content: Any) -> str:
-    """Fill in the page."""
     jinja2 = _import_jinja2()
     from markupsafe import Markup, escape
 

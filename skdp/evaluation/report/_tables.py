@@ -11,8 +11,8 @@ import pandas as pd
 from skdp.coding import is_missing
 from skdp.evaluation.attacks import AttackResult
 from skdp.evaluation.report._counts import CountStudy
+from skdp.evaluation.report._experiments import DEBIASED, LEFT_OUT
 from skdp.evaluation.report._figures import POSTPROCESS_NAMES
-from skdp.evaluation.report._models import DEBIASED, LEFT_OUT
 
 SHOWN = ("statistical parity difference", "equal opportunity difference")
 """The metrics of fairness that have a figure."""
@@ -57,7 +57,6 @@ def written(
 
 
 def counts_table(study: CountStudy) -> Written:
-    """Write the counts of one release at each epsilon."""
     names = [str(name) for name in study.releases.index.names if name != "epsilon"]
     numbers = {"true": "true count", "count": "estimate", "std_error": "std. error", "lower": "lower", "upper": "upper"}
     formats = {**dict.fromkeys(names, _label), **dict.fromkeys(numbers.values(), whole)}
@@ -95,19 +94,17 @@ def audit_table(audits: Mapping[float, Mapping[str, pd.DataFrame]]) -> pd.DataFr
         by_metric = {name: report.set_index("metric") for name, report in reports.items()}
         for metric in SHOWN:
             values = {name: table.loc[metric, "value"] for name, table in by_metric.items()}
-            limits = by_metric[DEBIASED].loc[metric, ["lower", "upper"]]
-            rows.append(
-                {"epsilon": epsilon, "metric": metric, **values, "lower": limits.iloc[0], "upper": limits.iloc[1]}
-            )
+            ends = by_metric[DEBIASED].loc[metric, ["lower", "upper"]]
+            rows.append({"epsilon": epsilon, "metric": metric, **values, **ends})
     return pd.DataFrame(rows)
 
 
 def leakage_table(results: Mapping[float, AttackResult]) -> pd.DataFrame:
     """Return the shares of correct guesses at each epsilon."""
-    rows = []
-    for epsilon, found in results.items():
-        numbers = found.accuracy, found.accuracy_without_report, found.baseline, found.bayes_bound
-        rows.append((epsilon, *numbers, *found.interval()))
+    rows = [
+        (epsilon, one.accuracy, one.accuracy_without_report, one.baseline, one.bayes_bound, *one.interval())
+        for epsilon, one in results.items()
+    ]
     return pd.DataFrame(rows, columns=["epsilon", *_ATTACKS, "lower", "upper"])
 
 

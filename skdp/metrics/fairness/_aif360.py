@@ -77,8 +77,6 @@ def to_aif360(
     **Privacy.** A conversion: the dataset contains the values of X and y, protected or not. With a privatised sensitive
     feature, metrics are those of the privatised groups; keep the true one for scoring, or correct for the noise.
 
-    aif360's own `StandardDataset` fails on the strings of pandas 3; this one is built without it.
-
     Examples
     --------
     >>> import pandas as pd
@@ -121,7 +119,6 @@ def to_aif360(
 
 
 def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
-    """Read one column of any library."""
     if values is None:
         raise TypeError(f"{name} must be a column of values, got None")
     if is_frame(values):
@@ -158,7 +155,6 @@ def _as_series(values: Any, missing: bool) -> pd.Series:
 
 
 def indicate_privileged(column: pd.Series, privileged: Any, name: str) -> NDArray[np.float64]:
-    """Encode a sensitive feature."""
     mask = column.isin(list(privileged) if is_collection(privileged) else [privileged]).to_numpy(dtype=bool)
     return check_both(mask, name).astype(np.float64)
 

@@ -115,10 +115,9 @@ def fairness_report(
     the ratio and "odds, smallest / largest" where all rates of one kind are 0.
 
     Intervals treat the rows as an independent sample with given groups and true labels. Those of rates are Wilson's
-    (1927); those of differences and ratios combine these (Newcombe 1998, Zou and Donner 2008, Donner and Zou 2012):
-    they stay within the possible values and have a width even where a rate is 0 or 1. Those between the largest and
-    the smallest rate hold for all groups together (Bonferroni); they are wide, and have no standard error. Other
-    standard errors, and the interval of the Theil index, are by the delta method.
+    (1927); those of differences and ratios combine these (Newcombe 1998, Zou and Donner 2008, Donner and Zou 2012).
+    Those between the largest and the smallest rate hold for all groups together (Bonferroni), without a standard error.
+    Other standard errors, and the interval of the Theil index, are by the delta method.
 
     References
     ----------

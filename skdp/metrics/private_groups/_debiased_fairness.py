@@ -120,14 +120,12 @@ def debiased_fairness(
     its standard error.
 
     The interval of a rate a / b contains all t in [0, 1] for which ``a − t b``, of mean 0, is at most z standard errors
-    from 0 (Fieller 1954): unlike a / b it is nearly normal, even if b is noisy. For sampled rows the variance has the
-    term ``b t (1 − t)``. The ends of differences and of the ratio are combined from those of the rates, with their
+    from 0 (Fieller 1954). The ends of differences and of the ratio are combined from those of the rates, with their
     correlation (Zou 2008, Donner and Zou 2012), or, where b is not significantly different from 0, are those of all
     pairs of rates in their intervals. Without noise, the intervals for sampled rows are those of `fairness_report`.
 
     **Selection.** No metric is hidden where its divisor is small: shown only in the draws in which the noise made the
-    group large, it would be biased, and its coverage may be below the confidence level.
-    `skdp.testing.check_intervals` counts the coverage over all draws.
+    group large, it would be biased.
 
     Metrics of the reported groups are too close to parity: let a privileged value be reported as a privileged one with
     probability a, an unprivileged one with probability b, and let π be the true share of the privileged among the rows

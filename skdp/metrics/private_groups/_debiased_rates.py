@@ -21,12 +21,11 @@ class IndicatorSums:
     """The values of the indicators and their counts, for each cell [y, ŷ]."""
 
     cells: NDArray[np.intp]
-    indicators: NDArray[np.float64]
+    indicators: Numbers
     repeats: NDArray[np.int64]
 
     @classmethod
-    def of(cls, indicators: NDArray[np.float64], cells: NDArray[np.intp]) -> IndicatorSums:
-        """Count the rows of a table."""
+    def of(cls, indicators: Numbers, cells: NDArray[np.intp]) -> IndicatorSums:
         found = []
         for cell in range(4):
             # Rounded, as the last digit of a sum depends on the order.
@@ -34,23 +33,22 @@ class IndicatorSums:
             found.append((np.full(len(values), cell), values, repeats))
         return cls(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
-    def _moment(self, power: int, repeats: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    def _moment(self, power: int, repeats: NDArray[Any] | None = None) -> Numbers:
         """Sum a power of the indicators of each cell, for each resample if there are several."""
         weights = (self.repeats if repeats is None else repeats) * self.indicators**power
         return np.stack([weights[..., self.cells == cell].sum(axis=-1) for cell in range(4)], axis=-1)
 
     @property
-    def counts(self) -> NDArray[np.float64]:
+    def counts(self) -> Numbers:
         """The estimated number of rows of each group (unprivileged, privileged), y and ŷ."""
         return _to_counts(self._moment(0), self._moment(1))
 
     @property
-    def noise_variances(self) -> NDArray[np.float64]:
+    def noise_variances(self) -> Numbers:
         """The variances over the noise of the privileged count of each cell."""
         return np.maximum(self._moment(2) - self._moment(1), 0)
 
-    def variances(self, gradients: NDArray[np.float64], rows: str) -> NDArray[np.float64]:
-        """Return the variances of the metrics."""
+    def variances(self, gradients: Numbers, rows: str) -> Numbers:
         other, own = gradients.reshape(-1, 2, 4).transpose(1, 0, 2)
         slope = own - other
         if rows == "fixed":
@@ -58,7 +56,7 @@ class IndicatorSums:
         # The influence of a row is other (1 − ψ) + own ψ.
         return other**2 @ self._moment(0) + 2 * (other * slope) @ self._moment(1) + slope**2 @ self._moment(2)
 
-    def resample(self, rows: str, n_resamples: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    def resample(self, rows: str, n_resamples: int, generator: np.random.Generator) -> Numbers:
         """Return the counts of resampled reports."""
         n = int(self.repeats.sum())
         if rows == "sampled":
@@ -76,13 +74,13 @@ class IndicatorSums:
         return _to_counts(size, mean + share * (self._moment(1, repeats) - mean))
 
 
-def _to_counts(sizes: NDArray[np.float64], privileged: NDArray[np.float64]) -> NDArray[np.float64]:
+def _to_counts(sizes: Numbers, privileged: Numbers) -> Numbers:
     return np.stack(np.broadcast_arrays(sizes - privileged, privileged), axis=-2).reshape(
         *privileged.shape[:-1], 2, 2, 2
     )
 
 
-def estimate_rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def estimate_rates(counts: Numbers) -> Numbers:
     """Estimate the rates of both groups, with negative counts set to 0."""
     over, under = (np.einsum("...gyp,ryp->...rg", counts, which) for which in (OVER, UNDER))
     positive, negative = np.maximum(over, 0), np.maximum(under - over, 0)
@@ -90,8 +88,7 @@ def estimate_rates(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.divide(positive, total, out=np.full(over.shape, np.nan), where=total > 1e-9)
 
 
-def compare_rates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the metrics of rates."""
+def compare_rates(rates: Numbers) -> Numbers:
     difference = rates[..., 0] - rates[..., 1]
     other, own = rates[..., 0, 0], rates[..., 0, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -100,13 +97,11 @@ def compare_rates(rates: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([rates.reshape(*rates.shape[:-2], 6), np.stack(four, axis=-1)], axis=-1)
 
 
-def measures(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the metrics of counts."""
+def measures(counts: Numbers) -> Numbers:
     return compare_rates(estimate_rates(counts))
 
 
-def gradients(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Differentiate the metrics."""
+def gradients(counts: Numbers) -> Numbers:
     over, under = (np.einsum("gyp,ryp->rg", counts, which) for which in (OVER, UNDER))
     rates = np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0)
     by_counts = np.zeros((3, 2, 2, 2, 2))

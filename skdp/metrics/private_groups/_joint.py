@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.metrics.fairness import import_optional, read_column
+from skdp.metrics.fairness import Numbers, import_optional, read_column
 from skdp.metrics.private_groups._reports import (
     GroupReports,
     check_choice,
@@ -24,7 +24,6 @@ from skdp.typing import ColumnLike, ColumnName, TableLike
 
 
 def read_labels(groups: GroupReports, **columns: Any) -> list[pd.Categorical]:
-    """Read the labels and predictions of reports."""
     given = {name: read_column(values, name) for name, values in columns.items()}
     lengths = {name: len(values) for name, values in given.items()} | {"reports": len(groups)}
     if len(set(lengths.values())) > 1:
@@ -45,9 +44,7 @@ def _join_labels(groups: GroupReports, **columns: Any) -> tuple[dict[str, pd.Ind
     return values, np.ravel_multi_index(codes, [len(known) for known in values.values()])
 
 
-def _invert_counts(
-    groups: GroupReports, codes: NDArray[np.intp], n_combinations: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _invert_counts(groups: GroupReports, codes: NDArray[np.intp], n_combinations: int) -> tuple[Numbers, Numbers]:
     """Estimate the number of rows of each group for each combination of labels."""
     counts = np.zeros((n_combinations, groups.domain.size))
     squares = np.zeros_like(counts)
@@ -145,8 +142,7 @@ def joint_distribution(
     )
 
 
-def _project_rows(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Postprocess the counts of each combination of labels."""
+def _project_rows(counts: Numbers) -> Numbers:
     return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
 
 
@@ -233,7 +229,7 @@ def private_reweighing(
     positive_label: Any,
     columns: ColumnName | list[ColumnName] | None = None,
     method: str = "unbiased",
-) -> NDArray[np.float64]:
+) -> Numbers:
     """Weight rows by aif360's `Reweighing`, with groups that are known from reports only.
 
     Parameters
@@ -268,11 +264,9 @@ def private_reweighing(
     -----
     **Privacy.** For the groups, this is post-processing of reports, without privacy cost. The labels are unprotected.
 
-    aif360's class is fitted on four rows, one for each label and group, whose instance weights are the estimated
-    counts; it divides the counts expected under independence of label and group by these.
-
-    Weighting by the probability of the group given report r and label y is not offered: its weights
-    ``sum_g P(y) P(g) / P(y, g) · P(g | r, y) = P(y) P(r) / P(y, r)`` are those of reports treated as true groups.
+    The weights of label and group are the counts expected under their independence over the estimated ones. Weighting
+    by the probability of the group given report r and label y is not offered: its weights ``P(y) P(r) / P(y, r)`` are
+    those of reports treated as true groups.
 
     References
     ----------
@@ -314,7 +308,7 @@ def private_reweighing(
     return factors[codes, 0] * (1 - own) + factors[codes, 1] * own
 
 
-def _reweigh(table: NDArray[np.float64]) -> NDArray[np.float64]:
+def _reweigh(table: Numbers) -> Numbers:
     """Return the weight of each label and group from their counts, by aif360."""
     label, group = np.indices((2, 2)).reshape(2, 4)
     dataset = import_optional("aif360.datasets").BinaryLabelDataset(
@@ -326,5 +320,5 @@ def _reweigh(table: NDArray[np.float64]) -> NDArray[np.float64]:
     reweighing = import_optional("aif360.algorithms.preprocessing.reweighing").Reweighing(
         unprivileged_groups=[{"group": 0.0}], privileged_groups=[{"group": 1.0}]
     )
-    weights: NDArray[np.float64] = reweighing.fit_transform(dataset).instance_weights
+    weights: Numbers = reweighing.fit_transform(dataset).instance_weights
     return weights.reshape(2, 2) / table

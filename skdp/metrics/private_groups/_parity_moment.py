@@ -36,7 +36,6 @@ class PrivateParity(ClassificationMoment):
         return f"{type(self).__name__}({self.encoder!r}, {listed})"
 
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
-        """Read the training rows."""
         labels = read_column(y, "y")
         if not set(labels.unique()) <= {0, 1}:
             raise ValueError("y must hold the labels 0 and 1 only")
@@ -63,11 +62,9 @@ class PrivateParity(ClassificationMoment):
         return self._index
 
     def default_objective(self) -> Any:
-        """Return the objective."""
         return ErrorRate()
 
     def bound(self) -> pd.Series:
-        """Return the bounds of the differences."""
         return pd.Series(self.difference_bound, index=self.index)
 
     def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:

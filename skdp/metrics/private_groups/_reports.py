@@ -128,7 +128,6 @@ def check_integer(name: str, value: Any, least: int) -> None:
 
 
 def find_privileged(privileged: Any, domain: Domain) -> NDArray[np.bool_]:
-    """Mark the privileged cells of a domain."""
     several = len(domain.columns) > 1
     collection = is_collection(privileged)
     if isinstance(privileged, tuple):

@@ -113,7 +113,6 @@ def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
 
 
 def n_rows(table: Table) -> int:
-    """Return the number of rows of a table that has columns."""
     return len(table.columns[0])
 
 
@@ -140,7 +139,6 @@ def check_columns(tables: Sequence[Table], columns: Iterable[Any] | None) -> lis
 
 
 def check_order(order: Any, names: list[Any]) -> int:
-    """Check the number of columns of a marginal or query."""
     return check_size(order, least=1, most=len(names), name="order")
 
 
@@ -159,7 +157,6 @@ def read_declared(domain: Any, table: Table) -> dict[Any, Values]:
 
 
 def observed_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool]:
-    """Return the distinct values of a column."""
     try:
         return distinct_values(column)
     except ColumnError as error:
@@ -167,7 +164,6 @@ def observed_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool
 
 
 def encode_column(name: Any, values: Values, column: Any) -> NDArray[np.unsignedinteger]:
-    """Code a column."""
     (codes,) = Domain({name: values}).encode([column])
     codes = codes.astype(np.min_scalar_type(len(values) + 1), copy=False)
     outside = codes == len(values)

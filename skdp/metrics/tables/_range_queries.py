@@ -127,16 +127,8 @@ def random_range_queries(
     ----------
     real : dataframe or 2-D array-like of shape (n_rows, n_columns)
         The table from which the values of columns outside of `domain` are taken.
-    n_queries : int, default=100
-        Number of queries.
-    order : int, default=2
-        Number of columns in each query.
-    columns : list of column names, optional
-        The columns to choose from; by default all.
-    domain : Domain or mapping of column name to values or Interval, optional
-        The values of columns. For a column that `domain` leaves out, those that occur in the table.
-    random_state : int, RandomState instance or None, default=0
-        Seed of their choice: the same int gives the same queries.
+    n_queries, order, columns, domain, random_state : see there
+        As for `range_query_error`. The values of a column that `domain` leaves out are those that occur in the table.
 
     Returns
     -------

@@ -96,16 +96,16 @@ def train_on_synthetic(
     if real_train is not None:
         train["real_train"] = _split("real_train", real_train, target)
     X_test, y_test = _split("real_test", real_test, target)
+    name_of_score = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
     rows = {}
     for name, (X, y) in train.items():
         model = _fit(estimator, X, y, y_test, name)
         score = check_scoring(estimator, scoring)(model, _align(X_test, X, name), y_test)
-        rows[name.removesuffix("_train")] = score if isinstance(score, dict) else {_name(scoring): score}
+        rows[name.removesuffix("_train")] = score if isinstance(score, dict) else {name_of_score: score}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("trained_on")
 
 
 def _split(label: str, data: Any, target: Any) -> tuple[Any, pd.Series]:
-    """Separate the features from the target."""
     if isinstance(data, tuple):
         if len(data) != 2:
             raise ValueError(f"{label} must be a dataframe or a pair (X, y), got a tuple of {len(data)}")
@@ -164,7 +164,3 @@ def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, name: str) -> 
     constant = y.iloc[0]
     classes = [constant, *y_test.unique()]
     return DummyClassifier(strategy="constant", constant=constant).fit(np.zeros((len(classes), 1)), classes)
-
-
-def _name(scoring: Any) -> str:
-    return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
