@@ -62,8 +62,8 @@ def columns_of(output: Any) -> Rows:
 
 
 def _plain(column: list[Any]) -> list[Any]:
-    if set(map(type, column)) <= {bool, int, str}:
-        return column  # none is missing
+    if set(map(type, column)) <= {bool, int, str, type(None)}:
+        return column  # nothing is missing in another way
     return [None if is_missing(value) else value for value in column]
 
 
