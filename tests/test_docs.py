@@ -130,3 +130,10 @@ def test_examples_have_a_title_and_cells(path):
     assert re.match(r'"""\n.+\n=+\n\n', text)
     assert "\n# %%\n" in text
     assert (path.parent / "GALLERY_HEADER.rst").exists()
+
+
+@pytest.mark.parametrize("name", sorted({*LISTED} - {*API["data"]} - {"skdp.randomness.eight_coins"}))
+def test_every_object_has_an_example(name):
+    package, _, own = name.rpartition(".")
+    thing = inspect.unwrap(getattr(importlib.import_module(package), own))
+    assert ">>> " in (inspect.getdoc(thing) or "")

@@ -38,6 +38,12 @@ class Categories:
         If the values are not a collection of hashable scalars, or of several kinds.
     ValueError
         If there is no value, a duplicate (1 and 1.0 are one), or a number that is not finite.
+
+    Examples
+    --------
+    >>> from skdp.domain import Categories
+    >>> Categories(["no", "yes", None]).values
+    ('no', 'yes', None)
     """
 
     observed = False  # True once the values were read from private data

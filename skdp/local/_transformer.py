@@ -52,6 +52,13 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     Notes
     -----
     **Privacy.** Each call of `transform` validates the rows, then charges the ledger, then draws randomness.
+
+    Examples
+    --------
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.local import ReportTransformer
+    >>> issubclass(RandomizedResponseEncoder, ReportTransformer)
+    True
     """
 
     ledger: PrivacyLedger | None = None

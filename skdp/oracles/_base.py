@@ -51,6 +51,13 @@ class FrequencyOracle(SupportAlgebra):
     ----------
     T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols for frequency estimation. USENIX
     Security.
+
+    Examples
+    --------
+    >>> from skdp.oracles import FrequencyOracle, RandomizedResponse
+    >>> oracle = RandomizedResponse(4, 1.0)
+    >>> isinstance(oracle, FrequencyOracle), round(float(oracle.p / oracle.q), 3)
+    (True, 2.718)
     """
 
     has_bits: ClassVar[bool] = False

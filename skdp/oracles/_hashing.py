@@ -44,6 +44,13 @@ class AffineHash:
         The width of a seed, which contains a and b: 32 or 62 bits.
     collision : Fraction
         The probability c.
+
+    Examples
+    --------
+    >>> from skdp.oracles import AffineHash
+    >>> family = AffineHash(1000, 4)
+    >>> family.prime, round(float(family.collision), 4)
+    (65521, 0.25)
     """
 
     def __init__(self, k: int, g: int) -> None:
@@ -152,6 +159,14 @@ class QuadraticHash:
     ----------
     collision : Fraction
         The probability, over the coefficients, that two given values collide.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.oracles import QuadraticHash
+    >>> family = QuadraticHash(1000, 4, np.array([[1, 2, 3], [4, 5, 6]], dtype=np.uint64))
+    >>> round(float(family.collision), 4)
+    0.25
     """
 
     def __init__(self, k: int, g: int, coefficients: NDArray[np.uint64]) -> None:

@@ -241,6 +241,16 @@ def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str =
     ------
     TypeError, ValueError
         If it is not an integer, or out of range.
+
+    Examples
+    --------
+    >>> from skdp.oracles import check_size
+    >>> check_size(3)
+    3
+    >>> check_size(1)
+    Traceback (most recent call last):
+    ...
+    ValueError: k must be between 2 and 4294967295, got 1
     """
     if isinstance(k, bool | np.bool_) or not isinstance(k, int | np.integer):
         raise TypeError(f"{name} must be an integer, got {type(k).__name__}")

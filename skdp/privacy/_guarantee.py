@@ -19,7 +19,18 @@ from skdp.markup import html_facts
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Warning that something was read from private data without protection, so that no guarantee covers it."""
+    """Warning that something was read from private data without protection, so that no guarantee covers it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from skdp import PrivacyLeakWarning, RandomizedResponseEncoder
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     encoder = RandomizedResponseEncoder(1.0).fit([["f"], ["m"]])
+    >>> [warning.category is PrivacyLeakWarning for warning in caught]
+    [True]
+    """
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:

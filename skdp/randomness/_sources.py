@@ -18,7 +18,14 @@ ONE = 1 << 64
 
 
 class ByteSource(Protocol):
-    """Protocol of a source of random bytes: the operating system, a seeded stream, or the list of a test."""
+    """Protocol of a source of random bytes: the operating system, a seeded stream, or the list of a test.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SecureSource
+    >>> SecureSource().bytes(3).size  # what any source must have
+    3
+    """
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         """Return the next bytes, independent and uniform.

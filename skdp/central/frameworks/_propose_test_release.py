@@ -37,6 +37,14 @@ class Release:  # numpydoc ignore=PR02
         False if the mechanism refused.
     n_failed : int, optional
         For `sample_and_aggregate`: a noisy number of chunks without a value, perhaps negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.central import sample_and_aggregate
+    >>> release = sample_and_aggregate(np.median, np.arange(1000.0), bounds=(0, 1000), n_chunks=50, epsilon=1.0)
+    >>> release.released, release.guarantee.epsilon
+    (True, 1.0)
     """
 
     value: float | NDArray[np.float64]

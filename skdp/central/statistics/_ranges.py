@@ -217,6 +217,15 @@ class CountEstimate:  # numpydoc ignore=PR02
         The standard deviation of its noise.
     lower, upper : int
         The ends of its interval.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import DPHistogram
+    >>> people = pd.DataFrame({"age": [30, 31, 50]})
+    >>> histogram = DPHistogram(1.0, domain={"age": range(100)}, random_state=0).fit(people)
+    >>> histogram.range_estimate(20, 40).std_error > 0
+    True
     """
 
     count: int

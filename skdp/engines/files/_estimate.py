@@ -72,6 +72,20 @@ def estimate_file(
     Notes
     -----
     **Privacy.** Post-processing of reports: free.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import estimate_file
+    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500})
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     encoder.fit_transform(people).to_csv(f"{folder}/reports.csv", index=False)
+    ...     counts = estimate_file(f"{folder}/reports.csv", encoder)
+    >>> list(counts.columns)
+    ['count', 'std_error', 'lower', 'upper']
     """
     check_transformer(transformer)
     if not hasattr(transformer, "estimate_counts"):

@@ -44,6 +44,16 @@ class MembershipResult:  # numpydoc ignore=PR02
         The largest expected advantage under the guarantee; nan without one.
     n_members, n_non_members : int
         The number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp.evaluation import membership_inference
+    >>> rows = pd.DataFrame({"a": np.arange(60) % 5, "b": np.arange(60) % 7})
+    >>> result = membership_inference(rows[:20], rows[20:40], rows[40:])
+    >>> 0 <= result.auc <= 1
+    True
     """
 
     method: str

@@ -63,6 +63,16 @@ class AuditResult:  # numpydoc ignore=PR02
     Notes
     -----
     **Privacy.** Computed from public tables, and shows no value of them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.evaluation import audit_epsilon
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f", "m"]}))
+    >>> result = audit_epsilon(encoder, n_draws=10_000)
+    >>> result.epsilon_lower <= result.epsilon_claimed
+    True
     """
 
     epsilon_lower: float

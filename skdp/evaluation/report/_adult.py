@@ -63,6 +63,14 @@ def age_sex_report(
     Notes
     -----
     **Privacy.** The report compares with the truth: it is not protected.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from skdp.datasets import load_adult
+    >>> from skdp.evaluation import age_sex_report
+    >>> X, y = load_adult(dropna=True, return_X_y=True)
+    >>> age_sex_report(X, y, Path("report"), epsilons=[0.5, 1.0, 2.0])  # doctest: +SKIP
     """
     frame = X.drop(columns=["fnlwgt", "education"])  # a weight of the survey, and education-num as text
     groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])

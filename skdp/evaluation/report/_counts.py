@@ -36,6 +36,16 @@ class CountStudy:  # numpydoc ignore=PR02
     Notes
     -----
     **Privacy.** A study contains true counts: none of it is protected.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import Domain
+    >>> from skdp.evaluation import count_study
+    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500})
+    >>> study = count_study(people, Domain({"sex": ["f", "m"]}), epsilons=[1.0], repeats=10, random_state=0)
+    >>> study.expected["l2_rms"].round(1).tolist()
+    [42.9]
     """
 
     releases: pd.DataFrame

@@ -1,7 +1,8 @@
 """What client and server agree on: how a row becomes a report, and how reports become estimates."""
 
+from skdp.local.protocol._columns import SAMPLED, attributes_of
 from skdp.local.protocol._estimation import count_variances, estimate_joint_counts, split_counts
-from skdp.local.protocol._oracles import SAMPLED, OracleProtocol, ValueProtocol, attributes_of
+from skdp.local.protocol._oracles import OracleProtocol, ValueProtocol
 from skdp.local.protocol._protocol import (
     Channel,
     Codes,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -17,17 +15,30 @@ from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
 from skdp.local._tallies import ReportTally
 from skdp.local.memo import Memo
+from skdp.local.protocol._columns import (
+    SAMPLED,
+    attributes_of,
+    plain_values,
+    read_floats,
+    read_sampled,
+    read_whole_numbers,
+    spread,
+    value_labels,
+)
 from skdp.local.protocol._estimation import estimate_counts
-from skdp.local.protocol._protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
+from skdp.local.protocol._protocol import (
+    Channel,
+    Codes,
+    Randomness,
+    ReportProtocol,
+    Reports,
+    read_report_table,
+)
 from skdp.oracles import FrequencyOracle, RandomizedResponse, TwoRounds
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import uniform_integers
 
 _MOST_BITS = 6
-_DIGITS = re.compile(r"[0-9]{1,19}")
-
-SAMPLED = "sampled"
-"""The column that says, under ``strategy="sample"``, which attribute a row reports."""
 
 _NO_REPORTS = "These are not reports of this encoder."
 
@@ -90,7 +101,7 @@ class OracleProtocol(ReportProtocol):
         """Name the report columns of one attribute."""
         oracle = self.oracles[index]
         prefix = self._prefix(index, inputs)
-        suffixes = oracle.fields(_value_labels(self.domains[index]) if oracle.has_bits else ())
+        suffixes = oracle.fields(value_labels(self.domains[index]) if oracle.has_bits else ())
         return [f"{prefix}_{suffix}" if suffix else prefix for suffix in suffixes]
 
     def value_names(self, inputs: Sequence[str] | None = None) -> list[str]:
@@ -99,7 +110,7 @@ class OracleProtocol(ReportProtocol):
         return [
             f"{self._prefix(index, known)}_{label}"
             for index, domain in enumerate(self.domains)
-            for label in _value_labels(domain)
+            for label in value_labels(domain)
         ]
 
     def _prefix(self, index: int, inputs: Mapping[Any, str] | None) -> str:
@@ -200,7 +211,7 @@ class OracleProtocol(ReportProtocol):
     def read(self, reports: Any) -> Reports:
         table = read_report_table(reports, self.report_columns)
         columns = list(table.columns)
-        chosen = _read_sampled(columns.pop(), len(self.oracles)) if self.strategy == "sample" else None
+        chosen = read_sampled(columns.pop(), len(self.oracles)) if self.strategy == "sample" else None
         arrays = []
         for index in range(len(self.oracles)):
             width = self.width_of(index)
@@ -209,7 +220,7 @@ class OracleProtocol(ReportProtocol):
                 arrays.append(self.read_part(index, own, slice(None)))
             else:
                 rows = chosen == index
-                arrays.append(_spread(self.read_part(index, own, rows), rows))
+                arrays.append(spread(self.read_part(index, own, rows), rows))
         return arrays if chosen is None else [*arrays, chosen]
 
     def width_of(self, index: int) -> int:
@@ -221,12 +232,12 @@ class OracleProtocol(ReportProtocol):
         oracle = self.oracles[index]
         block = np.column_stack([np.asarray(column) for column in columns])[rows]
         if self.output == "unbiased":
-            numbers = _floats(block)
+            numbers = read_floats(block)
             bits = (numbers > 0).view(np.uint8)
             if not np.allclose(oracle.unbiased(bits), numbers):
                 raise ValueError("the reports hold numbers that are not ones of this encoder")
             return bits
-        return oracle.read(block if block.dtype.kind in "iub" else _whole_numbers(block))
+        return oracle.read(block if block.dtype.kind in "iub" else read_whole_numbers(block))
 
     def parts(self, reports: Reports) -> list[tuple[NDArray[Any], NDArray[np.intp]]]:
         """Return for each attribute the reports of it, and which rows they are of."""
@@ -296,7 +307,7 @@ class OracleProtocol(ReportProtocol):
         return [oracle.channels() for oracle in oracles]
 
     def parameters(self) -> dict[str, Any]:
-        columns = [[name, _plain_values(self.domain[name])] for name in self.columns]
+        columns = [[name, plain_values(self.domain[name])] for name in self.columns]
         return {"columns": columns, **self.meaning, "unknown": self.unknown, "output": self.output}
 
     def without_secrets(self) -> OracleProtocol:
@@ -370,55 +381,3 @@ class ValueProtocol(OracleProtocol):
 
     def _add_distinct(self, support: Any, index: int, columns: list[Any], counts: NDArray[np.int64]) -> None:
         np.add.at(support, self.read_part(index, columns, slice(None)).astype(np.intp), counts)
-
-
-def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
-    """Return the columns of each attribute."""
-    return [domain.columns] if strategy == "joint" else [(name,) for name in domain.columns]
-
-
-def _value_labels(domain: Domain) -> list[str]:
-    """Label each combination of values of the columns."""
-    cells = product(*(domain[column].labels for column in domain.columns))
-    return ["_".join("missing" if value is None else str(value) for value in cell) for cell in cells]
-
-
-def _read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
-    """Read which attribute each row reports."""
-    numbers = _floats(np.asarray(column))
-    if not np.isin(numbers, np.arange(n_attributes)).all():
-        raise ValueError(f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}")
-    return numbers.astype(np.intp)
-
-
-def _whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
-    """Read whole numbers that came as floats, or as text, as JSON has those of more than 53 bits."""
-    if block.dtype.kind in "OUT" and all(_is_whole(value) for value in block.flat):
-        return np.array([[int(value) for value in row] for row in block], np.uint64)
-    whole = _floats(block)
-    if not (np.isfinite(whole).all() and (whole == np.floor(whole)).all() and (whole >= 0).all()):
-        raise ValueError("the reports hold something else than whole numbers")
-    return whole.astype(np.uint64)
-
-
-def _is_whole(value: Any) -> bool:
-    return _DIGITS.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int) and value >= 0
-
-
-def _floats(block: NDArray[Any]) -> NDArray[np.float64]:
-    try:
-        return block.astype(float)
-    except Exception:
-        pass  # it may hold a value, and would be the context of an error that is raised here
-    raise ValueError("the reports hold something else than numbers")
-
-
-def _spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
-    """Put the reports of some rows in their places, and 0 elsewhere."""
-    whole = np.zeros((len(rows), *part.shape[1:]), part.dtype)
-    whole[rows] = part
-    return whole
-
-
-def _plain_values(values: Any) -> Any:
-    return (values.edges, values.missing) if isinstance(values, Interval) else values.values

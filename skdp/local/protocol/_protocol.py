@@ -60,6 +60,17 @@ class ReportProtocol(ABC):
     **For authors.** Derive from it, implement the abstract methods, and return it from
     `ReportTransformer._make_protocol`. Errors must not show a value. Which random bits a row gets may depend on its
     place only: draw for every row, independently of its values. `check_privatizer` tests all this.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people)
+    >>> print(encoder.protocol_.guarantee)
+    epsilon = 1, local model, replacing one record's values of: sex
+    >>> encoder.protocol_.tally(encoder.protocol_.read(encoder.transform(people))).n_reports
+    3
     """
 
     guarantee: PrivacyGuarantee
@@ -329,6 +340,13 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
     ------
     TypeError, ValueError
         If the reports are no such table; no error shows a value.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp.local import read_report_table
+    >>> len(read_report_table(pd.DataFrame({"sex": ["f", "m"], "other": [1, 2]})[["sex"]], ["sex"]).columns)
+    1
     """
     frame = is_frame(reports)
     if not frame:

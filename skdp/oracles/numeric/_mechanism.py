@@ -50,6 +50,12 @@ class NumericMechanism(ABC):
     References
     ----------
     .. [1] I. Mironov (2012). On significance of the least significant bits for differential privacy. CCS.
+
+    Examples
+    --------
+    >>> from skdp.oracles import Duchi, NumericMechanism
+    >>> issubclass(Duchi, NumericMechanism)
+    True
     """
 
     steps: int

@@ -18,7 +18,17 @@ _REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mec
 
 
 class BudgetExceeded(RuntimeError):
-    """A release would have exceeded the budget; nothing was released or charged."""
+    """A release would have exceeded the budget; nothing was released or charged.
+
+    Examples
+    --------
+    >>> from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+    >>> try:
+    ...     PrivacyLedger(epsilon=1.0).charge(PrivacyGuarantee(2.0), "survey")
+    ... except BudgetExceeded as refusal:
+    ...     print(refusal)
+    survey asks for epsilon 2.0; the ledger has 1.0 of 1.0 left. Nothing was released.
+    """
 
 
 class Amount(NamedTuple):  # numpydoc ignore=PR02
@@ -28,6 +38,12 @@ class Amount(NamedTuple):  # numpydoc ignore=PR02
     ----------
     epsilon, delta : float
         The privacy loss and the failure probability.
+
+    Examples
+    --------
+    >>> from skdp import PrivacyLedger
+    >>> PrivacyLedger(epsilon=1.0).remaining()
+    Amount(epsilon=1.0, delta=0.0)
     """
 
     epsilon: float

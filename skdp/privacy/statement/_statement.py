@@ -44,6 +44,14 @@ class PrivacyStatement:  # numpydoc ignore=PR02
         The sum of all guarantees, for the columns in its scope. None if no column is covered.
     notes : tuple of str
         Remarks on the assumptions.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder, privacy_statement
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f", "m"]}))
+    >>> privacy_statement(encoder).total.epsilon
+    1.0
     """
 
     rows: pd.DataFrame
