@@ -58,9 +58,7 @@ def measure_auto(table: PrivateTable, plan: Plan) -> FittedTable:
     # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm for range queries under
     #    differential privacy. PVLDB 7(5): noise against approximation error.
     counts = measure_columns(table, plan, _ONE_WAY, equal=True)
-    noise = _MEAN_ABSOLUTE * table.budget.std_error(table.budget.left / len(plan.sizes)) * float(np.mean(plan.sizes))
-    # The total-variation distance of each column, if all that is left were spent on columns.
-    error = noise / 2 / max(1.0, float(counts[0].sum()))
+    error = _relative_error(table, plan, counts)
     weights = plan.first_candidates()
     # No pair is worth its noise where a column alone is more noise than counts, or a pair's score is, which is at most
     # twice the number of records.
@@ -116,6 +114,12 @@ def _second_candidates(plan: Plan, fitted: FittedTable, measured: Sequence[Cliqu
     others = sorted(set(triples) - inside, key=plan.n_cells)
     listed = list(dict.fromkeys([*pairs, *sorted(inside), *others]))[:_MOST_CANDIDATES]
     return {clique: pairs.get(clique) or triples.get(clique, 1) for clique in listed}
+
+
+def _relative_error(table: PrivateTable, plan: Plan, counts: Sequence[NDArray[np.float64]]) -> float:
+    """Estimate the total-variation distance of each column, if all that is left were spent on columns."""
+    noise = _MEAN_ABSOLUTE * table.budget.std_error(table.budget.left / len(plan.sizes)) * float(np.mean(plan.sizes))
+    return noise / 2 / max(1.0, float(counts[0].sum()))
 
 
 def _column_weight(error: float) -> float:
