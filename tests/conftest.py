@@ -16,6 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from joblib.parallel import LokyBackend
 
@@ -161,6 +162,12 @@ def _arrow_view(data, categories):
 def _convert_dtypes(data, backend):
     with np.errstate(invalid="ignore"):  # pandas 2 casts infinity to int to see whether a column is whole
         return pd.DataFrame(data).convert_dtypes(dtype_backend=backend)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for doctests in the package only: of a test module that cannot be imported they make an empty one."""
+    return [collector for collector in (yield) if not isinstance(collector, DoctestModule)]
 
 
 FRAME_KINDS = {

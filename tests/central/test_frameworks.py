@@ -24,7 +24,7 @@ from skdp.central import propose_test_release, sample_and_aggregate, smooth_sens
 from skdp.central.frameworks import _sample_and_aggregate as framework
 from skdp.central.frameworks._chunks import open_rows, random_chunks
 from skdp.central.frameworks._sample_and_aggregate import noisy_totals
-from skdp.central.statistics._sums import GRID
+from skdp.central.statistics import GRID
 from skdp.randomness import SeededSource
 from skdp.testing._error_checks import texts_of
 

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from skdp import BudgetExceeded, Domain, DPHistogram, Interval, PrivacyLeakWarning, PrivacyLedger
 from skdp.central import CountEstimate
 from skdp.central._histogram import _round_all_ranges
-from skdp.central.statistics._ranges import Hierarchy, count_std, interval_reach, plan_hierarchy
+from skdp.central.statistics import Hierarchy, count_std, interval_reach, plan_hierarchy
 from tests.conftest import often
 
 FALSE_ALARM = 1e-6

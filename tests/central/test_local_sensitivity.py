@@ -12,15 +12,11 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import laplace, t
 
-from skdp.central.frameworks._means import smooth_beta, smooth_mean_sensitivity
-from skdp.central.frameworks._propose_test_release import TEST_SHARE, pass_threshold
-from skdp.central.frameworks._smooth_sensitivity import (
-    DEGREES_OF_FREEDOM,
-    SmoothNoise,
-    laplace_divergence,
-    laplace_factor,
-)
-from skdp.central.statistics._sums import GRID, BoundedColumn
+from skdp.central.frameworks import TEST_SHARE, SmoothNoise, laplace_divergence, smooth_beta
+from skdp.central.frameworks._means import smooth_mean_sensitivity
+from skdp.central.frameworks._propose_test_release import pass_threshold
+from skdp.central.frameworks._smooth_sensitivity import DEGREES_OF_FREEDOM, laplace_factor
+from skdp.central.statistics import GRID, BoundedColumn
 
 WIDTH = 2 * GRID
 EPSILONS = [0.01, 0.1, 1, 10, 20]

@@ -16,13 +16,13 @@ from sklearn.base import clone
 
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.central import DPMean
+from skdp.central.frameworks import SmoothNoise
 from skdp.central.frameworks import _means as framework_means
 from skdp.central.frameworks import _propose_test_release as propose_test_release
 from skdp.central.frameworks import _sample_and_aggregate as sample_and_aggregate
-from skdp.central.frameworks._smooth_sensitivity import SmoothNoise
+from skdp.central.statistics import GRID
 from skdp.central.statistics import _moments as two_sums
 from skdp.central.statistics._moments import cube_quantile, cube_std
-from skdp.central.statistics._sums import GRID
 
 ALL = [
     {"mechanism": "two_sums"},

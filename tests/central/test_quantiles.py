@@ -13,15 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from skdp import DPKBinsDiscretizer, DPMinMaxScaler, DPQuantileBinarizer
-from skdp.central.statistics import _quantiles
-from skdp.central.statistics._quantiles import (
-    count_below,
-    equal_steps,
-    ranked_quantiles,
-    read_candidates,
-    read_probability,
-    scores,
-)
+from skdp.central.statistics import _quantiles, equal_steps, read_candidates, read_probability
+from skdp.central.statistics._quantiles import count_below, ranked_quantiles, scores
 from skdp.datasets import load_adult
 from skdp.randomness import SecureSource, SeededSource
 

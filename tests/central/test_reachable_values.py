@@ -11,8 +11,8 @@ import pytest
 
 from skdp import DPHistogram, DPMean, Interval
 from skdp.central.frameworks import _means as framework_means
+from skdp.central.statistics import GRID, to_value
 from skdp.central.statistics import _moments as two_sums
-from skdp.central.statistics._sums import GRID, to_value
 
 CELLS = 100_000
 

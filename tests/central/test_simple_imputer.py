@@ -21,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdp import BudgetExceeded, DPMean, DPSimpleImputer, DPStandardScaler, Interval, PrivacyLedger
 from skdp.central._simple_imputer import fill_missing
-from skdp.central.statistics._cells import find_missing
+from skdp.central.statistics import find_missing
 from skdp.frames import read_table
 
 FALSE_ALARM = 1e-6

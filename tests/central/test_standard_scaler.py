@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import BudgetExceeded, DPStandardScaler, PrivacyLedger
-from skdp.central.statistics._moments import UNIFORM_VARIANCE, cube_moments, query
-from skdp.central.statistics._sums import GRID, BoundedColumn
+from skdp.central.statistics import GRID, BoundedColumn, cube_moments
+from skdp.central.statistics._moments import UNIFORM_VARIANCE, query
 from skdp.datasets import load_adult
 from skdp.randomness import SeededSource
 from tests.conftest import often

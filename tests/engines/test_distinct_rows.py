@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, DPHistogram, Interval, NumericPerturber, UnaryEncodingTransformer
-from skdp.central.statistics._cells import CellTally
+from skdp.central.statistics import CellTally
 from skdp.central.statistics._quantiles import RankTally
 from skdp.central.statistics._sums import SumTally
-from skdp.domain._bins import Grid, find_bins
+from skdp.domain import Grid
+from skdp.domain._bins import find_bins
 from skdp.engines import _engine, tally
 from skdp.engines._registry import open_table
 from skdp.engines.backends import duckdb as _large_duckdb

@@ -14,9 +14,8 @@ import pytest
 
 from skdp.base import draft_domain_toml, read_frame
 from skdp.cli import main
+from skdp.engines.files import TableFile, draft_file
 from skdp.engines.files import _draft as _files_draft
-from skdp.engines.files._draft import draft_file
-from skdp.engines.files._formats import TableFile
 
 N = 4000
 rows = np.arange(N)

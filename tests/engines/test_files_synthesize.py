@@ -18,7 +18,7 @@ from skdp.engines import _csv, synthesize_file
 from skdp.engines.backends import arrow as _large_arrow
 from skdp.engines.files import _large as _large_files
 from skdp.engines.files import _synthesize as _files_synthesize
-from skdp.synthesis.tables._records import CodedRecords
+from skdp.synthesis.tables import CodedRecords
 from tests.base import dated_rows, test_table_file
 from tests.base.dated_rows import write_dates
 

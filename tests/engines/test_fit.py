@@ -18,8 +18,7 @@ from pyarrow.compute import field
 import skdp.engines._registry  # noqa: F401 so that `fit` knows the engines
 from skdp import BudgetExceeded, Domain, DPHistogram, DPMarginalSynthesizer, DPMean, Interval, PrivacyLedger
 from skdp.frames import open_large, read_table
-from skdp.synthesis.tables import _records
-from skdp.synthesis.tables._records import CodedRecords, LargeRecords, read_codes
+from skdp.synthesis.tables import CodedRecords, LargeRecords, _records, read_codes
 
 # Marks do not go through a fixture; the same list as in conftest.py.
 PROCESSES = [

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from skdp import Domain, DPHistogram, DPMarginalSynthesizer, Interval, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from skdp.frames import open_large, read_table
-from skdp.synthesis.tables._records import CodedRecords, LargeRecords, read_codes
+from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
 
 # Of each column: the type, and the declared values, of which the second never occurs.
 COLUMNS = {

@@ -21,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 from skdp import BudgetExceeded, NumericPerturber, PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.local import OnFitOnly, SecretKey
-from skdp.local.memo import keyed_digests
-from skdp.local.memo._memo import NumericMemo, keyed_numbers
+from skdp.local.memo import NumericMemo, keyed_digests
+from skdp.local.memo._memo import keyed_numbers
 from skdp.oracles import Duchi
 from skdp.oracles.numeric import SUBSTEPS
 from skdp.randomness import MOST_ROWS, DigestSource

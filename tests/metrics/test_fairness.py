@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.metrics import fairness_report
-from skdp.metrics.fairness._intervals import combine, proportion, ratio, spread, theil
+from skdp.metrics.fairness import combine, ratio
+from skdp.metrics.fairness._intervals import proportion, spread, theil
 
 pytest.importorskip("aif360")
 fairlearn_metrics = pytest.importorskip("fairlearn.metrics")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skdp.exact import exp_minus_bounds
 from skdp.randomness import SecureSource, SeededSource, bernoulli_exp
-from skdp.randomness import _coins as module
+from skdp.randomness import _real as module
 
 
 def test_the_power_is_as_exact_as_it_claims():

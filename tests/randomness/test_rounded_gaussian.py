@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from skdp.exact import exp_bounds, exp_minus_bounds
 from skdp.randomness import SecureSource, SeededSource, rounded_gaussian
-from skdp.randomness import _coins as _exp_coins
+from skdp.randomness import _real as _exp_coins
 from skdp.randomness import _rounded_noise as module
 from skdp.randomness._real import Uniform
 

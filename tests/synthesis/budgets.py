@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from skdp.randomness import SeededSource
-from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget, NoiseBudget, PrivateTable
-from skdp.synthesis.tables._records import CodedRecords
+from skdp.synthesis.selection import PrivateTable
+from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget, NoiseBudget
+from skdp.synthesis.tables import CodedRecords
 
 
 class OpenBudget(NoiseBudget):

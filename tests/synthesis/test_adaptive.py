@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skdp.synthesis.selection import Plan
 from skdp.synthesis.selection import _aim as module
 from skdp.synthesis.selection import _auto as _guesses
 from skdp.synthesis.selection._aim import measure_adaptive
-from skdp.synthesis.selection._strategy import Plan
 from tests.synthesis.budgets import OpenBudget, assert_sound, counts_of, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4, 3)

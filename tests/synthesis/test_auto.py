@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.synthesis.selection import _auto
+from skdp.synthesis.selection import Plan, _auto
 from skdp.synthesis.selection import _auto as _guesses
 from skdp.synthesis.selection._auto import measure_auto
-from skdp.synthesis.selection._strategy import Plan
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4, 3)

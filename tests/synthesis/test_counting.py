@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._tables import count_cells, cover
+from skdp.synthesis.model import count_cells, cover
 
 
 @given(st.data())

@@ -6,9 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from skdp.synthesis.model._graphical_model import JunctionTree
-from skdp.synthesis.model._inference import fit_model
-from skdp.synthesis.model._tables import Marginal, estimate_total, merge
+from skdp.synthesis.model import JunctionTree, Marginal, estimate_total, fit_model, merge
 from tests.conftest import often
 from tests.synthesis.conftest import GRAPHS, graphs, project
 

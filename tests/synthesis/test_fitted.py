@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.synthesis.model._tables import Marginal, estimate_total, group, merge
+from skdp.synthesis.model import Marginal, estimate_total, group, merge
 from skdp.synthesis.selection import _strategy as module
 from skdp.synthesis.selection._strategy import fit_table, one_way_counts
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skdp.synthesis.selection import Plan
 from skdp.synthesis.selection._registry import FULL, INDEPENDENT
 from skdp.synthesis.selection._registry import given as given_cliques
-from skdp.synthesis.selection._strategy import Plan
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_table
 
 SIZES = (2, 3, 4)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
+from skdp.synthesis.model import GraphicalModel, JunctionTree
 from tests.synthesis.conftest import CHAIN, all_subsets, cells, full_table, graphs, model_of, project, random_potentials
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from skdp.synthesis.model._graphical_model import JunctionTree
+from skdp.synthesis.model import JunctionTree
 from tests.synthesis.conftest import graphs
 
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._tables import Marginal, group, merge, spread
+from skdp.synthesis.model import Marginal, group, merge
+from skdp.synthesis.model._tables import spread
 
 
 @st.composite

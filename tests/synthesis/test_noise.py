@@ -12,7 +12,8 @@ from scipy.stats import chi2, norm
 
 from skdp.randomness import SeededSource
 from skdp.synthesis.selection import _private_table as module
-from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget, open_budget
+from skdp.synthesis.selection import open_budget
+from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget
 from tests.synthesis.budgets import make_budget
 
 FALSE_ALARM = 1e-6

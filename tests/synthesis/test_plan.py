@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._graphical_model import JunctionTree
-from skdp.synthesis.selection._strategy import Plan
+from skdp.synthesis.model import JunctionTree
+from skdp.synthesis.selection import Plan
 from tests.synthesis.conftest import graphs
 
 

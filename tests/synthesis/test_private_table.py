@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.synthesis.selection._private_table import NoiseBudget, PrivateTable
-from skdp.synthesis.tables._records import CodedRecords
+from skdp.synthesis.selection import PrivateTable
+from skdp.synthesis.selection._private_table import NoiseBudget
+from skdp.synthesis.tables import CodedRecords
 from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table
 
 SHARE = Fraction(1, 1000)

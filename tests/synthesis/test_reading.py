@@ -11,8 +11,8 @@ import pytest
 
 from skdp.domain import Domain, Interval
 from skdp.frames import read_table
-from skdp.synthesis.tables._decode import assemble, decode, empty_table
-from skdp.synthesis.tables._records import read_codes, with_target
+from skdp.synthesis.tables import assemble, decode, read_codes, with_target
+from skdp.synthesis.tables._decode import empty_table
 
 BINS = Interval(0, 100, bins=4)
 FEATURES = {"a": [1, 2, 3]}

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, qmc
 
+from skdp.synthesis.model import GraphicalModel, JunctionTree, redraw, sample
 from skdp.synthesis.model import _sampling as _redraw
-from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
-from skdp.synthesis.model._sampling import redraw, sample
 from tests.synthesis.conftest import CHAIN, GRAPHS, full_table, graphs, model_of, project, random_potentials
 
 FALSE_ALARM = 1e-6

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.frames import Table
 from skdp.synthesis import _rows
-from skdp.synthesis.model._graphical_model import JunctionTree
+from skdp.synthesis.model import JunctionTree
 from tests.synthesis.conftest import model_of, random_potentials
 
 FALSE_ALARM = 1e-6

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from skdp.synthesis.model._graphical_model import JunctionTree
-from skdp.synthesis.model._sampling import draw, sample
+from skdp.synthesis.model import JunctionTree, sample
+from skdp.synthesis.model._sampling import draw
 from tests.synthesis.conftest import model_of, random_potentials
 
 FALSE_ALARM = 1e-6

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skdp.synthesis.model._graphical_model import JunctionTree
-from skdp.synthesis.model._inference import Scaling, fit_model
-from skdp.synthesis.model._tables import Marginal
+from skdp.synthesis.model import JunctionTree, Marginal, fit_model
+from skdp.synthesis.model._inference import Scaling
 from tests.synthesis.conftest import GRAPHS, graphs, model_of, project
 from tests.synthesis.test_estimation import N, measure, random_table
 

@@ -17,8 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPMarginalSynthesizer, Interval
-from skdp.synthesis.model import _sampling
-from skdp.synthesis.model._tables import Marginal, noise_of_marginal
+from skdp.synthesis.model import Marginal, _sampling, noise_of_marginal
 
 FALSE_ALARM = 1e-6
 N = 1500

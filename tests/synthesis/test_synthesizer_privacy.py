@@ -18,8 +18,8 @@ from skdp.base import coins
 from skdp.privacy import largest_mu
 from skdp.randomness import SeededSource
 from skdp.synthesis import _synthesizer
-from skdp.synthesis.selection import _private_table
-from skdp.synthesis.selection._private_table import NoiseBudget, PrivateTable, largest_rho
+from skdp.synthesis.selection import PrivateTable, _private_table
+from skdp.synthesis.selection._private_table import NoiseBudget, largest_rho
 from skdp.testing._tools import counted_draws, recorded_bytes
 from tests.conftest import often
 

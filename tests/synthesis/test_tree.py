@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skdp.synthesis.selection import Plan
 from skdp.synthesis.selection._registry import measure_tree, spanning_tree
-from skdp.synthesis.selection._strategy import Plan
 from tests.synthesis.budgets import assert_sound, dependent_rows, make_budget, private_table
 
 

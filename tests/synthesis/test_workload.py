@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
-from skdp.synthesis.selection import _auto
+from skdp.synthesis.selection import Plan, _auto
 from skdp.synthesis.selection._auto import measure_auto
-from skdp.synthesis.selection._strategy import Plan
 from tests.synthesis.budgets import make_budget, private_table
 
 N = 4000

@@ -12,7 +12,8 @@ import pytest
 from skdp.coding import to_dates
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, read_table
-from skdp.synthesis.tables._decode import assemble, decode, empty_table
+from skdp.synthesis.tables import assemble, decode
+from skdp.synthesis.tables._decode import empty_table
 
 SECRET = "hunter2hunter2"
 N = 1237
