@@ -195,9 +195,9 @@ def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault, call):
 
 
 def test_rows_in_the_order_of_their_true_values_are_refuted():
-    """Only three values show it: [a, c] and [b, c] then differ in both rows. Seeded: the power is about a fifth."""
+    """Only three values show it: [a, c] and [b, c] then differ in both rows. Seeded: the power is about a half."""
     values = {"value": list(range(4))}
-    result = audit_epsilon(broken.SortsRows(2.0, categories=values), n_draws=4_000, random_state=4)
+    result = audit_epsilon(broken.SortsRows(categories=values), random_state=0)
     assert result.rejected
     assert "two rows" in result.event
 
