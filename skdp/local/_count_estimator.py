@@ -26,6 +26,7 @@ class CountEstimator(ReportTransformer):
         self,
         reports: Any,
         *,
+        columns: Sequence[Any] | None = None,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         simultaneous: bool = False,
@@ -36,6 +37,9 @@ class CountEstimator(ReportTransformer):
         ----------
         reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
+        columns : sequence of column names, optional
+            The columns to count; by default all. Under "joint", counts are summed over the other columns, with the
+            standard error of the sum; for Hadamard response and sketches this needs the reports, not a tally.
         postprocess : str, default="none"
             ``"none"``: unbiased, possibly negative. ``"clip"``: the unbiased estimate clipped to [0, n]; biased, and
             the counts no longer add up to n. ``"simplex"``: the nearest counts that are not negative and add up to n
@@ -65,13 +69,19 @@ class CountEstimator(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         return self._estimate(
-            reports, "count", postprocess=postprocess, confidence_level=confidence_level, simultaneous=simultaneous
+            reports,
+            "count",
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            simultaneous=simultaneous,
         )
 
     def estimate_frequencies(
         self,
         reports: Any,
         *,
+        columns: Sequence[Any] | None = None,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
         simultaneous: bool = False,
@@ -82,7 +92,7 @@ class CountEstimator(ReportTransformer):
         ----------
         reports : what `transform` returns, or ReportTally
             Privatised rows, or their sums.
-        postprocess, confidence_level, simultaneous : optional
+        columns, postprocess, confidence_level, simultaneous : optional
             As for `estimate_counts`.
 
         Returns
@@ -101,7 +111,12 @@ class CountEstimator(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         return self._estimate(
-            reports, "frequency", postprocess=postprocess, confidence_level=confidence_level, simultaneous=simultaneous
+            reports,
+            "frequency",
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            simultaneous=simultaneous,
         )
 
     def _estimate(self, reports: Any, what: str, **options: Any) -> pd.DataFrame:

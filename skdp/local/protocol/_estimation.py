@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import check_confidence_level
+from skdp.domain import Domain
 from skdp.local._tallies import ReportTally
 from skdp.oracles import POSTPROCESSORS, FrequencyOracle
 
@@ -28,8 +29,10 @@ def estimate_counts(
     confidence_level: float,
     simultaneous: bool,
     what: str,
+    columns: Sequence[Any] | None = None,
 ) -> pd.DataFrame:
-    """Estimate the count, or the frequency, of each value of each attribute."""
+    """Estimate the count, or the frequency, of each value of each attribute, or of the columns asked for."""
+    asked = None if columns is None else _check_columns(protocol, columns)
     if not isinstance(postprocess, str) or postprocess not in POSTPROCESSORS:
         raise ValueError(f"postprocess must be one of {tuple(POSTPROCESSORS)}, got {postprocess!r}")
     level = check_confidence_level(confidence_level)
@@ -49,7 +52,18 @@ def estimate_counts(
             for (oracle, support, size), part in zip(triples, parts, strict=True)
         ]
     )
-    std_error = np.sqrt(_variances(protocol, unbiased, tally.sizes, n))
+    variances, index = _variances(protocol, unbiased, tally.sizes, n), _cells(protocol)
+    if asked is not None and protocol.strategy == "joint":
+        kept, index = protocol.domain.select(asked), protocol.domain.select(asked).cells()
+        group = _margin_cells(protocol.domain, kept)
+        counts, unbiased = (np.bincount(group, cells).astype(float) for cells in (counts, unbiased))
+        variances = _margin_variances(protocol.oracles[0], group, unbiased, n, parts[0])
+    elif asked is not None:
+        owners = np.repeat(np.arange(len(protocol.oracles)), [oracle.k for oracle in protocol.oracles])
+        rows = np.concatenate([np.flatnonzero(owners == protocol.domain.columns.index(name)) for name in asked])
+        counts, unbiased, variances = counts[rows], unbiased[rows], variances[rows]
+        index = protocol.domain.select(asked).cells() if len(asked) == 1 else index[rows]
+    std_error = np.sqrt(variances)
     tail = (1 - level) / 2 / (len(std_error) if simultaneous else 1)
     reach = -NormalDist().inv_cdf(tail) * std_error
     lower, upper = np.nan_to_num(unbiased) - reach, np.nan_to_num(unbiased) + reach
@@ -57,7 +71,52 @@ def estimate_counts(
         lower, upper = np.clip(lower, 0, n), np.clip(upper, 0, n)
     scale = n if what == "frequency" else 1
     table = {what: counts, "std_error": std_error, "lower": lower, "upper": upper}
-    return pd.DataFrame({name: values / scale for name, values in table.items()}, index=_cells(protocol))
+    return pd.DataFrame({name: values / scale for name, values in table.items()}, index=index)
+
+
+def _check_columns(protocol: Any, columns: Sequence[Any]) -> list[Any]:
+    chosen = list(columns)
+    absent = [name for name in chosen if name not in protocol.domain.columns]
+    if absent or not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"columns must be distinct ones of {list(protocol.domain.columns)}, got {chosen}")
+    return chosen
+
+
+def _margin_cells(domain: Domain, kept: Domain) -> NDArray[np.intp]:
+    """Return, for each cell of a domain, the cell of some of its columns that it belongs to."""
+    codes = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
+    return np.ravel_multi_index([codes[domain.columns.index(name)] for name in kept.columns], kept.sizes)
+
+
+def _margin_variances(
+    oracle: FrequencyOracle, group: NDArray[np.intp], counts: NDArray[np.float64], n: int, reports: Any
+) -> NDArray[np.float64]:
+    """Return the variances of sums of unbiased counts over groups of g cells.
+
+    A report supports S of the g cells of a group; a record adds (S - g q) / (p - q) to its count. The variance of S
+    follows from the probabilities that two cells are supported at once, for records inside and outside of the group.
+    """
+    together, apart = oracle.pair_supports
+    g, p, q = len(group) // len(counts), float(oracle.p), float(oracle.q)
+    if np.isnan(together) or np.isnan(apart):
+        return _sampled_variances(oracle, group, counts, reports)
+    inside = p + (g - 1) * q + 2 * (g - 1) * together + (g - 1) * (g - 2) * apart - (p + (g - 1) * q) ** 2
+    outside = g * q + g * (g - 1) * apart - (g * q) ** 2
+    members = np.clip(counts, 0, n)
+    return (members * inside + (n - members) * outside) / (p - q) ** 2
+
+
+def _sampled_variances(
+    oracle: FrequencyOracle, group: NDArray[np.intp], counts: NDArray[np.float64], reports: Any
+) -> NDArray[np.float64]:
+    """Estimate the variances from the reports: the sum of the records' squares, less the count, is unbiased."""
+    if reports is None:
+        raise ValueError(f"margins of {type(oracle).__name__} need the reports themselves, not their tally")
+    squares, membership = np.zeros(len(counts)), np.eye(len(counts))[group]
+    step = max(1, _CHUNK // oracle.k)
+    for start in range(0, len(reports), step):
+        squares += ((oracle.unbiased(reports[start : start + step]) @ membership) ** 2).sum(axis=0)
+    return np.clip(squares - np.clip(counts, 0, None), 0, None)
 
 
 def _cells(protocol: Any) -> pd.Index:
@@ -105,10 +164,7 @@ def estimate_joint_counts(
     if protocol.strategy != "split":
         raise ValueError(f"joint counts are estimated from strategy='split', not {protocol.strategy!r}")
     level = check_confidence_level(confidence_level)
-    chosen = list(protocol.domain.columns if columns is None else columns)
-    absent = [name for name in chosen if name not in protocol.domain.columns]
-    if absent or not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"columns must be distinct ones of {list(protocol.domain.columns)}, got {chosen}")
+    chosen = _check_columns(protocol, protocol.domain.columns if columns is None else columns)
     parts = protocol.read(reports)
     places = [protocol.domain.columns.index(name) for name in chosen]
     oracles, parts = [protocol.oracles[place] for place in places], [parts[place] for place in places]

@@ -290,9 +290,10 @@ class OracleProtocol(ReportProtocol):
         confidence_level: float = 0.95,
         simultaneous: bool = False,
         what: str = "count",
+        columns: Sequence[Any] | None = None,
     ) -> pd.DataFrame:
         parts = None if reports is None else [part for part, _ in self.parts(reports)]
-        return estimate_counts(self, tally, parts, postprocess, confidence_level, simultaneous, what)
+        return estimate_counts(self, tally, parts, postprocess, confidence_level, simultaneous, what, columns)
 
     @property
     def meaning(self) -> dict[str, Any]:
