@@ -58,7 +58,9 @@ def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _is_whole(value: Any) -> bool:
-    return _DIGITS.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int) and value >= 0
+    if isinstance(value, str):
+        return _DIGITS.fullmatch(value) is not None
+    return isinstance(value, int) and 0 <= value < 1 << 64
 
 
 def read_floats(block: NDArray[Any]) -> NDArray[np.float64]:
