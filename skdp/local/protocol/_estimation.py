@@ -91,11 +91,9 @@ def _margin_cells(domain: Domain, kept: Domain) -> NDArray[np.intp]:
 def _margin_variances(
     oracle: FrequencyOracle, group: NDArray[np.intp], counts: NDArray[np.float64], n: int, reports: Any
 ) -> NDArray[np.float64]:
-    """Return the variances of sums of unbiased counts over groups of g cells.
-
-    A report supports S of the g cells of a group; a record adds (S - g q) / (p - q) to its count. The variance of S
-    follows from the probabilities that two cells are supported at once, for records inside and outside of the group.
-    """
+    """Return the variances of sums of unbiased counts over groups of g cells."""
+    # A report supports S of the g cells of a group; a record adds (S - g q) / (p - q) to its count. The variance of S
+    # follows from the probabilities that two cells are supported at once, for records inside and outside of the group.
     together, apart = oracle.pair_supports
     g, p, q = len(group) // len(counts), float(oracle.p), float(oracle.q)
     if np.isnan(together) or np.isnan(apart):
