@@ -239,6 +239,11 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         ------
         ValueError
             If the text is no protocol of such a transformer, or of another version of skdp that draws otherwise.
+
+        Notes
+        -----
+        **Privacy.** Nothing in the text is run, but its sizes are those of the declaration: a protocol from an
+        untrusted source may declare a domain that takes much memory and time.
         """
         return cast(Self, read_protocol(text, cls))
 
