@@ -28,6 +28,7 @@ from skdp.local import (
     UnaryEncodingTransformer,
     recommend_strategy,
 )
+from skdp.persistence import load, save
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
 from skdp.synthesis import DPMarginalSynthesizer, SyntheticResampler
 
@@ -63,6 +64,8 @@ __all__ = [
     "SubsetSelectionEncoder",
     "SyntheticResampler",
     "UnaryEncodingTransformer",
+    "load",
     "privacy_statement",
     "recommend_strategy",
+    "save",
 ]

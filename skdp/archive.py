@@ -1,4 +1,7 @@
-"""A ZIP archive of texts and arrays: reading it runs nothing, and its size bounds the memory that is taken."""
+"""A ZIP archive of texts and arrays: reading it runs nothing, and its size bounds the memory that is taken.
+
+Internal: import nothing from here outside of skdp.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def write_protocol(transformer: Any) -> str:
         "transformer": type(transformer).__name__,
         "parameters": {name: pack(value) for name, value in parameters.items()},
         "columns": [pack(name) for name in protocol.columns],
-        "protocol": _comparable(protocol),
+        "protocol": comparable(protocol),
         "guarantee": asdict(protocol.guarantee) | {"text": str(protocol.guarantee)},
         "client": _client(protocol),
     }
@@ -60,8 +60,7 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
             raise ValueError
         if getattr(transformer, "memoize", False):
             transformer.set_params(secret_key=SecretKey.generate())  # this side makes no permanent reports
-        transformer.fit(_declared_row(columns, transformer))
-        same = json.loads(_as_json(_comparable(transformer.protocol_))) == content["protocol"]
+        same = refitted(transformer, columns, content["protocol"])
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, ArithmeticError, RecursionError):
         failure = f"the protocol of {name} cannot be read: a parameter is missing or out of range"
     if failure is not None:
@@ -81,13 +80,15 @@ def _ours(kind: type[Any]) -> Iterator[type[Any]]:
             yield from _ours(one)
 
 
-def _as_json(content: Any) -> str:
-    return json.dumps(content, allow_nan=False)
-
-
-def _comparable(protocol: ReportProtocol) -> Any:
-    """Return the integers on which client and server must agree, as JSON reads them back."""
+def comparable(protocol: ReportProtocol) -> Any:
+    """Return the integers on which client and server must agree, as JSON."""
     return pack(protocol.parameters())
+
+
+def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
+    """Fit a transformer to what is declared of columns; return whether its protocol is the expected one."""
+    transformer.fit(_declared_row(columns, transformer))
+    return bool(json.loads(json.dumps(comparable(transformer.protocol_), allow_nan=False)) == expected)
 
 
 def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import pandas as pd
 
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_delta, check_epsilon, check_relation
-from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook
+from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook, closed_book
 from skdp.privacy.ledger._file_book import FileBook
 
 _REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
@@ -255,6 +255,13 @@ class PrivacyLedger:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+def closed_ledger(epsilon: float, delta: float, refusal: str) -> PrivacyLedger:
+    """Return a ledger that stands for one that is elsewhere, and refuses all charges."""
+    ledger = PrivacyLedger(epsilon=epsilon, delta=delta)
+    ledger._book = closed_book(ledger._book.budget, refusal)
+    return ledger
 
 
 def _read_budget(epsilon: Any, delta: Any, relation: Any) -> Budget | None:
