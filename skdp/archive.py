@@ -116,11 +116,13 @@ class Archive:
         """The names of the parts."""
         return set(self._file.namelist())
 
-    def text(self, name: str) -> str:
+    def text(self, name: str, longest: int = LONGEST_TEXT) -> str:
         """Read a text."""
-        if self._file.getinfo(name).file_size > LONGEST_TEXT:
+        size = self._file.getinfo(name).file_size
+        if size > longest:
             raise ValueError("it is too long")
-        return self._file.read(name).decode()
+        with self._file.open(name) as part:
+            return part.read(size + 1).decode()  # without a number, zipfile unpacks more than the stated size
 
     def array(self, name: str, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
         """Read an array, if given of a known shape; memory is taken only for what the file really has."""

@@ -115,8 +115,8 @@ _OF_OTHERS = {
 
 def _known() -> Iterator[SavedClass]:
     for name in _OURS.split():
-        private = ("_privatize",) if name == "PosteriorFeatures" else ()
-        yield SavedClass(f"skdp.{name}", "skdp", frozenset(private))
+        own = {"_privatize"} if name == "PosteriorFeatures" else set()
+        yield SavedClass(f"skdp.{name}", "skdp", frozenset(own))
     for module, names in _OF_OTHERS.items():
         for name, private in names.items():
             # joblib would read pickles from the folder that `memory` names.

@@ -19,6 +19,9 @@ from skdp.typing import PathType
 
 _FORMAT, _VERSION, _HEADER = "skdp.estimator", 1, "estimator.json"
 
+_LONGEST = 1 << 23
+"""Characters of the JSON, which takes up to fifty times as much memory."""
+
 
 def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool = False) -> None:
     """Write an estimator, or a pipeline of estimators, to a file without code.
@@ -39,7 +42,8 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool =
         If there is an estimator, a parameter or a fitted attribute that cannot be saved; the error names it.
     ValueError
         If there is a secret key and `secrets` is False, the estimators have different ledgers, a Pipeline has a cache
-        (`memory`), or a local transformer has other parameters than it was fitted with.
+        (`memory`), a local transformer has other parameters than it was fitted with, or what is declared takes more
+        than 8 MB.
     OSError
         If the file cannot be written.
 
@@ -81,6 +85,8 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool =
         text = json.dumps(header, allow_nan=False)
     except RecursionError:
         raise ValueError("the estimators are nested too deeply") from None
+    if len(text) > _LONGEST:  # ASCII
+        raise ValueError(f"what describes the estimators has {len(text):,} characters; at most {_LONGEST:,} are saved")
     write_archive(path, {_HEADER: text, **writer.arrays}, sums=True)
 
 
@@ -141,7 +147,7 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     check_ledger(ledger)
     with Archive(path, "skdp.save") as file:
         with reading("header"):
-            header = json.loads(file.text(_HEADER))
+            header = json.loads(file.text(_HEADER, _LONGEST))
             if not isinstance(header, dict) or header.get("format") != _FORMAT:
                 raise ValueError("this is no file that skdp.save wrote")
         if header.get("version") != _VERSION:

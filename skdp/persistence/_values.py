@@ -17,7 +17,9 @@ from skdp.local import SecretKey
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, closed_ledger
 
 _PLAIN, _SCALARS = "biufSUmM", "biufSU"
-_MOST_VALUES = 1 << 20
+_MOST_RANGED = 1 << 16
+"""Values of all ranges of a file together: a range takes no space in the file, but its values take memory."""
+
 _ABSENT = (
     "this estimator was loaded without its ledger, and nothing was released; give it with skdp.load(path, ledger=...)"
 )
@@ -29,7 +31,7 @@ class Writer:
     def __init__(self, write_estimator: Callable[[Any, Writer], Any], *, secrets: bool) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
         self.ledger: PrivacyLedger | None = None
-        self._write_estimator, self._secrets = write_estimator, secrets
+        self._write_estimator, self._secrets, self._ranged = write_estimator, secrets, 0
 
     def parameter(self, owner: Any, name: str, value: Any) -> Any:
         """Write what an estimator holds; an error names it."""
@@ -56,8 +58,12 @@ class Writer:
             return {"domain": self._domain(value)}
         if isinstance(value, Mapping):
             return {"mapping": [[self.write(key), self.write(item)] for key, item in value.items()]}
-        if isinstance(value, slice | range):
-            return {type(value).__name__: [self.write(part) for part in (value.start, value.stop, value.step)]}
+        if isinstance(value, slice):
+            return {"slice": [self.write(part) for part in (value.start, value.stop, value.step)]}
+        if isinstance(value, range):
+            self._ranged += len(value)
+            ends = (value.start, value.stop, value.step)
+            return {"range": ends} if self._ranged <= _MOST_RANGED else self.write(list(value))
         if isinstance(value, PrivacyGuarantee):
             return {"guarantee": {one.name: self.write(getattr(value, one.name)) for one in fields(value)}}
         if isinstance(value, PrivacyLedger):
@@ -136,6 +142,7 @@ class Reader:
         self._read_array, self._read_estimator, self._ledger = read_array, read_estimator, ledger
         self.names: set[str] = set()
         self.has_ledger = False
+        self._ranged = 0
 
     def read(self, packed: Any) -> Any:
         if isinstance(packed, list):
@@ -180,8 +187,9 @@ class Reader:
 
     def _range(self, value: Any) -> range:
         made = range(*value)
-        if len(made) > _MOST_VALUES:
-            raise ValueError(f"a range has at most {_MOST_VALUES:,} values")
+        self._ranged += len(made)
+        if self._ranged > _MOST_RANGED:
+            raise ValueError(f"ranges have at most {_MOST_RANGED:,} values together")
         return made
 
     def _domain(self, value: Any) -> Domain:
