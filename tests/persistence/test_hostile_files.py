@@ -407,6 +407,10 @@ class TestJson:
 
             refused(with_json(change, PARTS[4]), "another protocol")
 
+    @pytest.mark.parametrize("kind", ["timestamp", "date", "time", "timedelta"])
+    def test_long_times(self, kind):
+        refused(with_json(lambda content: content["parameters"].update(bounds={kind: "1 " * 500_000})), "time is too long")
+
     def test_ranges(self):
         def change(content):
             content["parameters"]["bounds"] = [{"range": [0, 60_000, 1]}] * 10
