@@ -15,6 +15,7 @@ from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
 from skdp.engines._registry import is_damage
 from skdp.engines.backends.batches import arrow_tables, write_tables
+from skdp.engines.files._said import said_by_schemas, said_by_sidecar
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
@@ -53,6 +54,13 @@ class TableFile:
         absent = [name for name in columns if name not in self.names]
         if absent:
             raise ValueError(f"{self.path.name} lacks the columns {absent}")
+
+    def protocol(self) -> str | None:
+        """Return the protocol that the file says its reports are of."""
+        if self.format == "csv":
+            return said_by_sidecar(self.path)
+        schemas = [self.dataset.schema, *(file.physical_schema for file in self.dataset.get_fragments())]
+        return said_by_schemas(schemas, self.path.name)
 
     def count_rows(self) -> int | None:
         """Count the rows, where that needs no reading of them."""
