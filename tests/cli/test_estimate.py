@@ -269,6 +269,7 @@ def test_what_is_no_tally_is_refused(tmp_path, capsys, content):
     assert "skdp estimate: error: " in refuse(capsys, "estimate", tmp_path / "bad.json")
 
 
+@pytest.mark.long
 def test_one_number_with_a_point_does_not_change_the_others(tmp_path):
     """Seeds of more than 53 bits are not read as floats because of another line."""
     from skdp import LocalHashingEncoder
