@@ -37,8 +37,13 @@ _TIMES, _LONGEST_TIME = frozenset({"timestamp", "date", "time", "timedelta"}), 1
 """Their parsers take seconds for long texts."""
 
 
+_SAME = {str, int, bool, type(None)}
+
+
 def pack(value: Any) -> Any:
     """Turn a scalar, a list, a tuple or a mapping into what JSON can hold."""
+    if type(value) in _SAME:
+        return value
     if isinstance(value, np.ndarray):
         return pack(value.tolist())
     if isinstance(value, tuple | list):

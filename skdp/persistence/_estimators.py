@@ -124,8 +124,12 @@ def _protocol(transformer: Any, writer: Writer) -> dict[str, Any]:
         "parameters": json.loads(json.dumps(comparable(protocol), allow_nan=False)),
     }
     again = type(transformer)(**transformer.get_params(deep=False) | protocol.declared)
-    if not refitted(again, list(protocol.columns), content["parameters"]) or again.guarantee_ != protocol.guarantee:
-        raise ValueError(f"{type(transformer).__name__}: {_CHANGED}")
+    try:
+        same = refitted(again, list(protocol.columns), content["parameters"]) and again.guarantee_ == protocol.guarantee
+    except ValueError:
+        same = False
+    if not same:
+        raise ValueError(f"{type(transformer).__name__}: {_CHANGED}, or its domain is larger than skdp.load accepts")
     return content
 
 

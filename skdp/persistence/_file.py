@@ -12,6 +12,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from skdp.archive import SUMS, Archive, reading, write_archive
 from skdp.base import check_ledger
+from skdp.local import parse_json
 from skdp.persistence._estimators import read_estimator, write_estimator
 from skdp.persistence._values import Reader, Writer
 from skdp.privacy import PrivacyLedger
@@ -19,8 +20,8 @@ from skdp.typing import PathType
 
 _FORMAT, _VERSION, _HEADER = "skdp.estimator", 1, "estimator.json"
 
-_LONGEST = 1 << 23
-"""Characters of the JSON, which takes up to fifty times as much memory."""
+_LONGEST, _MOST_ITEMS = 1 << 24, 1 << 20
+"""Characters and values of the JSON, so that reading it takes less than a few seconds and 300 MB."""
 
 
 def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool = False) -> None:
@@ -42,8 +43,8 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool =
         If there is an estimator, a parameter or a fitted attribute that cannot be saved; the error names it.
     ValueError
         If there is a secret key and `secrets` is False, the estimators have different ledgers, a Pipeline has a cache
-        (`memory`), a local transformer has other parameters than it was fitted with, or what is declared takes more
-        than 8 MB.
+        (`memory`), a local transformer has other parameters than it was fitted with, or there is more than `load`
+        accepts (some 100,000 declared values).
     OSError
         If the file cannot be written.
 
@@ -85,8 +86,7 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool =
         text = json.dumps(header, allow_nan=False)
     except RecursionError:
         raise ValueError("the estimators are nested too deeply") from None
-    if len(text) > _LONGEST:  # ASCII
-        raise ValueError(f"what describes the estimators has {len(text):,} characters; at most {_LONGEST:,} are saved")
+    _check_length(text)
     write_archive(path, {_HEADER: text, **writer.arrays}, sums=True)
 
 
@@ -147,7 +147,7 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
     check_ledger(ledger)
     with Archive(path, "skdp.save") as file:
         with reading("header"):
-            header = json.loads(file.text(_HEADER, _LONGEST))
+            header = parse_json(file.text(_HEADER, _LONGEST), "it", _MOST_ITEMS)
             if not isinstance(header, dict) or header.get("format") != _FORMAT:
                 raise ValueError("this is no file that skdp.save wrote")
         if header.get("version") != _VERSION:
@@ -172,3 +172,8 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
             stacklevel=2,
         )
     return estimator
+
+
+def _check_length(text: str) -> None:
+    if parse_json(text, "what describes the estimators", _MOST_ITEMS) is None:
+        raise ValueError("the estimators are nested too deeply, or have numbers that are too long")

@@ -409,7 +409,9 @@ class TestJson:
 
     @pytest.mark.parametrize("kind", ["timestamp", "date", "time", "timedelta"])
     def test_long_times(self, kind):
-        refused(with_json(lambda content: content["parameters"].update(bounds={kind: "1 " * 500_000})), "time is too long")
+        refused(
+            with_json(lambda content: content["parameters"].update(bounds={kind: "1 " * 500_000})), "time is too long"
+        )
 
     def test_ranges(self):
         def change(content):
