@@ -43,23 +43,32 @@ def write_estimator(estimator: Any, writer: Writer) -> dict[str, Any]:
         content["output"] = attributes.pop(_OUTPUT)
     if _ROUTING in attributes:
         content["routing"] = _requests(attributes.pop(_ROUTING))
-    if isinstance(estimator, ReportTransformer):
-        return content | ({"protocol": _protocol(estimator, writer)} if hasattr(estimator, "protocol_") else {})
-    if isinstance(estimator, DPMarginalSynthesizer):
-        return content | ({"model": _model(estimator, writer)} if hasattr(estimator, "model_") else {})
+    part = _part_of(kind)
+    if part == "protocol":
+        return content | ({part: _protocol(estimator, writer)} if hasattr(estimator, "protocol_") else {})
+    if part == "model":
+        return content | ({part: _model(estimator, writer)} if hasattr(estimator, "model_") else {})
     attributes = {name: value for name, value in attributes.items() if name not in _RESTARTS}
     for name in attributes:
         if not saved.holds(kind, name):
             raise TypeError(f"{kind.__name__}.{name} is an attribute that skdp.save does not know")
-    return content | {
-        "attributes": {name: writer.parameter(estimator, name, value) for name, value in attributes.items()}
-    }
+    return content | {part: {name: writer.parameter(estimator, name, value) for name, value in attributes.items()}}
+
+
+def _part_of(kind: type[Any]) -> str:
+    """Name the part that holds what `fit` made of an estimator."""
+    # No other part may be there: attributes would replace what follows from a protocol, such as the guarantee.
+    if issubclass(kind, ReportTransformer):
+        return "protocol"
+    return "model" if issubclass(kind, DPMarginalSynthesizer) else "attributes"
 
 
 def read_estimator(content: Any, reader: Reader) -> Any:
     """Make the estimator that `write_estimator` wrote."""
     saved = by_name(content["class"])
     kind = saved.find()
+    if unknown := content.keys() - {"class", "parameters", "output", "routing", _part_of(kind)}:
+        raise ValueError(f"{saved.name} has no part {min(unknown)[:50]!r}")
     parameters = {name: reader.read(value) for name, value in content["parameters"].items()}
     if unknown := parameters.keys() - set(kind._get_param_names()):
         raise ValueError(f"{saved.name} has no parameter {min(unknown)[:50]!r} in this version")
@@ -139,6 +148,8 @@ def _refit(kind: type[Any], parameters: Mapping[str, Any], content: Any, reader:
     transformer = kind(**{**parameters, **declared})
     if not refitted(transformer, reader.read(content["columns"]), content["parameters"]):
         raise ValueError(f"this version of skdp makes another protocol of the parameters of {kind.__name__}")
+    if declared.keys() != transformer.protocol_.declared.keys():
+        raise ValueError("the parameters by column are not those of the protocol")
     if not content["named"]:
         vars(transformer).pop("feature_names_in_", None)  # `fit` saw an array
     for name in declared:

@@ -28,6 +28,7 @@ from skdp import (
     HeavyHitters,
     NumericPerturber,
     PosteriorFeatures,
+    PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
     SecretKey,
@@ -412,6 +413,32 @@ class TestJson:
         refused(
             with_json(lambda content: content["parameters"].update(bounds={kind: "1 " * 500_000})), "time is too long"
         )
+
+    def test_a_guarantee_beside_a_protocol(self):
+        """Attributes of a local transformer or a synthesizer would replace what is computed or checked."""
+        attributes = {"guarantee_": {"guarantee": {"epsilon": 0.001}}}
+        for place in (3, 4, 5, 6):
+            refused(with_json(lambda content: content.update(attributes=attributes), PARTS[place]), "has no part")
+
+            def change(content):
+                content.pop("protocol", content.pop("model", None))
+                content["attributes"] = attributes
+
+            refused(with_json(change, PARTS[place]), "has no part")
+
+    @pytest.mark.parametrize("key", ["protocol", "model"])
+    def test_a_part_of_another_class(self, key):
+        """To fit a curator's estimator again would charge the ledger."""
+        part = json.loads(PARTS[4 if key == "protocol" else 3]["estimator.json"])["estimator"][key]
+
+        def change(content):
+            content["parameters"]["ledger"] = {"ledger": {"epsilon": 9.0, "delta": 0.0}}
+            content[key] = part
+
+        ledger = PrivacyLedger(epsilon=9.0)
+        with pytest.raises(ValueError, match="has no part"):
+            skdp.load(io.BytesIO(with_json(change)), ledger=ledger)
+        assert ledger.spent.epsilon == 0
 
     def test_ranges(self):
         def change(content):

@@ -203,6 +203,15 @@ def test_steps_of_scikit_learn(estimator, X):
     check_round_trip(fitted(estimator, X), X)
 
 
+def test_a_pipeline_of_imbalanced_learn():
+    imblearn = pytest.importorskip("imblearn.pipeline")
+    synthesizer = DPMarginalSynthesizer(domain=DECLARED | {"target": [0, 1]}, max_iter=3, random_state=0)
+    steps = imblearn.make_pipeline(
+        SyntheticResampler(synthesizer), preprocessing.OneHotEncoder(), linear_model.LogisticRegression()
+    )
+    check_round_trip(steps.fit(WORDS, pd.Series(np.arange(len(WORDS)) % 2, name="target")), WORDS)
+
+
 def test_the_table_is_complete():
     classes = [value for name in skdp.__all__ if isinstance(value := getattr(skdp, name), type)]
     estimators = {one.__name__ for one in classes if issubclass(one, BaseEstimator)}
