@@ -299,7 +299,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         columns = ", ".join(map(str, self.scope))
         parts.append(f"{verb} one record's values of: {columns}" if columns else f"{verb} one record")
         if not self.secure:
-            parts.append("NOT SECURE: the coins come from a seed")
+            parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
 
     def _repr_html_(self) -> str:
