@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._columns import EVERYTHING, TARGET, Column, Flow, names_in
 from skdp.privacy.statement._parts import (
     columns_read,
@@ -35,6 +36,7 @@ class Promise:
     protects: Protects
     target: tuple[Any, ...] = ()
     made_up: bool = False
+    known: bool = True
 
     def of(self, name: Any) -> Protects:
         """Return whether the rows of a column are protected."""
@@ -56,6 +58,7 @@ class Walk:
         self.from_target: list[str] = []
         self.targets: set[Any] = set()
         self.notes: list[str] = []
+        self.ledgers: list[PrivacyLedger] = []
 
     def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
         """Follow a table through an estimator."""
@@ -145,7 +148,11 @@ class Walk:
         self.columns += [name for name in columns if name not in self.columns]
         new_target = bool(target and protects) and not hasattr(estimator, "transform")
         made_up = estimator.guarantee_.trust == "central"
-        self.promises.append(Promise(columns, step, guarantee, protects, () if new_target else target, made_up))
+        known = library_of(estimator) == "skdp"
+        self.promises.append(Promise(columns, step, guarantee, protects, () if new_target else target, made_up, known))
+        ledger = getattr(estimator, "ledger", None)
+        if isinstance(ledger, PrivacyLedger) and not any(ledger is other for other in self.ledgers):
+            self.ledgers.append(ledger)
         self.targets.update(target)
         raw = outside.raw if protects else everything.raw
         late = outside.late if protects is True and hasattr(estimator, "transform") else everything.late
