@@ -33,7 +33,6 @@ statement
 # The same as a record. It has names and numbers of guarantees, and no value, seed, key or path.
 
 record = statement.to_dict()
-print(record["meaning"]["odds"])
 for text in record["not_covered"]:
     print("-", text)
 

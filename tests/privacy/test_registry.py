@@ -61,15 +61,15 @@ def test_what_the_statement_fills():
     deployment = local(ledger=PrivacyLedger(epsilon=3.0)).to_registry(BASIC | MODEL)["deployment"]
     assert deployment["dp_variant"] == {
         "variant_name": "Pure DP",
-        "data_domain": "Tables with the columns sex.",
-        "unprotected_quantities": "Age: not seen by fit; the number of records.",
+        "data_domain": "Tables with these columns, which are protected: sex.",
+        "unprotected_quantities": "age: not seen by fit; the number of records.",
     }
     loss = deployment["privacy_loss"]
     assert loss["privacy_parameters"] == {"epsilon": 1.0}
     assert "one record replaced by another" in loss["privacy_unit_details"]
     assert "at most 74 times in 100" in loss["privacy_parameters_details"]
     assert deployment["deployment_model"]["model_name"] == "Local"
-    assert "1 charges so far, epsilon 1 of 3" in deployment["accounting"]["composition"]
+    assert "so far once: epsilon 1 of 3" in deployment["accounting"]["composition"]
     mechanisms = deployment["implementation"]["mechanisms"]
     assert all(text in mechanisms for text in ("k-ary randomised response", "skdp 0.", "exact integers", "Timing"))
 

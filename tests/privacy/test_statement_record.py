@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 import re
 import sys
 import warnings
@@ -29,6 +30,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.privacy import PrivacyStatement
+from skdp.privacy.statement import _page
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA)
@@ -189,7 +191,7 @@ def test_the_composition_so_far_is_a_copy_of_the_ledger(tmp_path):
     pipeline.transform(X)
     assert statement.to_json() == before
     assert len(ledger.report()) == 4
-    assert "2 charges, epsilon 2 of 9 and delta 0 of 0" in before
+    assert "so far 2 times: epsilon 2 of 9, delta 0 of 0" in before
     assert re.search(r"Charged by 2\s+releases: epsilon 2, delta 0", statement.to_html())
     with pytest.raises(RuntimeError, match="can only be read"):
         copied.charge(PrivacyGuarantee(0.1), "x")
@@ -214,6 +216,27 @@ def test_a_class_of_somebody_else_is_named():
     assert floating["answer"].endswith("Not by skdp, so not answered: 0: Own.")
     alone = privacy_statement(Own().fit(X[["age"]]), trusted=[Own]).to_dict()["evaluation"]
     assert next(one for one in alone if one["item"] == "floating point")["status"] == "not covered"
+
+
+def test_what_has_no_ledger_and_what_has_no_noise():
+    ledger = PrivacyLedger(epsilon=9.0)
+    of = evaluated([sex().fit(X[["sex"]]), NumericPerturber(1.0, bounds=(0, 40), ledger=ledger).fit(X[["pay"]])])
+    assert of["composition"]["status"] == "partly"
+    assert of["composition"]["answer"].endswith("These steps charge no ledger: 0: RandomizedResponseEncoder.")
+    assert of["randomness"]["status"] == "evidence"
+    assert evaluated(sex(ledger=ledger).fit(X[["sex"]]))["composition"]["status"] == "evidence"
+    of = evaluated(MAKERS["nothing"]())
+    assert (of["randomness"]["status"], of["composition"]["status"]) == ("not covered", "partly")
+    assert of["randomness"]["answer"] == "No step of skdp draws random bits."
+
+
+def evaluated(estimator):
+    return {one["item"]: one for one in privacy_statement(estimator).to_dict()["evaluation"]}
+
+
+def test_a_seed_is_said_where_the_attacker_is():
+    means = privacy_statement(sex(random_state=SEED).fit(X[["sex"]])).to_dict()["meaning"]
+    assert means["against"].startswith("NOT SECURE, only those who do not know the seed: everyone")
 
 
 def test_versions_are_those_of_the_statement():
@@ -247,6 +270,7 @@ def test_the_page_loads_nothing():
 
 
 def test_without_jinja2_all_but_the_page_is_there(monkeypatch):
+    _page._template.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     statement = privacy_statement(MAKERS["local"]())
     assert "at most 74 times in 100" in statement._repr_html_()
@@ -274,6 +298,7 @@ def test_what_follows_from_other_fields_is_written_again():
         ("columns.0.value", "F", r"unknown fields of columns\[0\]: 'value'"),
         ("total.scope.0", "age", "total.scope has columns for which no row"),
         ("total.epsilon", math.nan, "total.epsilon must be a finite number"),
+        ("steps.0.charged", None, r"steps\[0\].charged must be true or false, got null"),
         ("steps.0.known", "yes", r"steps\[0\].known must be true or false"),
         ("steps.0.guarantee.delta", "0", r"steps\[0\].guarantee.delta must be a number, got a string"),
         ("notes.0", 5, r"notes\[0\] must be a string"),
@@ -294,3 +319,24 @@ def test_what_is_wrong_in_a_statement_is_named(place, value, message):
     part[int(inner) if isinstance(part, list) else inner] = value
     with pytest.raises(ValueError, match=message):
         PrivacyStatement.from_json(json.dumps(content))
+
+
+def test_a_damaged_record_is_an_error_or_another_record():
+    """Replace, remove and repeat parts of a record: never another error than ValueError."""
+    text = privacy_statement(local(PrivacyLedger(epsilon=9.0))).to_json()
+    pieces = ["", "null", "-1", "1e999", "NaN", '"', "{", "[]", "true", '"\\ud800"', "99999999999999999999999"]
+    draw = random.Random(0)
+    read = longest = 0
+    for _ in range(100):
+        start = draw.randrange(len(text))
+        end = min(len(text), start + draw.choice([0, 1, 3, 20, 200]))
+        damaged = text[:start] + draw.choice([*pieces, text[start:end] * 2]) + text[end:]
+        try:
+            made = PrivacyStatement.from_json(damaged)
+        except ValueError as error:
+            longest = max(longest, len(str(error)))
+            continue
+        read += 1
+        assert PrivacyStatement.from_json(made.to_json()).to_dict() == made.to_dict()
+    assert 0 < read < 100
+    assert longest < 400

@@ -33,6 +33,8 @@ class StatedStep(NamedTuple):  # numpydoc ignore=PR02
         Its guarantee, for the columns of the table.
     known : bool
         Whether it is a class of skdp; otherwise its author states the guarantee, and `trusted` named the class.
+    charged : bool
+        Whether it charges a ledger.
 
     Examples
     --------
@@ -46,6 +48,7 @@ class StatedStep(NamedTuple):  # numpydoc ignore=PR02
     step: str
     guarantee: PrivacyGuarantee
     known: bool = True
+    charged: bool = False
 
 
 def versions_now() -> dict[str, str]:
@@ -107,9 +110,14 @@ class Facts:
         return [one.step for one in self.steps if not one.guarantee.secure]
 
     @property
+    def others(self) -> list[str]:
+        """The steps that are not of skdp."""
+        return [one.step for one in self.steps if not one.known]
+
+    @property
     def secure(self) -> bool:
-        """Whether all random bits are secure."""
-        return not self.seeded and (self.total is None or self.total.secure)
+        """Whether there are random bits, and all are secure."""
+        return bool(self.steps) and not self.seeded and (self.total is None or self.total.secure)
 
 
 def read_facts(fields: Fields) -> dict[str, Any]:
@@ -144,4 +152,9 @@ def _row(fields: Fields) -> tuple[Any, ...]:
 
 
 def _step(fields: Fields) -> StatedStep:
-    return StatedStep(fields.text("step"), fields.part("guarantee", PrivacyGuarantee._of), fields.flag("known"))
+    return StatedStep(
+        fields.text("step"),
+        fields.part("guarantee", PrivacyGuarantee._of),
+        fields.flag("known"),
+        fields.flag("charged"),
+    )

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from skdp.privacy._numbers import shown
 from skdp.privacy._odds import best_guess, in_odds, largest_ratio
 from skdp.privacy.statement._facts import Facts
 
-SECURE = "the operating system's cryptographically secure generator"
+SECURE = "the operating system's cryptographically secure generator, or a secret key where reports are permanent"
 SEEDED = "a seed was set (its value is not recorded): NOT SECURE against those who know or guess it"
+
+
+NO_BITS = "no step of skdp draws random bits"
 
 
 def sentence(text: str) -> str:
@@ -30,9 +34,9 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
         "protected": f"the values of {columns} in each record"
         if replaced
         else f"each record, in the columns {columns}; whether it is in the data at all",
-        "against": "everyone who sees what is released, the collector of the reports included"
-        if local
-        else "everyone who sees what is released, but not against the curator who holds the table",
+        "against": ("" if total.secure else "NOT SECURE, only those who do not know the seed: ")
+        + "everyone who sees what is released, "
+        + ("the collector of the reports included" if local else "but not against the curator who holds the table"),
         "trusted": "the process that randomises each record; nobody who receives reports"
         if local
         else "the curator: the process and the people that hold the table before noise is added",
@@ -56,11 +60,7 @@ def warnings(facts: Facts) -> list[str]:
     ]
     if facts.seeded:
         texts.append(f"The random bits of these steps come from a seed, NOT SECURE: {', '.join(facts.seeded)}.")
-    texts += [
-        f"The guarantee of {one.step} is that of its author: it is not a class of skdp."
-        for one in facts.steps
-        if not one.known
-    ]
+    texts += [f"The guarantee of {step} is that of its author: it is not a class of skdp." for step in facts.others]
     if facts.total is None:
         texts.append("No column is protected.")
     return texts
@@ -68,7 +68,25 @@ def warnings(facts: Facts) -> list[str]:
 
 def randomness(facts: Facts) -> dict[str, Any]:
     """Return the source of the random bits."""
-    return {"secure": facts.secure, "source": SECURE if facts.secure else SEEDED}
+    return {"secure": facts.secure, "source": SECURE if facts.secure else SEEDED if facts.seeded else NO_BITS}
+
+
+def composition(facts: Facts) -> tuple[str, bool]:
+    """Return how privacy losses add up, and whether ledgers count all steps."""
+    text = "The privacy losses of the steps add up to the total, for one fit and one call that releases rows. "
+    if not facts.ledgers:
+        return text + "No ledger counts further calls.", False
+    for ledger in facts.ledgers:
+        spent, number = ledger.spent, len(ledger._book.charges())
+        text += (
+            f"A ledger is charged before anything is drawn, so far {'once' if number == 1 else f'{number} times'}: "
+            f"epsilon {shown(spent.epsilon)} of {shown(ledger.epsilon)}, delta {shown(spent.delta)} of "
+            f"{shown(ledger.delta)}. "
+        )
+    uncharged = [one.step for one in facts.steps if not one.charged]
+    if uncharged:
+        text += f"These steps charge no ledger: {', '.join(uncharged)}."
+    return text.rstrip(), not uncharged
 
 
 def not_covered(facts: Facts) -> list[str]:

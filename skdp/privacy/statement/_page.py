@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -11,6 +12,13 @@ from skdp.privacy._odds import shown_guess
 
 def page(record: dict[str, Any]) -> str:
     """Write the record of a statement as a page, which loads nothing."""
+    total, ledgers = record["total"], list(map(_summed, record["ledgers"]))
+    guess = None if total is None else shown_guess(total["epsilon"], total["delta"])
+    return str(_template().render(record | {"ledgers": ledgers, "guess": guess}))
+
+
+@cache
+def _template() -> Any:
     try:
         import jinja2
     except ImportError as error:
@@ -19,10 +27,8 @@ def page(record: dict[str, Any]) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["shown"] = lambda number: "" if number is None else shown(number)
-    template = files("skdp.privacy.statement").joinpath("page.html.j2").read_text(encoding="utf-8")
-    total, ledgers = record["total"], list(map(_summed, record["ledgers"]))
-    guess = None if total is None else shown_guess(total["epsilon"], total["delta"])
-    return str(environment.from_string(template).render(record | {"ledgers": ledgers, "guess": guess}))
+    text = files("skdp.privacy.statement").joinpath("page.html.j2").read_text(encoding="utf-8")
+    return environment.from_string(text)
 
 
 def _summed(ledger: dict[str, Any]) -> dict[str, Any]:

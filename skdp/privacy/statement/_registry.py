@@ -8,9 +8,8 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._numbers import shown
 from skdp.privacy.statement._facts import Facts
-from skdp.privacy.statement._meaning import SECURE, meaning, sentence
+from skdp.privacy.statement._meaning import SECURE, composition, meaning
 
 
 class Human(NamedTuple):
@@ -143,7 +142,7 @@ def _filled(facts: Facts, total: PrivacyGuarantee) -> dict[str, dict[str, Any]]:
     return {
         "dp_variant": {
             "variant_name": _variant(total),
-            "data_domain": f"Tables with the columns {columns}.",
+            "data_domain": f"Tables with these columns, which are protected: {columns}.",
             "unprotected_quantities": _unprotected(facts, total),
         },
         "privacy_loss": {
@@ -159,7 +158,7 @@ def _filled(facts: Facts, total: PrivacyGuarantee) -> dict[str, dict[str, Any]]:
         },
         "accounting": {
             "post_processing": _post_processing(facts),
-            "composition": _composition(facts),
+            "composition": composition(facts)[0],
         },
         "implementation": {"mechanisms": _mechanisms(facts)},
     }
@@ -175,7 +174,7 @@ def _unprotected(facts: Facts, total: PrivacyGuarantee) -> str:
     texts = [f"{name}: {how}" for name, how in facts.open_columns]
     if total.relation == "replace":
         texts.append("the number of records")
-    return f"{sentence('; '.join(texts))}." if texts else "None."
+    return f"{'; '.join(texts)}." if texts else "None."
 
 
 def _post_processing(facts: Facts) -> str:
@@ -183,23 +182,11 @@ def _post_processing(facts: Facts) -> str:
     return " ".join(found) or "None that the statement knows of."
 
 
-def _composition(facts: Facts) -> str:
-    texts = [f"{len(facts.steps)} steps about the same records; their privacy losses add up (sequential composition)."]
-    for ledger in facts.ledgers:
-        spent = ledger.spent
-        texts.append(
-            f"A ledger charges each release before it is drawn: {len(ledger._book.charges())} charges so far, epsilon "
-            f"{shown(spent.epsilon)} of {shown(ledger.epsilon)}, delta {shown(spent.delta)} of {shown(ledger.delta)}."
-        )
-    return " ".join(texts)
-
-
 def _mechanisms(facts: Facts) -> str:
     steps = [f"- {one.step}: {one.guarantee.mechanism or 'not named'}, {one.guarantee}" for one in facts.steps]
-    others = [one.step for one in facts.steps if not one.known]
     versions = ", ".join(f"{name} {number}" for name, number in facts.versions.items())
     exact = "- Floating point: draws are decided by exact integers and fractions; noise is added to integers."
     texts = [*steps, f"- Library: {versions}.", f"- Random bits: {SECURE}.", exact]
-    if others:
-        texts.append(f"- Not by skdp, so that this is not known of them: {', '.join(others)}.")
+    if facts.others:
+        texts.append(f"- Not by skdp, so that this is not known of them: {', '.join(facts.others)}.")
     return "\n".join([*texts, "- Timing, and the security of the machine and of the data: not stated."])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import pandas as pd
 
-from skdp.privacy._json import Fields, JsonRecord
+from skdp.privacy._json import Fields, JsonRecord, written_text
 from skdp.privacy._numbers import shown
 from skdp.privacy.statement._facts import Facts, read_facts
 from skdp.privacy.statement._meaning import meaning, not_covered, randomness, warnings
@@ -64,9 +64,15 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
             "columns": self.columns,
             "total": None if self.total is None else self.total._content(),
             "steps": [
-                {"step": one.step, "guarantee": one.guarantee._content(), "known": one.known} for one in self.steps
+                {
+                    "step": written_text(one.step),
+                    "guarantee": one.guarantee._content(),
+                    "known": one.known,
+                    "charged": one.charged,
+                }
+                for one in self.steps
             ],
-            "notes": list(self.notes),
+            "notes": list(map(written_text, self.notes)),
             "ledgers": [ledger._content() for ledger in self.ledgers],
             "versions": dict(self.versions),
             "warnings": warnings(self),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from skdp.privacy._numbers import shown
-from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._facts import Facts
-from skdp.privacy.statement._meaning import SECURE, SEEDED, meaning, sentence
+from skdp.privacy.statement._meaning import composition, meaning, randomness, sentence
 
 # The items are those of NIST SP 800-226 (2025), "Guidelines for evaluating differential privacy guarantees", in our
 # words: from the parameters at the top to the collection of the data at the bottom.
@@ -37,7 +36,7 @@ def _guarantee(facts: Facts) -> list[Item]:
 
 def _algorithms(facts: Facts) -> list[Item]:
     level, ours = "2. The algorithms", [one for one in facts.steps if one.known]
-    others = [one.step for one in facts.steps if not one.known]
+    others = facts.others
     doubt = f" Not by skdp, so not answered: {', '.join(others)}." if others else ""
     status = OPEN if not ours else PARTLY if others else EVIDENCE
     mechanisms = "; ".join(dict.fromkeys(one.guarantee.mechanism or one.step for one in ours)) or "none of skdp"
@@ -50,25 +49,15 @@ def _algorithms(facts: Facts) -> list[Item]:
             f"{mechanisms}. Proofs, and tests that enumerate the probabilities, are in the documentation.{doubt}",
         ),
         (level, "floating point", status, f"{exact if ours else 'No step of skdp.'}{doubt}"),
-        (level, "composition", *_composition(facts.ledgers)),
+        (level, "composition", *_composition(facts)),
         (level, "utility", OPEN, "Errors are not stated here; skdp.evaluation measures them."),
         (level, "bias", OPEN, "What noise does to small groups is not stated here; skdp.metrics measures it."),
     ]
 
 
-def _composition(ledgers: tuple[PrivacyLedger, ...]) -> tuple[str, str]:
-    if not ledgers:
-        return PARTLY, (
-            "The steps add up to the total, for one fit and one call that releases rows. No ledger counts more calls."
-        )
-    texts = []
-    for ledger in ledgers:
-        spent, number = ledger.spent, len(ledger._book.charges())
-        texts.append(
-            f"{number} charges, epsilon {shown(spent.epsilon)} of {shown(ledger.epsilon)} and delta "
-            f"{shown(spent.delta)} of {shown(ledger.delta)}"
-        )
-    return EVIDENCE, f"Charges add up, before anything is drawn. So far: {'; '.join(texts)}."
+def _composition(facts: Facts) -> tuple[str, str]:
+    text, complete = composition(facts)
+    return EVIDENCE if complete else PARTLY, text
 
 
 def _system(facts: Facts) -> list[Item]:
@@ -85,14 +74,14 @@ def _system(facts: Facts) -> list[Item]:
             if total is None or means is None
             else f"{sentence(total.trust)} model. Protected against {means['against']}. Trusted: {means['trusted']}.",
         ),
-        (level, "randomness", EVIDENCE if facts.secure else OPEN, f"{sentence(SECURE if facts.secure else SEEDED)}."),
+        (level, "randomness", _randomness_status(facts), f"{sentence(randomness(facts)['source'])}."),
         (
             level,
             "values read from the data",
             OPEN if read else EVIDENCE,
             f"Which values occur is released of: {', '.join(read)}."
             if read
-            else "None that a step of skdp has noted: categories and bounds are declared.",
+            else "No step of skdp has read its categories from the data.",
         ),
         (
             level,
@@ -108,6 +97,12 @@ def _system(facts: Facts) -> list[Item]:
             "needs, is not protected.",
         ),
     ]
+
+
+def _randomness_status(facts: Facts) -> str:
+    if not facts.secure:
+        return OPEN
+    return PARTLY if facts.others else EVIDENCE
 
 
 def _surroundings(facts: Facts) -> list[Item]:

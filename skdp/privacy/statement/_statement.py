@@ -160,7 +160,7 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
     names = ["column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection"]
     table = pd.DataFrame(rows, columns=names).astype({"epsilon": float, "delta": float})
     steps = tuple(
-        StatedStep(promise.step, replace(promise.guarantee, scope=promise.columns), promise.known)
+        StatedStep(promise.step, replace(promise.guarantee, scope=promise.columns), promise.known, promise.charged)
         for promise in walk.promises
     )
     ledgers, unread = _records(walk.ledgers)

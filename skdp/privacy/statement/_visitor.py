@@ -37,6 +37,7 @@ class Promise:
     target: tuple[Any, ...] = ()
     made_up: bool = False
     known: bool = True
+    charged: bool = False
 
     def of(self, name: Any) -> Protects:
         """Return whether the rows of a column are protected."""
@@ -149,8 +150,10 @@ class Walk:
         new_target = bool(target and protects) and not hasattr(estimator, "transform")
         made_up = estimator.guarantee_.trust == "central"
         known = library_of(estimator) == "skdp"
-        self.promises.append(Promise(columns, step, guarantee, protects, () if new_target else target, made_up, known))
         ledger = getattr(estimator, "ledger", None)
+        charged = isinstance(ledger, PrivacyLedger)
+        kept = () if new_target else target
+        self.promises.append(Promise(columns, step, guarantee, protects, kept, made_up, known, charged))
         if isinstance(ledger, PrivacyLedger) and not any(ledger is other for other in self.ledgers):
             self.ledgers.append(ledger)
         self.targets.update(target)
