@@ -23,10 +23,12 @@ from skdp import (
     DPMean,
     DPStandardScaler,
     NumericPerturber,
+    OnFitOnly,
     PrivacyGuarantee,
     PrivacyLedger,
     RandomizedResponseEncoder,
     SecretKey,
+    SyntheticResampler,
     privacy_statement,
 )
 from skdp.privacy import PrivacyStatement
@@ -228,6 +230,25 @@ def test_what_has_no_ledger_and_what_has_no_noise():
     of = evaluated(MAKERS["nothing"]())
     assert (of["randomness"]["status"], of["composition"]["status"]) == ("not covered", "partly")
     assert of["randomness"]["answer"] == "No step of skdp draws random bits."
+
+
+def test_a_ledger_of_several_steps_is_stated_once(tmp_path):
+    first = PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=9.0)
+    again = PrivacyLedger(tmp_path / "ledger.jsonl")
+    other = PrivacyLedger(epsilon=9.0)
+    encoders = [sex(ledger=one).fit(X[["sex"]]) for one in (first, first, again, other)]
+    assert len(privacy_statement(encoders).ledgers) == 2
+
+
+def test_the_ledger_of_a_part_is_found():
+    ledger = PrivacyLedger(epsilon=9.0)
+    synthesizer = DPMarginalSynthesizer(1.0, domain={"sex": ["F", "M"], "y": [0, 1]}, ledger=ledger)
+    resampler = SyntheticResampler(synthesizer)
+    resampler.fit_resample(X[["sex"]], pd.Series([0, 1] * 20, name="y"))
+    for estimator in (resampler, OnFitOnly(sex(ledger=ledger)).fit(X[["sex"]])):
+        statement = privacy_statement(estimator)
+        assert [one.charged for one in statement.steps] == [True]
+        assert [one.spent for one in statement.ledgers] == [ledger.spent]
 
 
 def evaluated(estimator):

@@ -256,9 +256,9 @@ class PrivacyLedger(JsonRecord):
         made._path, made._book = None, book
         return made
 
-    def _record(self) -> Self:
+    def _record(self) -> PrivacyLedger:
         """Return a copy that can only be read."""
-        return self._of_book(self._copied_book())
+        return PrivacyLedger._of_book(self._copied_book())
 
     def _copied_book(self) -> RecordBook:
         return RecordBook.of(self._book.budget, self._book.charges())

@@ -163,7 +163,7 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
         StatedStep(promise.step, replace(promise.guarantee, scope=promise.columns), promise.known, promise.charged)
         for promise in walk.promises
     )
-    ledgers, unread = _records(walk.ledgers)
+    ledgers, unread = _records(list(walk.ledgers.values()))
     return PrivacyStatement(table, _total(walk, kept), (*walk.notes, *_remarks(walk), *unread), steps, ledgers)
 
 

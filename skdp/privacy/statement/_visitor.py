@@ -17,6 +17,7 @@ from skdp.privacy.statement._parts import (
     is_fitted,
     learns_from_predictions,
     learns_target,
+    ledgers_of,
     library_of,
     parts_of,
     takes_weights,
@@ -59,7 +60,7 @@ class Walk:
         self.from_target: list[str] = []
         self.targets: set[Any] = set()
         self.notes: list[str] = []
-        self.ledgers: list[PrivacyLedger] = []
+        self.ledgers: dict[Any, PrivacyLedger] = {}
 
     def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
         """Follow a table through an estimator."""
@@ -150,12 +151,10 @@ class Walk:
         new_target = bool(target and protects) and not hasattr(estimator, "transform")
         made_up = estimator.guarantee_.trust == "central"
         known = library_of(estimator) == "skdp"
-        ledger = getattr(estimator, "ledger", None)
-        charged = isinstance(ledger, PrivacyLedger)
+        ledgers = ledgers_of(estimator)
+        self.ledgers |= {ledger.path or id(ledger): ledger for ledger in ledgers}
         kept = () if new_target else target
-        self.promises.append(Promise(columns, step, guarantee, protects, kept, made_up, known, charged))
-        if isinstance(ledger, PrivacyLedger) and not any(ledger is other for other in self.ledgers):
-            self.ledgers.append(ledger)
+        self.promises.append(Promise(columns, step, guarantee, protects, kept, made_up, known, bool(ledgers)))
         self.targets.update(target)
         raw = outside.raw if protects else everything.raw
         late = outside.late if protects is True and hasattr(estimator, "transform") else everything.late
