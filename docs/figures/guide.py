@@ -39,7 +39,7 @@ METRIC = "statistical parity difference"
 def numbers():
     """Return a column of numbers of each data set, and its public bounds."""
     return {
-        "Adult: age": (load_adult().data[["age"]], (17, 90)),
+        "Adult: age": (load_adult().data[["age"]], (0, 100)),
         "breast cancer: mean radius": (load_breast_cancer(as_frame=True).data[["mean radius"]], (5, 30)),
     }
 
