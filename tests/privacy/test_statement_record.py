@@ -171,6 +171,12 @@ def test_what_fit_warned_of_is_said_without_a_value():
     assert "The categories of job were read from the data" in html
 
 
+def test_rows_that_pass_beside_private_statistics_are_not_covered():
+    record = privacy_statement(MAKERS["central"]()).to_dict()
+    assert record["not_covered"][0] == "age: statistics only: rows released as is, by DPStandardScaler."
+    assert record["warnings"] == ["No column is protected."]
+
+
 def test_the_meaning_of_the_total():
     means = privacy_statement(MAKERS["local"]()).to_dict()["meaning"]
     assert means["protected"] == "the values of sex in each record"
