@@ -314,6 +314,20 @@ def composition():
     axes.legend()
 
 
+def odds():
+    """Draw how often the strongest attacker can be right, by epsilon."""
+    epsilons = np.linspace(0, 6, 121)
+    axes = plt.subplots(figsize=(7, 3))[1]
+    axes.plot(epsilons, 100 / (1 + np.exp(-epsilons)), label="at most, after a release")
+    axes.axhline(50, color="C1", linestyle=":", label="before it")
+    for epsilon in (0.1, 1.0, 3.0, 5.0):
+        right = 100 / (1 + np.exp(-epsilon))
+        axes.plot(epsilon, right, "o", color="C0")
+        axes.annotate(f"{right:.1f}", (epsilon, right), textcoords="offset points", xytext=(6, -12))
+    axes.set(xlabel="epsilon", ylabel="right guesses in 100", ylim=(45, 102))
+    axes.legend(loc="lower right")
+
+
 def spending():
     """Draw what statistics of the diabetes data take of a budget."""
     from skdp import DPQuantileBinarizer, PrivacyLedger
