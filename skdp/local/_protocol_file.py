@@ -31,6 +31,7 @@ class WrittenProtocol:
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         given = transformer.get_params(deep=False)
         self._name, self._protocol = type(transformer).__name__, protocol
+        self.named = hasattr(transformer, "feature_names_in_")
         self.is_carried = _is_ours(type(transformer))
         """Whether reports carry it: of other classes it is not known which parameters are secret."""
         self._parameters = {name: value for name, value in given.items() if name not in _SECRET}
@@ -43,11 +44,11 @@ class WrittenProtocol:
     def text(self) -> str:
         """The JSON."""
         if self._text is None:
-            self._text = write_protocol(self._name, self._parameters, self._protocol)
+            self._text = write_protocol(self._name, self._parameters, self._protocol, named=self.named)
         return self._text
 
 
-def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportProtocol) -> str:
+def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportProtocol, *, named: bool) -> str:
     """Write what a transformer was fitted with as JSON."""
     content = {
         "format": FORMAT,
@@ -55,6 +56,7 @@ def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportPro
         "transformer": name,
         "parameters": {key: pack(value) for key, value in {**parameters, **protocol.declared}.items()},
         "columns": list(map(pack, protocol.columns)),
+        "named": named,
         "protocol": comparable(protocol),
         "guarantee": asdict(protocol.guarantee) | {"text": str(protocol.guarantee)},
         "client": _client(protocol),
@@ -80,6 +82,8 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
         failure = f"the protocol of {name} cannot be read: a parameter is missing, out of range, or too large"
     if failure is not None:
         raise ValueError(failure)
+    if content.get("named") is False:
+        forget_names(transformer)
     if not same:
         raise ValueError(
             f"this version of skdp makes another protocol of the parameters of {name}: reports would be misread"
@@ -187,6 +191,12 @@ def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
     """Fit a transformer to what is declared of columns, within limits; return whether its protocol is as expected."""
     _fit(transformer, columns)
     return bool(json.loads(json.dumps(comparable(transformer.protocol_), allow_nan=False)) == expected)
+
+
+def forget_names(transformer: Any) -> None:
+    """Make a transformer one that was fitted to an array, without names of columns."""
+    vars(transformer).pop("feature_names_in_", None)
+    transformer._written.named = False
 
 
 def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from skdp.local import ReportTransformer, comparable, refitted
+from skdp.local import ReportTransformer, comparable, forget_names, refitted
 from skdp.persistence._classes import SavedClass, by_class, by_name
 from skdp.persistence._values import Reader, Writer, mark_observed
 from skdp.privacy import PrivacyGuarantee
@@ -151,7 +151,7 @@ def _refit(kind: type[Any], parameters: Mapping[str, Any], content: Any, reader:
     if declared.keys() != transformer.protocol_.declared.keys():
         raise ValueError("the parameters by column are not those of the protocol")
     if not content["named"]:
-        vars(transformer).pop("feature_names_in_", None)  # `fit` saw an array
+        forget_names(transformer)
     for name in declared:
         setattr(transformer, name, parameters[name])
     if content["observed"]:
