@@ -235,8 +235,12 @@ def _merge(table: NDArray[np.float64], places: NDArray[np.intp], n_values: int) 
 
 def _numbers(mechanism: NumericMechanism, low: float, high: float) -> NDArray[np.float64]:
     """Return the number that each report stands for, rounded once."""
-    step = (Fraction(high) - Fraction(low)) / mechanism.steps
+    start, step = Fraction(low), (Fraction(high) - Fraction(low)) / mechanism.steps
+    # ``start + step * place`` as one quotient of integers, which Python rounds once: fractions would be reduced first.
+    first, each = start.numerator * step.denominator, step.numerator * start.denominator
+    scale = start.denominator * step.denominator
     try:
-        return np.array([float(Fraction(low) + step * place) for place in mechanism.estimates])
+        places = [place.as_integer_ratio() for place in mechanism.estimates]
+        return np.array([(first * under + each * over) / (scale * under) for over, under in places])
     except OverflowError:
         raise ValueError("epsilon is too small, or the bounds are too far apart: the reports would overflow") from None

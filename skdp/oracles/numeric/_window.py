@@ -34,9 +34,11 @@ class WindowMechanism(NumericMechanism):
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report."""
-        scale = 1 / (2 * (1 - self.lie))
-        middle = Fraction(self.steps, 2)
-        return [middle + (2 * report + 1 - self.n_reports) * scale for report in range(self.n_reports)]
+        scale = 1 / (1 - self.lie)
+        first = self.steps * scale.denominator + (1 - self.n_reports) * scale.numerator
+        return [
+            Fraction(first + 2 * report * scale.numerator, 2 * scale.denominator) for report in range(self.n_reports)
+        ]
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
         # All three are drawn for every record, so that neither time nor bytes depend on the random bits of another.
