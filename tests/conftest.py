@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import secrets
+from collections import Counter
 from contextlib import contextmanager
 from functools import partialmethod, wraps
 
@@ -39,7 +40,15 @@ def pytest_addoption(parser):
     parser.addoption("--secure", action="store_true", help="draw secure bytes in all tests, as `make test-long`")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(config, items):
+    crosses = {}
+    for item in items:
+        if item.get_closest_marker("covering") and not item.get_closest_marker("long"):
+            crosses.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cross in crosses.values():
+        for item in _not_needed(cross):
+            item.add_marker("long")
     if config.getoption("first"):
         cases = {}
         for item in items:
@@ -47,6 +56,20 @@ def pytest_collection_modifyitems(config, items):
         first = set(cases.values())
         config.hook.pytest_deselected(items=[item for item in items if item not in first])
         items[:] = [item for item in items if item in first]
+
+
+def _not_needed(cross):
+    """List the cases of a cross of parameters without which each value of each parameter is in some case."""
+    values = {case: {(name, id(value)) for name, value in case.callspec.params.items()} for case in cross}
+    uses, left = Counter(), set().union(*values.values())
+    rest = list(cross)
+    while left:
+        # Of the cases with the most new values the one of the rarest others, so that pairs vary.
+        best = max(rest, key=lambda case: (len(values[case] & left), -sum(uses[value] for value in values[case])))
+        rest.remove(best)
+        uses.update(values[best])
+        left -= values[best]
+    return rest
 
 
 def pytest_collection_finish(session):

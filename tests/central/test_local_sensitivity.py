@@ -159,6 +159,7 @@ class TestSmoothSensitivity:
             )
             assert np.abs(losses).max() <= epsilon * (1 + 1e-9)
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("epsilon", [0.01, 1, 20])
     @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1])
     @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])

@@ -111,7 +111,7 @@ class TestAccuracy:
             within = np.mean(np.abs(drawn) <= cube_quantile(0.95, dimension, slope))
             assert within == pytest.approx(0.95, abs=5 * math.sqrt(0.05 * 0.95 / 200_000))
 
-    @pytest.mark.slow
+    @pytest.mark.long
     def test_the_textbook_figures_on_adult(self):
         from skdp.datasets import load_adult
 
@@ -198,6 +198,7 @@ class TestData:
                 error = abs(mean.mean_[0] - X.mean() - shift)
                 assert error < 6 * mean.std_error_[0]
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("bounds", [(0, 100), {"age": (0, 100), "hours": (0, 100)}, [(0, 100), (0, 100)]])
     def test_frames_of_every_kind(self, make_frame, bounds, frame_kind):
         data = {"age": [17, 38, 90, 41] * 200, "hours": [40, 20, 60, 38] * 200}

@@ -108,6 +108,7 @@ class TestMostFrequent:
         expected = 1000 * np.array(law, float)
         assert chisquare([chosen[value] for value in "xyz"], expected).pvalue > FALSE_ALARM
 
+    @pytest.mark.covering
     def test_frames_of_every_kind(self, make_frame, values_of):
         data = {
             "job": ["nurse", None, "smith", "nurse"] * 30,

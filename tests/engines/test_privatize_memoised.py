@@ -97,6 +97,7 @@ def memory(transformer, table):
 # The reports
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", [encoder, lambda: encoder(UnaryEncodingTransformer), perturber])
 def test_they_are_those_of_transform_on_every_engine(engine, people, make):
     check_they_are_those_of_transform(engine, people, make())
@@ -149,6 +150,7 @@ def test_ids_are_released_only_when_they_are_kept(engine, people):
     assert kept.select(["number", "person"]).to_pydict() == people.select(["number", "person"]).to_pydict()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "ids",
     [
@@ -272,6 +274,7 @@ def refused(frame, make, error, message, **options):
     return str(caught.value)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 def test_wrong_columns_of_ids(engine, people, make):
     frame = engine.frame(people)
@@ -283,6 +286,7 @@ def test_wrong_columns_of_ids(engine, people, make):
     refused(frame, make, TypeError, "name of a column, got list", record_id=["person"])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "make",
     [
@@ -308,6 +312,7 @@ def test_a_person_who_comes_twice_wherever_in_the_table(engine, people, make, pl
     assert ids[0] not in text
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_missing_id(engine, people, make):
     if engine.name == "reader":
@@ -332,6 +337,7 @@ def test_two_zeros_are_one_record(engine, people):
     refused(engine.frame(table), encoder, ValueError, "record_id has repeated entries", record_id="person")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "make_id", [Decimal, lambda row: timedelta(row), lambda row: [row]], ids=["decimals", "durations", "lists"]
 )

@@ -102,6 +102,7 @@ def test_the_report_alone_gives_what_the_channel_gives():
     assert result.std_error == pytest.approx(math.sqrt(result.accuracy * (1 - result.accuracy) / 20_000))
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_every_kind_of_frame_gives_the_same(make_frame):
     rng = np.random.default_rng(0)
     data = {
@@ -118,6 +119,7 @@ def test_every_kind_of_frame_gives_the_same(make_frame):
     assert result.carriers["drop"].tolist() == pytest.approx([0.446, 0, 0], abs=0.06)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_columns_of_any_dtype_are_read():
     truth = np.array([0, 1] * 150)
     rng = np.random.default_rng(0)
@@ -264,6 +266,7 @@ def test_rare_and_missing_values_are_guessed_too():
     assert 0 <= lone.accuracy <= 2 / 3
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_a_seed_repeats(sex):
     frame = pd.DataFrame(
         {"a": np.random.default_rng(0).normal(size=N), "sex": encoder().fit_transform(sex.to_frame())["sex"]}

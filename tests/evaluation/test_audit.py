@@ -245,8 +245,7 @@ def test_whoever_knows_the_seed_breaks_a_release():
 # What must not be refuted
 
 
-AUDITED = ["randomised response, two columns, joint", "unary encoding, optimized", "subset selection", "local hashing"]
-AUDITED += ["Hadamard response", "hybrid", "square wave", "RAPPOR, one report", "heavy hitters"]
+AUDITED = ["randomised response, two columns, joint", "local hashing", "square wave", "heavy hitters"]
 
 
 @pytest.mark.parametrize("name", often([name for name, _ in audited_transformers()], AUDITED))
@@ -267,6 +266,7 @@ def test_the_bound_comes_near_a_claim_that_is_tight(epsilon):
     assert 0.75 * epsilon < result.epsilon_lower < epsilon == result.epsilon_exact
 
 
+@pytest.mark.usefixtures("few_calls")
 def test_wrappers_and_several_reports():
     encoder = RandomizedResponseEncoder(1.0, categories={"value": ["a", "b"]})
     result = audit_epsilon(OnFitOnly(encoder), n_draws=500)

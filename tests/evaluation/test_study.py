@@ -108,6 +108,7 @@ def test_audits_of_one_classifier(people):
     assert again[20.0][TRUE_GROUPS].equals(audits[20.0][TRUE_GROUPS])  # no coin of a report is in what is predicted
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_attacks_see_reports_and_no_truth(people):
     results = attack_releases(read(people), lambda: None)
     assert results[0.001].accuracy < 0.85

@@ -44,6 +44,7 @@ def perturber(**parameters):
     return NumericPerturber(**{"bounds": BOUNDS, "random_state": 0} | parameters)
 
 
+@pytest.mark.covering
 @every_mechanism
 def test_a_privatised_table_looks_like_the_original(people, values_of, mechanism):
     fitted = perturber(mechanism=mechanism).fit(people)
@@ -67,6 +68,7 @@ def test_arrays_and_lists_become_arrays(mechanism, container):
     assert out.dtype == np.float64
 
 
+@pytest.mark.covering
 @every_mechanism
 def test_a_large_epsilon_reports_the_clipped_truth_in_its_row(people, values_of, mechanism):
     fitted = perturber(mechanism=mechanism, epsilon=100_000, grid_size=1000).fit(people)
@@ -135,6 +137,7 @@ def test_reports_that_are_the_same_float_are_one_report():
 
 
 class TestMean:
+    @pytest.mark.covering
     @every_mechanism
     def test_a_labelled_table(self, people, mechanism):
         fitted = perturber(mechanism=mechanism).fit(people)

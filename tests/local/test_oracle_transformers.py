@@ -78,6 +78,7 @@ def make(name, epsilon=2.0, **parameters):
     return TRANSFORMERS[name](epsilon, **{"categories": CATEGORIES, "random_state": 0} | parameters)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_counts_come_back_within_their_errors(name, strategy):
