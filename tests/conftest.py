@@ -210,6 +210,10 @@ FRAME_KINDS = {
 }
 
 
+few_kinds = pytest.mark.parametrize("frame_kind", often(FRAME_KINDS, ["pandas-category", "polars", "pyarrow-chunked"]))
+"""For what takes long behind the reading of a frame: a kind of each library."""
+
+
 @pytest.fixture(params=list(FRAME_KINDS))
 def frame_kind(request):
     return request.param

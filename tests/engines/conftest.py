@@ -245,3 +245,15 @@ def parquet(tmp_path):
         return tmp_path / name
 
     return write
+
+
+# pandas and Polars in memory go the way of Arrow once they are read, which `test_privatize.py` tests.
+_OF_ONE_FRAME_IN_MEMORY = ("test_privatize_memoised.py", "test_privatize_rappor.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        in_memory = getattr(item, "callspec", None) and item.callspec.params.get("engine") in ("pandas", "polars")
+        if in_memory and item.path.name in _OF_ONE_FRAME_IN_MEMORY:
+            item.add_marker("long")

@@ -166,6 +166,7 @@ def _text_dtypes():
     return dtypes
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("converted", [True, False], ids=["Dask's text", "as it is"])
 @pytest.mark.parametrize("dtype", _text_dtypes().values(), ids=_text_dtypes())
 def test_text_of_pandas(dtype, converted):

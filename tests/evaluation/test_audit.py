@@ -45,8 +45,8 @@ DRAWS = 60_000
 @pytest.fixture
 def few_calls(monkeypatch):
     """Look at few calls where it is about rows: calls take nearly all of the time."""
-    for name in ("_FIRST", "_AGAIN"):
-        monkeypatch.setattr(f"skdp.evaluation.audits._search.{name}", 3)
+    for name, few in (("_FIRST", 3), ("_AGAIN", 3), ("_FEW_CALLS", 20), ("_FACTOR", 3)):
+        monkeypatch.setattr(f"skdp.evaluation.audits._search.{name}", few)
 
 
 # The bound
@@ -197,7 +197,7 @@ def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault, call):
 def test_rows_in_the_order_of_their_true_values_are_refuted():
     """Only three values show it: [a, c] and [b, c] then differ in both rows. Seeded: the power is about a half."""
     values = {"value": list(range(4))}
-    result = audit_epsilon(broken.SortsRows(categories=values), random_state=0)
+    result = audit_epsilon(broken.SortsRows(categories=values), random_state=0, n_draws=400_000)
     assert result.rejected
     assert "two rows" in result.event
 

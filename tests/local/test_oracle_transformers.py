@@ -148,6 +148,7 @@ def test_sampling_reports_one_column_of_each_record():
     assert labels.groupby("sampled").size().sub(1000).abs().max() < 150
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sampled_counts_have_the_error_that_is_stated():
     table = pd.DataFrame(data(2_000))
@@ -525,6 +526,7 @@ def test_clone_pickle_and_seeds(name):
     assert not encoder.guarantee_.secure
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_simultaneous_intervals_are_wider_and_cover_all_cells():
     table = pd.DataFrame(data(3_000))

@@ -78,6 +78,7 @@ def test_a_line_in_the_registry_compares_it(oracle, monkeypatch):
     assert (table["oracles"].str.split(", ").str[0] == "outside").all()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("memoize", [False, True])
 def test_a_line_in_the_registry_makes_it_an_encoder(oracle, monkeypatch, memoize):
     monkeypatch.setitem(ORACLES, "outside", type(oracle))

@@ -57,14 +57,12 @@ KEEPING = {
     "square waves": NumericPerturber(mechanism="square_wave", grid_size=16),
     "Laplace noise": NumericPerturber(mechanism="laplace", grid_size=16),
 }
-# Of each class one or more in `make test`; all in `make test-long`.
+# Of each form of reports one in `make test`; all in `make test-long`.
 OFTEN = [
     "interval",
     "unbiased bits",
-    "sampled sets",
     "buckets",
     "indices",
-    "best oracle",
 ]
 TRANSFORMERS = [
     pytest.param(estimator, id=name, marks=[] if name in OFTEN else pytest.mark.long)
