@@ -20,7 +20,7 @@ from skdp import BudgetExceeded, Domain, DPHistogram, DPMarginalSynthesizer, DPM
 from skdp.frames import open_large, read_table
 from skdp.synthesis.tables import CodedRecords, LargeRecords, _records, read_codes
 
-# Marks do not go through a fixture; the same list as in conftest.py.
+# Marks do not go through a fixture. Other tests of lazy frames leave `dask_processes` to `make test-long`.
 PROCESSES = [
     "dask_processes",
     pytest.param("dask_cluster", marks=pytest.mark.long),

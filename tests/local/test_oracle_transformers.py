@@ -31,7 +31,7 @@ from skdp.exact import exp_bounds
 from skdp.oracles import ORACLES, names_with, two_rounds
 from skdp.oracles._choice import make_first_round
 from skdp.randomness import SeededSource
-from tests.conftest import FRAME_KINDS
+from tests.conftest import FRAME_KINDS, each
 
 CATEGORIES = {
     "sex": ["Female", "Male"],
@@ -330,9 +330,7 @@ def test_shares_and_given_probabilities_do_not_mix():
 
 
 class TestFrequencyOracle:
-    @pytest.mark.parametrize(
-        ("k", "epsilon"), list(product([2, 3, 5, 14, 40, 100, 300, 1000], [0.25, 0.5, 1.0, 2.0, 4.0]))
-    )
+    @each("k, epsilon", list(product([2, 3, 5, 14, 40, 100, 300, 1000], [0.25, 0.5, 1.0, 2.0, 4.0])))
     def test_auto_is_never_beaten(self, k, epsilon):
         encoder = FrequencyOracleEncoder(epsilon, categories=[range(k)], max_report_bytes=None).fit([[0]])
         errors = {name: make_oracle(k, epsilon).mean_squared_error for name, make_oracle in ORACLES.items()}
