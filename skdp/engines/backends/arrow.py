@@ -20,7 +20,7 @@ from skdp.engines._extras import import_extra
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
 from skdp.frames import LargeTable, Summary
-from skdp.local import ReportProtocol
+from skdp.local import ReportProtocol, text_of
 
 pyarrow = import_extra("pyarrow", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")
@@ -64,6 +64,12 @@ class ArrowTable(Engine):
                 quietly(lambda: write_tables(tables, trial.schema, beside))
             stored = dataset.dataset(place)
         return stored if is_dataset else stored.scanner(**_READ_AHEAD).to_reader()
+
+    def said(self) -> Iterable[str | None]:
+        frame = self._frame
+        if not isinstance(frame, dataset.FileSystemDataset) or frame.format.default_extname == "csv":
+            return super().said()
+        return set(map(said_by_file, frame.get_fragments()))
 
     def tally(self, protocol: ReportProtocol) -> Any:
         reports, groups = ReportSums(protocol), protocol.counted_columns
@@ -118,6 +124,12 @@ class StreamedTable(ArrowTable):
     def _tables(self, names: list[str]) -> Iterator[Any]:
         (file,) = self._frame.files
         return text_batches(Path(file), names) if file.endswith(".csv") else _ipc_tables(file, names)
+
+
+def said_by_file(file: Any) -> str | None:
+    """Return the protocol that a Parquet or Arrow file says: not all writers of Parquet put it into the schema."""
+    parquet = isinstance(file, dataset.ParquetFileFragment)
+    return text_of((file.metadata.metadata if parquet else file.physical_schema.metadata) or {})
 
 
 def read_batches(frame: Any, columns: list[str]) -> Generator[Any, None, None]:

@@ -15,6 +15,7 @@ from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
 from skdp.engines._registry import is_damage
 from skdp.engines.backends.batches import arrow_tables, write_tables
+from skdp.engines.files._said import only_one, said_by_sidecar
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
@@ -53,6 +54,19 @@ class TableFile:
         absent = [name for name in columns if name not in self.names]
         if absent:
             raise ValueError(f"{self.path.name} lacks the columns {absent}")
+
+    def protocol(self) -> str | None:
+        """Return the protocol that the file says its reports are of."""
+        if self.format == "csv":
+            return said_by_sidecar(self.path)
+        from skdp.engines.backends.arrow import said_by_file
+
+        try:
+            return only_one(map(said_by_file, self.dataset.get_fragments()), self.path.name)
+        except (pyarrow.ArrowException, OSError) as error:
+            if not is_damage(error):
+                raise
+            raise UnreadableError(f"{self.path.name} is damaged") from None
 
     def count_rows(self) -> int | None:
         """Count the rows, where that needs no reading of them."""

@@ -20,7 +20,8 @@ from skdp.engines._registry import engine_of
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
-from skdp.local import ReportProtocol, ReportTransformer
+from skdp.engines.files._said import sidecar_of
+from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer, protocol_text
 from skdp.local.memo import keyed_digests
 
 pyarrow = Extra("pyarrow")
@@ -68,7 +69,8 @@ def privatize_file(
     Returns
     -------
     Path
-        The target.
+        The target. It says its protocol (`ReportTransformer.to_json`): in the metadata of its schema, under
+        ``skdp.protocol``, or for CSV in a file ``<target>.skdp.json`` beside it, with the SHA-256 of the target.
 
     Raises
     ------
@@ -129,6 +131,8 @@ def privatize_file(
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     form = format_of(place)
+    if form == "csv" and not resume:
+        check_path(sidecar_of(place))
     declared = transformer.declared_domain if table.format == "csv" else None
     check_names(keep)
     table.check_columns([*([] if declared is None else declared.columns), *keep])
@@ -138,6 +142,8 @@ def privatize_file(
         _check_ids(table, record_id)
     schema = _output_schema(trial.schema, transformer.protocol_, keep, table.format, form)
     check_writable(schema, form)
+    said = protocol_text(transformer)
+    written = schema if form == "csv" or said is None else schema.with_metadata({PROTOCOL_KEY: said})
     rows = batch_rows(trial.num_columns)
     settings = _settings(table, transformer, keep, record_id, rows)
     folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
@@ -169,8 +175,8 @@ def privatize_file(
                 tables = in_full(table.tables(declared, release.check.columns), checked)
                 batches = even(tables, rows, pyarrow.concat_tables)
                 with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
-                    write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
-            folder.publish()
+                    write_file(_reports(batches, release, schema, folder, bar), written, path, form)
+            folder.publish(said if form == "csv" else None)
         except BaseException as error:
             if _is_refusal(error) and _is_same(table, settings):
                 folder.remove()  # the same rows would be refused again
