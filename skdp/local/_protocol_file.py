@@ -55,7 +55,7 @@ def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportPro
         "transformer": name,
         "parameters": {key: pack(value) for key, value in {**parameters, **protocol.declared}.items()},
         "columns": list(map(pack, protocol.columns)),
-        "protocol": _comparable(protocol),
+        "protocol": comparable(protocol),
         "guarantee": asdict(protocol.guarantee) | {"text": str(protocol.guarantee)},
         "client": _client(protocol),
     }
@@ -75,8 +75,7 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
             raise ValueError
         if getattr(transformer, "memoize", False):
             transformer.set_params(secret_key=SecretKey.generate())  # this side makes no permanent reports
-        _fit(transformer, list(map(unpack, columns)))
-        same = json.loads(json.dumps(_comparable(transformer.protocol_), allow_nan=False)) == content["protocol"]
+        same = refitted(transformer, list(map(unpack, columns)), content["protocol"])
     except Exception:  # of any kind, memory and recursion included: a text from others decides what is tried
         failure = f"the protocol of {name} cannot be read: a parameter is missing, out of range, or too large"
     if failure is not None:
@@ -179,9 +178,15 @@ def _is_ours(kind: type[Any]) -> bool:
     return kind.__module__.startswith("skdp.")
 
 
-def _comparable(protocol: ReportProtocol) -> Any:
-    """Return the integers on which client and server must agree, as JSON reads them back."""
+def comparable(protocol: ReportProtocol) -> Any:
+    """Return the integers on which client and server must agree, as JSON."""
     return pack(protocol.parameters())
+
+
+def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
+    """Fit a transformer to what is declared of columns, within limits; return whether its protocol is as expected."""
+    _fit(transformer, columns)
+    return bool(json.loads(json.dumps(comparable(transformer.protocol_), allow_nan=False)) == expected)
 
 
 def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
