@@ -34,6 +34,7 @@ from skdp import (
 )
 from skdp.engines import estimate_file
 from skdp.local import ReportTransformer, SecretKey
+from tests.conftest import often
 
 CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "f", "m"] * 50, "rooms": [1, 2, 3, 1] * 50})
@@ -72,7 +73,6 @@ FITTED = {
     "bounds of all": (NumericPerturber(1.0, mechanism="laplace", bounds=(0, 5)), PEOPLE[["rooms"]]),
     "rappor": (RapporEncoder(1.0, n_bits=16), PEOPLE[["sex"]]),
 }
-CASES = [pytest.param(name, marks=pytest.mark.long if name == "large hashing" else ()) for name in FITTED]
 MADE_BY_CLIENTS = ["response", "joint", "sample", "unary", "subset", "hashing", "large hashing", "hadamard", "sketch"]
 
 
@@ -82,9 +82,11 @@ def reports_of(name):
     return encoder.fit(table), encoder.transform(table, **permanent)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", often(FITTED, FITTED.keys() - {"large hashing"}))
 def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
     encoder, reports = reports_of(name)
+    tally, counted = encoder.tally(reports), hasattr(encoder, "estimate_counts") and name != "rappor"
+    estimate = encoder.estimate_counts(reports) if counted else None
     encoder.save(tmp_path / "protocol.json")
     for again in (
         type(encoder).from_json(encoder.to_json()),
@@ -92,11 +94,11 @@ def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
         ReportTransformer.from_json(ReportTransformer.from_json(encoder.to_json()).to_json()),
     ):
         assert type(again) is type(encoder)
-        assert again.tally(reports) == encoder.tally(reports)
+        assert again.tally(reports) == tally
         assert again.guarantee_.epsilon == encoder.guarantee_.epsilon
         assert again.guarantee_.scope == encoder.guarantee_.scope
-        if hasattr(encoder, "estimate_counts") and name != "rappor":
-            pd.testing.assert_frame_equal(again.estimate_counts(reports), encoder.estimate_counts(reports))
+        if counted:
+            pd.testing.assert_frame_equal(again.estimate_counts(reports), estimate)
 
 
 def test_nothing_secret_is_written():
