@@ -178,7 +178,7 @@ def test_joint_counts_of_columns_that_were_reported_apart(name):
     assert alone["count"].to_numpy() == pytest.approx(single["count"].to_numpy())
     assert alone["std_error"].to_numpy() == pytest.approx(single["std_error"].to_numpy(), rel=0.02)
     with pytest.raises(ValueError, match="joint counts are estimated from strategy='split', not 'joint'"):
-        make(name, strategy="joint").fit(table).estimate_joint_counts(reports)
+        (joint := make(name, strategy="joint")).estimate_joint_counts(joint.fit_transform(table))
     for columns in (["size"], [], ["sex", "sex"]):
         with pytest.raises(ValueError, match="columns must be distinct ones of"):
             encoder.estimate_joint_counts(reports, columns=columns)

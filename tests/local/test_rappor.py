@@ -367,7 +367,7 @@ class TestDecoding:
         pd.testing.assert_frame_equal(encoder.decode(whole, ["alpha"]), encoder.decode(parts, ["alpha"]))
         other = RapporEncoder(2.0, n_bits=16).fit(rows)
         with pytest.raises(ValueError, match="cannot be added"):
-            parts + other.tally(first)
+            parts + other.tally(other.transform(rows))
         with pytest.raises(ValueError, match="different parameters or columns"):
             other.decode(parts, ["alpha"])
         with pytest.raises(TypeError):

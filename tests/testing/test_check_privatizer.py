@@ -65,6 +65,7 @@ OFTEN = [
     "buckets",
     "indices",
     "best oracle",
+    "numbers",
 ]
 TRANSFORMERS = [
     pytest.param(estimator, id=name, marks=[] if name in OFTEN else pytest.mark.long)
