@@ -37,7 +37,7 @@ def estimate_file(
     Parameters
     ----------
     source : str or path-like
-        A CSV, Parquet or Arrow file, as `privatize_file` wrote it; further columns are ignored.
+        A file as `privatize_file` wrote it, or the URL of one; further columns are ignored.
     transformer : local transformer
         As the one that privatised. If it is not fitted, it is, on what it declares by name.
     target : str or path-like, optional
@@ -96,7 +96,7 @@ def estimate_file(
     if not hasattr(transformer, "protocol_"):
         fit_on_schema(transformer, pd.DataFrame(), ())
     protocol = transformer.protocol_
-    table, place = TableFile(Path(source)), check_path(target)
+    table, place = TableFile(source), check_path(target)
     form = None if place is None else format_of(place)
     reports = ReportSums(protocol)
     table.check_columns(reports.names)

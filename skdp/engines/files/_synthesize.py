@@ -118,7 +118,7 @@ def synthesize_file(
     model = check_path(save)
     if model == place:
         raise ValueError("save and target must be two files")
-    form, table = format_of(place), TableFile(Path(source))
+    form, table = format_of(place), TableFile(source)
     rows = open_file(table, domain, person_column, progress)
     schema = _schema_of_rows(rows.sample, domain)
     with written_beside(place) as beside:
