@@ -14,6 +14,7 @@ from skdp.engines._batch_release import BatchCheck, Release, check_flags, check_
 from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableError, UnreadableTable
 from skdp.engines._extras import Extra
+from skdp.engines._randomness import BatchRandomness
 from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
@@ -150,8 +151,8 @@ def privatize_file(
         transformer.check_budget()
         return check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
 
-    def draw(checked: Checked | None) -> None:
-        release = Release(transformer.protocol_, keep, folder.randomness(transformer), record_id)
+    def draw(randomness: BatchRandomness, checked: Checked | None) -> None:
+        release = Release(transformer.protocol_, keep, randomness, record_id)
         tables = in_full(table.tables(declared, release.check.columns), checked or Checked())
         batches = even(tables, rows, pyarrow.concat_tables)
         with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:

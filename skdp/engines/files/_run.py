@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from skdp.base import type_of_values
 from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
+from skdp.engines._randomness import BatchRandomness
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import ReportProtocol, ReportTransformer
 from skdp.local.memo import keyed_digests
@@ -23,7 +24,7 @@ def carry_out(
     *,
     resumed: bool,
     check: Callable[[], Checked],
-    draw: Callable[[Checked | None], None],
+    draw: Callable[[BatchRandomness, Checked | None], None],
     is_same: Callable[[], bool],
     publish: Callable[[], None],
 ) -> None:
@@ -44,9 +45,10 @@ def carry_out(
         except BaseException as error:
             _tell(error, folder)
             raise
+        randomness = None if folder.is_whole() else folder.randomness(transformer)
         try:
-            if not folder.is_whole():
-                draw(checked)
+            if randomness is not None:
+                draw(randomness, checked)
             publish()
         except BaseException as error:
             if _is_refusal(error) and is_same():
