@@ -51,10 +51,9 @@ def _type_of(value: Any) -> Any:
     return pyarrow.string()
 
 
-def json_batches(source: SourceFile, domain: Domain | None, columns: list[str]) -> Iterator[Any]:
-    """Read some columns, of the types that are declared, or that the first line has."""
-    known = {} if domain is None else readers(domain)
-    units = types_of_columns(source, domain, columns)
+def json_batches(source: SourceFile, domain: Domain | None, units: dict[str, Any]) -> Iterator[Any]:
+    """Read some columns, of the types that `types_of_columns` returns."""
+    known, columns = {} if domain is None else readers(domain), list(units)
     # Dates and times are read as in CSV files, by a rule that no other row changes.
     dated = [name for name in known if name in units and types.is_temporal(units[name])]
     schema = pyarrow.schema([(name, pyarrow.string() if name in dated else units[name]) for name in columns])

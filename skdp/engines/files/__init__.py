@@ -5,5 +5,6 @@ from skdp.engines.files._estimate import estimate_file
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._privatize import privatize_file
 from skdp.engines.files._synthesize import synthesize_file
+from skdp.engines.files.shards import privatize_files
 
-__all__ = ["TableFile", "draft_file", "estimate_file", "privatize_file", "synthesize_file"]
+__all__ = ["TableFile", "draft_file", "estimate_file", "privatize_file", "privatize_files", "synthesize_file"]

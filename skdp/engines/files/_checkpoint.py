@@ -178,8 +178,13 @@ class WorkingFolder:
             sync(beside)
         sync(self.path)
 
+    def complete(self, path: Path) -> None:
+        """Take a folder in this one for all reports."""
+        path.rename(self._whole)
+        sync(self.path)
+
     def is_whole(self) -> bool:
-        """Return whether all reports are in one file."""
+        """Return whether all reports are in one file, or folder."""
         return _is_there(self._whole)
 
     def publish(self) -> None:

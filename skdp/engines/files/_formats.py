@@ -38,7 +38,9 @@ def format_of(path: Path | SourceFile) -> str:
 class TableFile:
     """A table in a file."""
 
-    def __init__(self, place: str | os.PathLike[str] | SourceFile) -> None:
+    def __init__(self, place: str | os.PathLike[str] | SourceFile, typed_as: TableFile | None = None) -> None:
+        # Of JSON lines, the first line of the first of several files says the types of what is not declared.
+        self._typed_as = self if typed_as is None else typed_as
         self.path = path = place if isinstance(place, SourceFile) else SourceFile.at(place)
         self.format = format_of(path).removesuffix(".gz")
         if not path.exists():
@@ -88,9 +90,12 @@ class TableFile:
             schema = self.dataset.schema
             return pyarrow.schema([schema.field(name) for name in columns]).empty_table()
         if self.format == "jsonl":
-            return pyarrow.schema(list(types_of_columns(self.path, domain, columns).items())).empty_table()
+            return pyarrow.schema(list(self._types(domain, columns).items())).empty_table()
         types = {} if domain is None else {name: unit for name, (unit, _) in readers(domain).items()}
         return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in columns]).empty_table()
+
+    def _types(self, domain: Domain | None, columns: list[str]) -> dict[str, Any]:
+        return types_of_columns(self._typed_as.path, domain, columns)
 
     def scan(self, columns: list[str]) -> Any:
         """Open some columns, to be read as often as need be."""
@@ -103,7 +108,7 @@ class TableFile:
     def tables(self, domain: Domain | None, columns: list[str], *, in_order: bool = True) -> Iterator[Any]:
         """Read the rows; in less memory, if not in order."""
         if self.format == "jsonl":
-            yield from json_batches(self.path, domain, columns)
+            yield from json_batches(self.path, domain, self._types(domain, columns))
             return
         if self.format != "csv":
             from skdp.engines.backends.arrow import read_batches, report_batches

@@ -1,0 +1,146 @@
+"""The manifest of a release of many files: what a receiver must know of them, and nothing secret."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from skdp.privacy import PrivacyGuarantee
+
+NAME = "manifest.json"
+
+_FORMAT, _VERSION = "skdp-manifest", 1
+_MOST_BYTES, _MOST_SHARDS = 1 << 26, 1 << 17
+_SHARD = re.compile(r"part-[0-9]{5,9}\.(parquet|csv|arrow|jsonl|csv\.gz|jsonl\.gz)")
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A file of a release.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the folder of the manifest.
+    rows, bytes : int
+        How many reports it holds, and its size.
+    sha256 : str
+        The digest of its content, as hexadecimal digits.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, name: str, rows: int, file: Any) -> Self:
+        """Describe an open file."""
+        digest, size = hashlib.sha256(), 0
+        while block := file.read(1 << 20):
+            digest.update(block)
+            size += len(block)
+        return cls(name, rows, size, digest.hexdigest())
+
+    def holds(self, file: Any) -> bool:
+        """Return whether an open file is this one."""
+        return self.of(self.name, self.rows, file) == self
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `privatize_files` says of its shards.
+
+    Attributes
+    ----------
+    protocol : dict or None
+        What `ReportTransformer.to_json` writes; None if the transformer cannot be written.
+    guarantee : dict
+        What the release promises for a record.
+    charged : dict or None
+        The epsilon and delta that a ledger was charged, once; None without a ledger.
+    kept : tuple of str
+        The columns that are released unprotected.
+    shards : tuple of Shard
+        The files, in the order of the input.
+    """
+
+    protocol: dict[str, Any] | None
+    guarantee: dict[str, Any]
+    charged: dict[str, Any] | None
+    kept: tuple[str, ...]
+    shards: tuple[Shard, ...]
+
+    def to_json(self) -> str:
+        """Write the manifest."""
+        from skdp import __version__
+
+        content = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "skdp": __version__,
+            "protocol": self.protocol,
+            "guarantee": self.guarantee,
+            "charged": self.charged,
+            "kept": list(self.kept),
+            "rows": sum(shard.rows for shard in self.shards),
+            "shards": [asdict(shard) for shard in self.shards],
+        }
+        return json.dumps(content, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read what `to_json` wrote, or raise a ValueError."""
+        if len(text) > _MOST_BYTES:
+            raise ValueError(f"a manifest has at most {_MOST_BYTES:,} bytes, got {len(text):,}")
+        made = None
+        with suppress(ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            made = cls._of(json.loads(text))
+        if made is None:
+            raise ValueError(f"the text is no manifest of a release (format {_FORMAT!r}, version {_VERSION})")
+        return made
+
+    @classmethod
+    def _of(cls, content: Any) -> Self | None:
+        if content["format"] != _FORMAT or content["version"] != _VERSION or len(content["shards"]) > _MOST_SHARDS:
+            return None
+        shards = tuple(_read_shard(one) for one in content["shards"])
+        distinct = len({shard.name for shard in shards}) == len(shards)
+        objects = (content["protocol"], content["guarantee"], content["charged"])
+        plain = all(one is None or isinstance(one, dict) for one in objects) and content["guarantee"] is not None
+        kept = tuple(content["kept"])
+        whole = content["rows"] == sum(shard.rows for shard in shards)
+        if not (shards and distinct and plain and whole and all(isinstance(name, str) for name in kept)):
+            return None
+        return cls(*objects, kept, shards)
+
+
+def _read_shard(content: Any) -> Shard:
+    """Read a shard, whose name leads to no other folder."""
+    name, rows, size, digest = (content[key] for key in ("name", "rows", "bytes", "sha256"))
+    numbers = all(type(number) is int and 0 <= number < 1 << 62 for number in (rows, size))
+    if not (numbers and _SHARD.fullmatch(name) and _DIGEST.fullmatch(digest)):
+        raise ValueError
+    return Shard(name, rows, size, digest)
+
+
+def describe(guarantee: PrivacyGuarantee) -> dict[str, Any]:
+    """Write a guarantee as JSON has it."""
+    return asdict(guarantee) | {"text": str(guarantee)}
+
+
+def check_names(manifest: Manifest, found: Sequence[str]) -> None:
+    """Refuse a folder that lacks shards, or has others; hidden files do not count."""
+    named = {NAME, *(shard.name for shard in manifest.shards)}
+    missing = [shard.name for shard in manifest.shards if shard.name not in found]
+    if missing:
+        raise ValueError(f"the release is incomplete: {len(missing)} of its shards are missing, such as {missing[0]}")
+    foreign = sorted(name for name in found if name not in named and not name.startswith("."))
+    if foreign:
+        raise ValueError(f"{foreign[0]} is not in the manifest: it is of another release, or of none; move it away")
