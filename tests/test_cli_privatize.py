@@ -11,7 +11,7 @@ import skdp
 from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
 from skdp.base import read_frame
 from skdp.cli import main
-from skdp.cli._privatize import TRANSFORMERS
+from skdp.cli._transformers import TRANSFORMERS
 from skdp.engines import estimate_file
 from skdp.engines.files import _privatize as _files_privatize
 
@@ -104,7 +104,13 @@ def test_a_stopped_run_is_resumed_and_charged_once(files, capsys, monkeypatch):
     run("privatize", "in.csv", "out.csv", "--ledger", "ledger", "--resume")
     assert len(PrivacyLedger("ledger").report()) == 1
     assert len(pd.read_csv("out.csv")) == 10_000
-    assert sorted(path.name for path in files.iterdir()) == ["domain.toml", "in.csv", "ledger", "out.csv"]
+    assert sorted(path.name for path in files.iterdir()) == [
+        "domain.toml",
+        "in.csv",
+        "ledger",
+        "out.csv",
+        "out.csv.skdp.json",
+    ]
 
 
 def test_a_failure_names_resume(files, capsys, monkeypatch):

@@ -74,9 +74,9 @@ def add_seed(command: Any) -> None:
     command.add_argument("--seed", type=read_seed, help="reproducible, not secure (default: secure random bits)")
 
 
-def add_domain(command: Any) -> None:
+def add_domain(command: Any, *, required: bool = True) -> None:
     """Add the domain file."""
-    command.add_argument("--domain", type=Path, required=True, help="the domain file; draft-domain writes a draft")
+    command.add_argument("--domain", type=Path, required=required, help="the domain file; draft-domain writes a draft")
 
 
 def read_domain_file(path: Path) -> Domain:

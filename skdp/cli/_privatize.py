@@ -1,4 +1,4 @@
-"""``skdp privatize`` and ``skdp estimate``."""
+"""``skdp privatize``."""
 
 from __future__ import annotations
 
@@ -9,37 +9,16 @@ from typing import Any
 
 from skdp.cli._arguments import (
     add_command,
-    add_domain,
     add_handle_unknown,
     add_quiet,
     add_release,
     add_table,
     bar_of_rows,
     opened_ledger,
-    read_domain_file,
-    read_epsilon,
-    read_share,
 )
-from skdp.engines import estimate_file, privatize_file
+from skdp.cli._transformers import add_transformer, make_encoder
+from skdp.engines import privatize_file
 from skdp.engines.files import TableFile
-from skdp.local import (
-    FrequencyOracleEncoder,
-    HadamardResponseEncoder,
-    LocalHashingEncoder,
-    RandomizedResponseEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
-from skdp.oracles import POSTPROCESSORS
-
-TRANSFORMERS = {
-    "randomized_response": RandomizedResponseEncoder,
-    "unary": UnaryEncodingTransformer,
-    "subset": SubsetSelectionEncoder,
-    "local_hashing": LocalHashingEncoder,
-    "hadamard": HadamardResponseEncoder,
-    "auto": FrequencyOracleEncoder,
-}
 
 
 def add_privatize(commands: Any) -> None:
@@ -56,7 +35,7 @@ def add_privatize(commands: Any) -> None:
     add = privatize.add_argument
     add_table(privatize, "the table")
     add_release(privatize)
-    _add_transformer(privatize)
+    add_transformer(privatize, required=True)
     add_handle_unknown(privatize, ["error", "uniform"], "or replace it by a random one")
     kept = privatize.add_mutually_exclusive_group()
     kept.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help="columns to release AS THEY ARE")
@@ -73,41 +52,8 @@ def add_privatize(commands: Any) -> None:
     add_quiet(privatize)
 
 
-def add_estimate(commands: Any) -> None:
-    """Add ``skdp estimate``."""
-    estimate = add_command(
-        commands,
-        "estimate",
-        _run_estimate,
-        help="estimate counts from privatised rows",
-        description="Estimate how many rows truly have each value, from the reports that skdp privatize wrote with the "
-        "same options. This costs no privacy.",
-    )
-    add = estimate.add_argument
-    add_table(estimate, "the reports")
-    _add_transformer(estimate)
-    add("--postprocess", choices=list(POSTPROCESSORS), default="none", help="(default: none)")
-    add("--confidence", type=read_share, default=0.95, help="of each interval (default: 0.95)", metavar="C")
-    add("--out", type=Path, help="a file to write to (default: print the estimates)")
-    add_quiet(estimate)
-
-
-def _add_transformer(command: Any) -> None:
-    add = command.add_argument
-    add_domain(command)
-    add("--columns", nargs="+", metavar="COLUMN", help="what to privatise (default: all declared)")
-    add("--epsilon", type=read_epsilon, required=True, help="the privacy loss of a row")
-    add(
-        "--strategy",
-        choices=["split", "joint", "sample"],
-        default="split",
-        help="how columns share epsilon: each has a part of it, all are one, or each row reports one (default: split)",
-    )
-    add("--transformer", choices=list(TRANSFORMERS), default="randomized_response", help="how a row is randomised")
-
-
 def _run_privatize(options: argparse.Namespace) -> Path:
-    encoder = _encoder(options, handle_unknown=options.handle_unknown, random_state=options.seed)
+    encoder = make_encoder(options, handle_unknown=options.handle_unknown, random_state=options.seed)
     declared, table = encoder.categories.columns, TableFile(options.data)
     table.check_columns(declared)
     others = [name for name in table.names if name not in declared]
@@ -123,30 +69,3 @@ def _run_privatize(options: argparse.Namespace) -> Path:
         privatize_file(options.data, options.out, encoder, progress=bar_of_rows(options), **settings)
     print(encoder.guarantee_)
     return options.out
-
-
-def _run_estimate(options: argparse.Namespace) -> Path | int:
-    table = estimate_file(
-        options.data,
-        _encoder(options),
-        target=options.out,
-        postprocess=options.postprocess,
-        confidence_level=options.confidence,
-        progress=bar_of_rows(options),
-    )
-    if options.out is not None:
-        return options.out
-    print(table.round(1).to_string())
-    return 0
-
-
-def _encoder(options: argparse.Namespace, **parameters: Any) -> Any:
-    domain = read_domain_file(options.domain)
-    given = options.columns or domain.columns
-    # "age,sex" too, unless a column is called so.
-    columns = [name for text in given for name in ([text] if text in domain.columns else str(text).split(","))]
-    absent = [name for name in columns if name not in domain.columns]
-    if absent or len(set(columns)) < len(columns):
-        raise ValueError(f"--columns must name distinct columns of {list(domain.columns)}, got {list(columns)}")
-    kind = TRANSFORMERS[options.transformer]
-    return kind(options.epsilon, strategy=options.strategy, categories=domain.select(columns), **parameters)

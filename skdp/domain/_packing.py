@@ -34,8 +34,13 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
+_SAME = {str, int, bool, type(None)}
+
+
 def pack(value: Any) -> Any:
     """Turn a scalar, a list, a tuple or a mapping into what JSON can hold."""
+    if type(value) in _SAME:
+        return value
     if isinstance(value, np.ndarray):
         return pack(value.tolist())
     if isinstance(value, tuple | list):

@@ -21,7 +21,15 @@ from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, Place, SeededRandomness, digest
 from skdp.engines._record_ids import DistinctIds, check_record_id, digest_records, whole_numbers
 from skdp.frames import Table, read_table, without_unused_levels
-from skdp.local import Codes, OnFitOnly, ReportProtocol, ReportTransformer, SecretKey
+from skdp.local import (
+    Codes,
+    OnFitOnly,
+    ReportProtocol,
+    ReportTransformer,
+    SecretKey,
+    protocol_text,
+    text_in_memory,
+)
 from skdp.local.memo import framed, read_record_ids
 
 Found = TypeVar("Found")
@@ -113,6 +121,13 @@ class Release:
         self.seeded = not isinstance(randomness, KeyedRandomness)  # and then they depend on the numbers of rows
         self.permanent = protocol.permanent_key is not None  # the reports are hashed record by record
 
+    said: str | None = None
+    """The protocol as JSON, for the metadata of what is written, and of what stays in memory."""
+    said_in_memory: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"said": None, "said_in_memory": None}  # workers write nothing
+
     def __call__(self, batch: Any, place: Place = WHOLE, expected: bytes | None = None) -> Any:
         """Privatise a batch."""
         codes, rows, ids = self.check.read(batch)
@@ -146,7 +161,9 @@ class Release:
         transformer.charge()
         drawn = transformer.randomness()
         randomness = KeyedRandomness() if drawn.seed is None else SeededRandomness(drawn)
-        return cls(transformer.protocol_, keep, randomness, record_id, check), trial, found
+        release = cls(transformer.protocol_, keep, randomness, record_id, check)
+        release.said, release.said_in_memory = protocol_text(transformer), text_in_memory(transformer)
+        return release, trial, found
 
     @classmethod
     def rehearse(cls, sample: Any, transformer: Any, keep: Sequence[str], record_id: str | None = None) -> Any:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.local._carried import carried_text, check_carried
 from skdp.local._tallies import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import OracleProtocol, count_variances, estimate_joint_counts
@@ -123,7 +124,7 @@ class CountEstimator(ReportTransformer):
         check_is_fitted(self)
         if isinstance(reports, ReportTally):
             return self.protocol_.estimate(reports, what=what, **options)
-        arrays = self.protocol_.read(reports)
+        arrays = self._read_reports(reports)
         return self.protocol_.estimate(self.protocol_.tally(arrays), reports=arrays, what=what, **options)
 
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
@@ -182,6 +183,7 @@ class CountEstimator(ReportTransformer):
         columns.
         """
         check_is_fitted(self)
+        check_carried(carried_text(reports), self)
         return estimate_joint_counts(self.protocol_, reports, columns, confidence_level)
 
     def channel(self) -> list[list[list[Fraction]]]:

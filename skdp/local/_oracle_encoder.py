@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -58,6 +59,10 @@ class OracleEncoder(MemoisedReports, CountEstimator):
     oracles_: tuple[FrequencyOracle, ...]
     _mechanism: str
     _protocol_class: type[OracleProtocol] = OracleProtocol
+    _most_cells: float = 1 << 32
+    """Of the values of an attribute."""
+    _most_columns: float = math.inf
+    """Of the reports; finite where the declaration comes from others."""
 
     @abstractmethod
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
@@ -111,9 +116,11 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         unknown = self._unknown_codes(domain)
         attributes = attributes_of(domain, self.strategy)
         sizes = [domain.select(columns).size for columns in attributes]
-        if max(sizes) >= 1 << 32:
+        if max(sizes) >= self._most_cells:
             raise ValueError(f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns")
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
+        if (width := sum(oracle.width for oracle in oracles)) > self._most_columns:
+            raise ValueError(f"reports of {width:,} columns are too many")
         owner, memo = type(self).__name__, None
         if self.memoize:
             sample, uniform = self.strategy == "sample", unknown == "uniform"

@@ -242,7 +242,7 @@ class PosteriorFeatures(WrapsTransformer):
 
     def _features(self, reports: Any) -> Any:
         protocol = self._protocol
-        arrays = protocol.read(reports)
+        arrays = self.encoder_._read_reports(reports)
         blocks = []
         for oracle, (part, rows), prior in zip(protocol.oracles, protocol.parts(arrays), self.prior_, strict=True):
             block = np.tile(prior, (len(arrays[0]), 1))

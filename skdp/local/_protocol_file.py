@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
 
@@ -14,43 +14,58 @@ from skdp.domain import Domain, Interval, pack, unpack
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
 
-_FORMAT, _VERSION = "skdp-protocol", 1
+FORMAT, _VERSION = "skdp-protocol", 1
 _SECRET = ("ledger", "random_state", "secret_key")
-_MOST_CHARACTERS = 1 << 26
+_NOT_OF_REPORTS = ("unknown", "missing")
+"""Parameters of a protocol that say how true values are read, not what a report means."""
+
+# Of what others declare, so that reading it takes less than about a second and 200 MB.
+_MOST_CHARACTERS, _MOST_ITEMS = 1 << 24, 1 << 19
+_MOST_CELLS, _MOST_COLUMNS, _MOST_SUMS = 1 << 24, 1 << 17, 1 << 24
+_MOST_DIGITS = 1000
 
 
-def write_protocol(transformer: Any) -> str:
-    """Write a fitted transformer as JSON."""
-    protocol = transformer.protocol_
-    parameters = {name: value for name, value in transformer.get_params(deep=False).items() if name not in _SECRET}
-    parameters |= protocol.declared
+class WrittenProtocol:
+    """A transformer as it was fitted, to be written as JSON when it is first needed."""
+
+    def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
+        given = transformer.get_params(deep=False)
+        self._name, self._protocol = type(transformer).__name__, protocol
+        self.is_carried = _is_ours(type(transformer))
+        """Whether reports carry it: of other classes it is not known which parameters are secret."""
+        self._parameters = {name: value for name, value in given.items() if name not in _SECRET}
+        self._text: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_text": None}
+
+    @property
+    def text(self) -> str:
+        """The JSON."""
+        if self._text is None:
+            self._text = write_protocol(self._name, self._parameters, self._protocol)
+        return self._text
+
+
+def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportProtocol) -> str:
+    """Write what a transformer was fitted with as JSON."""
     content = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "version": _VERSION,
-        "transformer": type(transformer).__name__,
-        "parameters": {name: pack(value) for name, value in parameters.items()},
-        "columns": [pack(name) for name in protocol.columns],
+        "transformer": name,
+        "parameters": {key: pack(value) for key, value in {**parameters, **protocol.declared}.items()},
+        "columns": list(map(pack, protocol.columns)),
         "protocol": _comparable(protocol),
         "guarantee": asdict(protocol.guarantee) | {"text": str(protocol.guarantee)},
         "client": _client(protocol),
     }
-    return json.dumps(content, allow_nan=False, ensure_ascii=False)
+    return json.dumps(content, allow_nan=False)
 
 
 def read_protocol(text: str, kind: type[Any]) -> Any:
     """Make the transformer that `write_protocol` wrote, an instance of a class, fitted."""
-    if len(text) > _MOST_CHARACTERS:
-        raise ValueError(f"a protocol has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
-    failure = None
-    try:
-        content = json.loads(text)
-        if content["format"] != _FORMAT or content["version"] != _VERSION:
-            raise ValueError
-        name, packed, columns = content["transformer"], content["parameters"], list(map(unpack, content["columns"]))
-    except (ValueError, TypeError, LookupError, RecursionError):
-        failure = f"the text is no protocol of a local transformer (format {_FORMAT!r}, version {_VERSION})"
-    if failure is not None:
-        raise ValueError(failure)
+    content = parse_protocol(text)
+    name, packed, columns, failure = content["transformer"], content["parameters"], content["columns"], None
     found = next((one for one in (kind, *_ours(kind)) if one.__name__ == name and not inspect.isabstract(one)), None)
     if found is None:
         raise ValueError(f"the protocol is that of another transformer than {kind.__name__}")
@@ -60,10 +75,10 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
             raise ValueError
         if getattr(transformer, "memoize", False):
             transformer.set_params(secret_key=SecretKey.generate())  # this side makes no permanent reports
-        transformer.fit(_declared_row(columns, transformer))
-        same = json.loads(_as_json(_comparable(transformer.protocol_))) == content["protocol"]
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, ArithmeticError, RecursionError):
-        failure = f"the protocol of {name} cannot be read: a parameter is missing or out of range"
+        _fit(transformer, list(map(unpack, columns)))
+        same = json.loads(json.dumps(_comparable(transformer.protocol_), allow_nan=False)) == content["protocol"]
+    except Exception:  # of any kind, memory and recursion included: a text from others decides what is tried
+        failure = f"the protocol of {name} cannot be read: a parameter is missing, out of range, or too large"
     if failure is not None:
         raise ValueError(failure)
     if not same:
@@ -73,16 +88,95 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
     return transformer
 
 
+def parse_protocol(text: str) -> dict[str, Any]:
+    """Parse the JSON of a protocol; nothing is made of it."""
+    content: Any = parse_json(text, "a protocol")
+    keys = {"transformer": str, "parameters": dict, "columns": list}
+    known = isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == _VERSION
+    if not known or any(not isinstance(content.get(key), kind) for key, kind in keys.items()):
+        raise ValueError(f"the text is no protocol of a local transformer (format {FORMAT!r}, version {_VERSION})")
+    return content
+
+
+def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
+    """Parse JSON of others, in bounded time and memory; None if it is none."""
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
+    if (items := sum(map(text.count, "[{,"))) > most_items:
+        raise ValueError(f"{what} has at most {most_items:,} values, got {items:,}")
+    try:
+        return json.loads(text, parse_int=_whole, parse_constant=_refuse)
+    except (ValueError, RecursionError, MemoryError):
+        return None
+
+
+def refuse_other(theirs: str, own: str) -> None:
+    """Refuse reports that carry another protocol than one's own."""
+    if theirs == own:
+        return
+    one, other = parse_protocol(theirs), parse_protocol(own)
+    if (found := _meaning(one)) is None or found != _meaning(other):
+        raise ValueError(f"reports of two protocols are never added: {_difference(one, other)}")
+
+
+def _meaning(content: dict[str, Any]) -> str | None:
+    """Return what two protocols must have in common for their reports to add."""
+    packed = content.get("protocol")
+    mapping = packed.get("mapping") if isinstance(packed, dict) else None
+    if not isinstance(mapping, list):
+        return None
+    kept = [pair for pair in mapping if not (isinstance(pair, list) and pair and pair[0] in _NOT_OF_REPORTS)]
+    return json.dumps(kept)  # not the list: 1 and True are equal
+
+
+def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Describe how the protocol of reports differs from one's own."""
+    for key in ("transformer", "columns"):
+        if one[key] != other[key]:
+            return f"these are of {key} {_short(one[key])}, not {_short(other[key])}"
+    there, here = one["parameters"], other["parameters"]
+    for name in here:
+        if name in ("categories", "bounds") and there.get(name) != here[name]:
+            return f"these are of other declared {name}"
+        if there.get(name) != here[name] and name not in ("handle_unknown", "handle_missing"):
+            return f"these are of {name}={_short(there.get(name))}, not {_short(here[name])}"
+    return "these are of other probabilities"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) <= _MOST_DIGITS else _refuse(text)
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError
+
+
+def _fit(transformer: Any, columns: list[Any]) -> None:
+    """Fit within limits."""
+    transformer._most_cells, transformer._most_columns = _MOST_CELLS, _MOST_COLUMNS
+    n_sums = len(columns) * getattr(transformer, "n_bits", 1) * getattr(transformer, "n_cohorts", 1)
+    n_numbers = len(columns) * getattr(transformer, "grid_size", 1)
+    if max(n_sums, n_numbers) > _MOST_SUMS:
+        raise ValueError
+    transformer.fit(_declared_row(columns, transformer))
+    del transformer._most_cells, transformer._most_columns
+
+
 def _ours(kind: type[Any]) -> Iterator[type[Any]]:
     """Iterate over the classes of this package that are derived from a class."""
     for one in kind.__subclasses__():
-        if one.__module__.startswith("skdp."):
+        if _is_ours(one):
             yield one
             yield from _ours(one)
 
 
-def _as_json(content: Any) -> str:
-    return json.dumps(content, allow_nan=False)
+def _is_ours(kind: type[Any]) -> bool:
+    return kind.__module__.startswith("skdp.")
 
 
 def _comparable(protocol: ReportProtocol) -> Any:

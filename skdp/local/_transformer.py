@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -26,13 +25,14 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.frames import Table
-from skdp.local._protocol_file import read_protocol, write_protocol
-from skdp.local.protocol import ReportProtocol
+from skdp.local._carried import carried_text, check_carried, text_in_memory, with_protocol
+from skdp.local._portable import Portable
+from skdp.local._protocol_file import WrittenProtocol
+from skdp.local.protocol import ReportProtocol, Reports
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
-from skdp.typing import PathType
 
 
-class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
+class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     """Base of the transformers that report each row by itself.
 
     A subclass has ``ledger`` and ``random_state`` among its parameters and implements `_make_protocol`; it inherits
@@ -104,6 +104,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         # As they were at `fit`: parameters that are set later must not change what `guarantee_` says.
         self.protocol_, self.guarantee_ = protocol, protocol.guarantee
         self._set_fitted(protocol)
+        self._written = WrittenProtocol(self, protocol)
         self._seed, self._ledger, self._calls = self.random_state, self.ledger, CallCounter()
         return self
 
@@ -149,7 +150,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Returns
         -------
         same kind as X
-            The reports, with the row index of X.
+            The reports, with the row index of X. In pandas and pyarrow they carry `to_json` under ``skdp.protocol`` (in
+            ``attrs``, or the metadata of the schema), unless more than 4,096 values are declared.
 
         Raises
         ------
@@ -163,7 +165,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         codes = protocol.prepare(table)
         records = protocol.read_records(record_id, len(table.columns[0]))
         self.charge()
-        return as_asked(self, protocol.write(protocol.randomise(codes, records, self.randomness()), table))
+        reports = protocol.write(protocol.randomise(codes, records, self.randomness()), table)
+        return with_protocol(as_asked(self, reports), text_in_memory(self))
 
     def _read(self, X: Any) -> Table:
         """Read true rows, which must have the columns of `fit`."""
@@ -188,104 +191,20 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports have other columns or values than this transformer's.
+            Before `fit`, or if the reports have other columns or values than this transformer's, or carry another
+            protocol.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free.
         """
         check_is_fitted(self)
-        return self.protocol_.tally(self.protocol_.read(reports))
+        return self.protocol_.tally(self._read_reports(reports))
 
-    def to_json(self) -> str:
-        """Write what a client and a server must agree on: enough to read the reports, and nothing secret.
-
-        Returns
-        -------
-        str
-            Columns, declared values, parameters, exact probabilities and guarantee; not the ledger, the seed, or a
-            secret key. Under ``"client"`` is what a client in another language needs, if there is one for these
-            reports (``examples/client``).
-
-        Raises
-        ------
-        NotFittedError, TypeError
-            Before `fit`, or if a parameter is of a type that is not saved.
-
-        Notes
-        -----
-        **Privacy.** It follows from what is declared. If `fit` read categories from the data, with a warning, they are
-        in it, as they are in every report.
-        """
-        check_is_fitted(self)
-        return write_protocol(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Make a fitted transformer from what `to_json` wrote.
-
-        Parameters
-        ----------
-        text : str
-            The JSON.
-
-        Returns
-        -------
-        transformer
-            Of the class that wrote it, which must be this one, or one of `skdp.local` that is derived from it. It has
-            no ledger; if reports are permanent, it has a key of its own, and does not repeat the reports of others.
-
-        Raises
-        ------
-        ValueError
-            If the text is no protocol of such a transformer, or of another version of skdp that draws otherwise.
-
-        Notes
-        -----
-        **Privacy.** Nothing in the text is run, but its sizes are those of the declaration: a protocol from an
-        untrusted source may declare a domain that takes much memory and time.
-        """
-        return cast(Self, read_protocol(text, cls))
-
-    def save(self, path: PathType) -> None:
-        """Write `to_json` to a file.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file.
-
-        Raises
-        ------
-        NotFittedError, TypeError
-            As `to_json`.
-        """
-        Path(path).write_text(self.to_json(), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: PathType) -> Self:
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file.
-
-        Returns
-        -------
-        transformer
-            As of `from_json`.
-
-        Raises
-        ------
-        ValueError, OSError
-            As `from_json`, or if the file cannot be read.
-        """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            text = ""
-        return cls.from_json(text)
+    def _read_reports(self, reports: Any) -> Reports:
+        """Read reports, which must not say that they are of another protocol."""
+        check_carried(carried_text(reports), self)
+        return self.protocol_.read(reports)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name the columns of the output.

@@ -109,7 +109,8 @@ def test_the_reports_are_those_of_memory_in_every_format(people, tmp_path, befor
     table = read(found)
     assert table.to_pydict() == expected
     assert table.schema.field("size").type == pa.int64()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, found.name])
+    beside = [f"{found.name}.skdp.json"] if after == "csv" else []
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, found.name, *beside])
 
 
 @pytest.mark.parametrize("form", often(FORMATS, ["csv", "parquet"]))

@@ -16,6 +16,7 @@ from skdp.engines._batch_release import BatchCheck, Plan, Release, in_processes
 from skdp.engines._errors import RefusedBatch, ShortenedTable, UnreadableTable, read_quietly
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BLOCK_ROWS, Place
+from skdp.local import with_protocol
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 
@@ -151,6 +152,7 @@ def plan_arrow(
     release, trial, batches = plan(sample, look=look if check else None)
     if batches is None:
         batches = read(release.check.columns, batch_rows(trial.num_columns))
+    trial = with_protocol(trial, release.said)
     return trial, batches, release_batches(batches, release, trial.num_columns)
 
 

@@ -20,6 +20,7 @@ from skdp.engines._randomness import Place
 from skdp.engines._record_ids import DistinctIds
 from skdp.engines._registry import tell_of_lazy_reports
 from skdp.frames import Summary
+from skdp.local import PROTOCOL_KEY
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
@@ -59,8 +60,9 @@ class DaskTable(Engine):
             stored, ids = quietly(lambda: _wait(dask.persist(lazy, ids)))
             quietly(lambda: _refuse_repeated(ids.compute()))
             return stored
+        said = None if release.said is None else {PROTOCOL_KEY: release.said}
         with written_beside(place) as beside:
-            written = lazy.to_parquet(beside, write_index=False, compute=False)
+            written = lazy.to_parquet(beside, write_index=False, compute=False, custom_metadata=said)
             quietly(lambda: _refuse_repeated(dask.compute(ids, written)[0]))
         return dataframe.read_parquet(place)
 

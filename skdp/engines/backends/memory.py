@@ -16,6 +16,7 @@ from skdp.engines._engine import Engine, add_up_batches
 from skdp.engines._errors import quietly
 from skdp.engines.backends.batches import write_tables
 from skdp.frames import Summary, is_frame
+from skdp.local import with_protocol
 
 
 class MemoryTable(Engine):
@@ -36,8 +37,8 @@ class MemoryTable(Engine):
             # The row index passes through in memory only: a file of reports has no other columns.
             table = nw.maybe_reset_index(nw.from_native(released, eager_only=True)).to_arrow()
             with written_beside(place) as beside:
-                write_tables([table], table.schema, beside)
-        return released
+                write_tables([table], with_protocol(table, release.said).schema, beside)
+        return with_protocol(released, release.said_in_memory)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         is_frame(self._frame)  # refuses two columns of one name

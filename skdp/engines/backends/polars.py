@@ -22,7 +22,7 @@ from skdp.engines._registry import tell_of_lazy_reports
 from skdp.engines.backends.batches import batch_rows, check_batches, even, in_turn, placed, read_again
 from skdp.engines.backends.memory import MemoryTable
 from skdp.frames import Summary
-from skdp.local import ReportProtocol
+from skdp.local import PROTOCOL_KEY, ReportProtocol
 
 # Before, a stream of batches ended without a word when its source failed.
 polars = import_extra("polars", "polars", least="1.37")
@@ -80,7 +80,7 @@ class PolarsTable(Engine):
             return lazy
         assert place is not None
         with written_beside(place) as beside:
-            quietly(lambda: _sink(lazy, batches, beside))
+            quietly(lambda: _sink(lazy, batches, beside, release.said))
         return polars.scan_parquet(place)
 
     def tally(self, protocol: ReportProtocol) -> Any:
@@ -107,9 +107,9 @@ class PolarsTable(Engine):
         return type(self)(self._frame.filter(rank <= most))
 
 
-def _sink(lazy: Any, batches: _Batches, place: Path) -> None:
+def _sink(lazy: Any, batches: _Batches, place: Path, said: str | None) -> None:
     try:
-        lazy.sink_parquet(place)
+        lazy.sink_parquet(place, metadata=None if said is None else {PROTOCOL_KEY: said})
     except polars.exceptions.PolarsError:
         if batches.failed is None:
             raise

@@ -23,6 +23,7 @@ from typing import Any, Self
 from skdp.engines._atomic import sync, written_beside
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness, KeyedRandomness, SeededRandomness
+from skdp.engines.files._said import sidecar_of, write_sidecar
 from skdp.local import ReportTransformer, SecretKey
 
 try:
@@ -187,10 +188,14 @@ class WorkingFolder:
         """Return whether all reports are in one file, or folder."""
         return _is_there(self._whole)
 
-    def publish(self) -> None:
-        """Delete the key, move what is whole to its place, and remove the folder."""
+    def publish(self, said: str | None = None) -> None:
+        """Delete the key, move what is whole to its place, and remove the folder; say its protocol beside it before."""
         if _is_there(self._target):
             raise FileExistsError(f"{self._target} exists already; a release is never overwritten")
+        if said is not None:
+            sidecar = sidecar_of(self._target)
+            sidecar.unlink(missing_ok=True)  # of this run, which was stopped before its target was there
+            write_sidecar(self._whole, said, sidecar)
         self._key.unlink(missing_ok=True)
         sync(self.path)
         self._whole.rename(self._target)

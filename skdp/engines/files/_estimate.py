@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
-from skdp.engines._batch_release import check_transformer, fit_on_schema
-from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
-from skdp.engines.files._formats import TableFile, format_of, write_file
-from skdp.local import ReportProtocol
+from skdp.engines.files._formats import format_of, write_file
+from skdp.engines.files._sums import checked_paths, sum_file, transformer_of
+from skdp.local import RapporEncoder
 
 pyarrow = Extra("pyarrow")
 
 
 def estimate_file(
     source: str | os.PathLike[str],
-    transformer: Any,
+    transformer: Any = None,
     *,
     target: str | os.PathLike[str] | None = None,
     postprocess: str = "none",
     confidence_level: float = 0.95,
     progress: Progress = NoBar,
 ) -> pd.DataFrame:
-    """Estimate counts from the reports in a file, in memory of a few batches.
+    """Estimate counts, or means, from the reports in a file, in memory of a few batches.
 
-    For reports of declared values. Those of `NumericPerturber` and `RapporEncoder` are summed up by `tally`, for their
-    own estimates: give it a pyarrow Dataset of the file.
+    For reports of declared values and of `NumericPerturber`. Those of `RapporEncoder` are summed up by `tally_files`,
+    for its own estimates.
 
     Parameters
     ----------
     source : str or path-like
-        A file as `privatize_file` wrote it, or the URL of one; further columns are ignored.
-    transformer : local transformer
-        As the one that privatised. If it is not fitted, it is, on what it declares by name.
+        A file as `privatize_file` wrote it, or what else `tally_files` reads: the folder that `privatize_files` wrote,
+        or its ``manifest.json``; a tally; JSON lines of clients. Or the URL of one. Further columns are ignored.
+    transformer : local transformer, optional
+        As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
+        protocol that the file says, which a given one must not contradict.
     target : str or path-like, optional
         A new CSV, Parquet or Arrow file for the estimates, too.
     postprocess : str, default="none"
@@ -52,13 +51,14 @@ def estimate_file(
     Returns
     -------
     pandas.DataFrame
-        What `estimate_counts` returns for all rows: ``count, std_error, lower, upper``.
+        What `estimate_counts` returns for all rows: ``count, std_error, lower, upper``; of numbers, `estimate_mean`.
 
     Raises
     ------
     TypeError, ValueError
-        If a file is none of these formats, has no rows or other columns or values than reports of this transformer, or
-        a parameter is out of range. No error shows a value.
+        If a file is none of these formats, says another protocol than the transformer, or none if none is given,
+        has no rows or other columns or values than reports of this protocol, or a parameter is out of range. No
+        error shows a value.
     FileExistsError, FileNotFoundError
         If the target exists, or there is no source or no directory for the target.
     ImportError
@@ -67,7 +67,7 @@ def estimate_file(
     See Also
     --------
     privatize_file : Makes the reports; there is an example.
-    tally : Sums up the reports of a table of an engine.
+    tally_files : Sums up the reports of many files, and of clients.
 
     Notes
     -----
@@ -84,51 +84,36 @@ def estimate_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     encoder.fit_transform(people).to_csv(f"{folder}/reports.csv", index=False)
     ...     counts = estimate_file(f"{folder}/reports.csv", encoder)
+    ...     encoder.transform(people).to_parquet(f"{folder}/reports.parquet")
+    ...     again = estimate_file(f"{folder}/reports.parquet")  # which says its protocol
     >>> list(counts.columns)
     ['count', 'std_error', 'lower', 'upper']
     """
-    check_transformer(transformer)
-    if not hasattr(transformer, "estimate_counts"):
-        raise TypeError(
-            f"estimate_file counts declared values, got {type(transformer).__name__}; give its own estimates what "
-            "`tally` makes of the reports, such as of a pyarrow Dataset of the file"
-        )
-    if not hasattr(transformer, "protocol_"):
-        fit_on_schema(transformer, pd.DataFrame(), ())
-    protocol = transformer.protocol_
-    table, place = TableFile(source), check_path(target)
+    place = check_path(target)
     form = None if place is None else format_of(place)
-    reports = ReportSums(protocol)
-    table.check_columns(reports.names)
-    sums = reports.zeros()
-    with closing(progress(table.count_rows())) as bar:
-        for batch in _report_tables(table, protocol, reports.names):
-            reports.add(sums, batch)
-            bar.update(len(batch))
-    estimates = transformer.estimate_counts(
-        reports.total(sums), postprocess=postprocess, confidence_level=confidence_level
-    )
+    (path,) = checked_paths(source)
+    found: Any = transformer_of([path], transformer)
+    estimates = _estimate(found, sum_file(path, found, progress), postprocess, confidence_level)
     if place is not None and form is not None:
         _write(estimates, place, form)
     return estimates
 
 
-def _report_tables(table: TableFile, protocol: ReportProtocol, names: list[str]) -> Iterator[Any]:
-    """Read reports; in a CSV file, those that are no values of the domain are numbers."""
-    domain = protocol.values
-    values = names if table.format != "csv" else () if domain is None else domain.columns
-    for batch in table.tables(domain, names, in_order=False):
-        yield pyarrow.table({name: batch[name] if name in values else _numbers(batch[name], name) for name in names})
-
-
-def _numbers(column: Any, name: str) -> Any:
-    """Read numbers, whole ones exactly."""
-    for kind in (pyarrow.uint64(), pyarrow.float64()):
-        try:
-            return column.cast(kind)
-        except pyarrow.ArrowInvalid:
-            continue
-    raise ValueError(f"column {name!r} holds something else than numbers") from None
+def _estimate(transformer: Any, tally: Any, postprocess: str, confidence_level: float) -> pd.DataFrame:
+    if hasattr(transformer, "estimate_counts") and not isinstance(transformer, RapporEncoder):
+        counts: pd.DataFrame = transformer.estimate_counts(
+            tally, postprocess=postprocess, confidence_level=confidence_level
+        )
+        return counts
+    if not hasattr(transformer, "estimate_mean"):
+        raise TypeError(
+            f"estimate_file counts declared values, got {type(transformer).__name__}; give its own estimates what "
+            "`tally_files` makes of the reports"
+        )
+    if postprocess != "none":
+        raise ValueError(f"postprocess is for counts, not for means, got {postprocess!r}")
+    means: pd.DataFrame = transformer.estimate_mean(tally, confidence_level=confidence_level)
+    return means
 
 
 def _write(estimates: pd.DataFrame, place: Path, form: str) -> None:

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from skdp.engines.backends.batches import Checked, batch_rows, check_batches, ev
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
 from skdp.engines.files._run import carry_out, describe_release, output_schema
+from skdp.engines.files._said import sidecar_of
+from skdp.local import PROTOCOL_KEY, protocol_text
 
 pyarrow = Extra("pyarrow")
 
@@ -70,7 +73,9 @@ def privatize_file(
     Returns
     -------
     Path
-        The target.
+        The target. It says its protocol (`ReportTransformer.to_json`): in the metadata of its schema, under
+        ``skdp.protocol``, or for text (CSV, JSON lines) in a file ``<target>.skdp.json`` beside it, with the SHA-256 of
+        the target.
 
     Raises
     ------
@@ -131,6 +136,9 @@ def privatize_file(
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     form = format_of(place)
+    is_text = form not in ("parquet", "ipc")
+    if is_text and not resume:
+        check_path(sidecar_of(place))
     declared = transformer.declared_domain if table.is_text else None
     check_names(keep)
     table.check_columns([*([] if declared is None else declared.columns), *keep])
@@ -141,6 +149,8 @@ def privatize_file(
         _check_ids(table, record_id, look)
     schema = output_schema(trial.schema, transformer.protocol_, keep, of_text=table.is_text, form=form)
     check_writable(schema, form)
+    said = protocol_text(transformer)
+    written = schema if is_text or said is None else schema.with_metadata({PROTOCOL_KEY: said})
     rows = batch_rows(trial.num_columns)
     settings = {"input file": table.fingerprint()} | describe_release(transformer, keep, record_id, rows)
     folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
@@ -156,7 +166,7 @@ def privatize_file(
         tables = in_full(table.tables(declared, release.check.columns), checked or Checked())
         batches = even(tables, rows, pyarrow.concat_tables)
         with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
-            write_file(_reports(batches, release, schema, folder, bar), schema, path, form)
+            write_file(_reports(batches, release, schema, folder, bar), written, path, form)
 
     def is_same() -> bool:
         """Return whether the file still holds what it held when the run was started."""
@@ -172,7 +182,7 @@ def privatize_file(
         check=check_rows,
         draw=draw,
         is_same=is_same,
-        publish=folder.publish,
+        publish=partial(folder.publish, said if is_text else None),
     )
     return place
 

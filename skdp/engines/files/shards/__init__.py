@@ -2,5 +2,6 @@
 
 from skdp.engines.files.shards._manifest import Manifest, Shard
 from skdp.engines.files.shards._privatize import privatize_files
+from skdp.engines.files.shards._released import ReleasedFolder
 
-__all__ = ["Manifest", "Shard", "privatize_files"]
+__all__ = ["Manifest", "ReleasedFolder", "Shard", "privatize_files"]

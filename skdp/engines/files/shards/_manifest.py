@@ -15,7 +15,8 @@ from skdp.privacy import PrivacyGuarantee
 NAME = "manifest.json"
 
 _FORMAT, _VERSION = "skdp-manifest", 1
-_MOST_BYTES, _MOST_SHARDS = 1 << 26, 1 << 17
+MOST_BYTES = 1 << 26
+_MOST_SHARDS = 1 << 17
 _SHARD = re.compile(r"part-[0-9]{5,9}\.(parquet|csv|arrow|jsonl|csv\.gz|jsonl\.gz)")
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -97,8 +98,8 @@ class Manifest:
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Read what `to_json` wrote, or raise a ValueError."""
-        if len(text) > _MOST_BYTES:
-            raise ValueError(f"a manifest has at most {_MOST_BYTES:,} bytes, got {len(text):,}")
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"a manifest has at most {MOST_BYTES:,} bytes, got {len(text):,}")
         made = None
         with suppress(ValueError, TypeError, LookupError, AttributeError, RecursionError):
             made = cls._of(json.loads(text))

@@ -27,7 +27,7 @@ from skdp.engines.files._run import carry_out, describe_release, digest_of, outp
 from skdp.engines.files.shards._manifest import NAME, Manifest, Shard, describe
 from skdp.engines.files.shards._parts import Part, Sources, check_folders, check_types, open_parts
 from skdp.engines.files.shards._work import ShardFolder, Stop
-from skdp.local import ReportTransformer
+from skdp.local import PROTOCOL_KEY, ReportTransformer, protocol_text
 
 pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
 logger = logging.getLogger(__name__)
@@ -230,8 +230,12 @@ class _ShardedRelease:
         )
         check_writable(self._schema, self._form)
         self._rows = batch_rows(trial.num_columns)
-        self._protocol = json.loads(transformer.to_json())
-        self._manifest = partial(Manifest, self._protocol, describe(transformer.guarantee_), _charged(transformer))
+        said = protocol_text(transformer)
+        self._written = self._schema
+        if said is not None and self._form in ("parquet", "ipc"):
+            self._written = self._schema.with_metadata({PROTOCOL_KEY: said})
+        protocol = None if said is None else json.loads(said)
+        self._manifest = partial(Manifest, protocol, describe(transformer.guarantee_), _charged(transformer))
 
     def carry_out(self, place: Path, resume: bool) -> None:
         """Make the release, or go on with it."""
@@ -328,7 +332,7 @@ class _ShardedRelease:
                 rows += len(batch)
                 yield batch
 
-        write_file(counted(), self._schema, path, self._form)
+        write_file(counted(), self._written, path, self._form)
         return rows
 
 

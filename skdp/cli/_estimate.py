@@ -1,0 +1,157 @@
+"""``skdp estimate`` and ``skdp tally``: what the files say needs no option, and what contradicts them is refused."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from skdp.cli._arguments import add_command, add_quiet, add_table, bar_of_rows, read_domain_file, read_share
+from skdp.cli._transformers import TRANSFORMERS, add_transformer, columns_of, make_encoder
+from skdp.engines import estimate_file, tally_files
+from skdp.engines.files import said_by, tally_text, transformer_of
+from skdp.local import ReportTransformer, check_carried
+from skdp.oracles import POSTPROCESSORS
+
+_NEEDED = "--protocol, or --domain and --epsilon"
+
+
+def add_estimate(commands: Any) -> None:
+    """Add ``skdp estimate``."""
+    estimate = add_command(
+        commands,
+        "estimate",
+        _run_estimate,
+        help="estimate counts from privatised rows",
+        description="Estimate how many rows truly have each value, from the reports that skdp privatize wrote, or from "
+        "a tally. The file says how they were made; an option that contradicts it is an error. Of a file that does not "
+        f"say it, {_NEEDED} are needed, as they were for skdp privatize. This costs no privacy.",
+    )
+    add = estimate.add_argument
+    add_table(estimate, "the reports, or their tally (.json), or JSON lines (.jsonl)")
+    _add_protocol(estimate)
+    add_transformer(estimate)
+    add("--postprocess", choices=list(POSTPROCESSORS), default="none", help="(default: none)")
+    add("--confidence", type=read_share, default=0.95, help="of each interval (default: 0.95)", metavar="C")
+    add("--out", type=Path, help="a file to write to (default: print the estimates)")
+    add_quiet(estimate)
+
+
+def add_tally(commands: Any) -> None:
+    """Add ``skdp tally``."""
+    tally = add_command(
+        commands,
+        "tally",
+        _run_tally,
+        help="sum up reports of clients, or tallies of many collectors",
+        description="Sum up reports and write the sums, which skdp estimate reads and which add to others: from JSON "
+        "lines (.jsonl, one report a line), tables, or tallies (.json). All must be of one protocol. This costs no "
+        "privacy.",
+    )
+    add = tally.add_argument
+    add("data", type=Path, nargs="+", help="reports: .jsonl, .csv, .parquet, .arrow, .feather, .ipc; tallies: .json")
+    _add_protocol(tally)
+    add("--out", type=Path, help="a new file, .json, for the tally (default: print it)")
+    add_quiet(tally)
+
+
+def _add_protocol(command: Any) -> None:
+    text = "what to_json or save of the encoder wrote (default: what the files say)"
+    command.add_argument("--protocol", type=Path, metavar="FILE", help=text)
+
+
+def _run_estimate(options: argparse.Namespace) -> Path | int:
+    table = estimate_file(
+        options.data,
+        _transformer(options),
+        target=options.out,
+        postprocess=options.postprocess,
+        confidence_level=options.confidence,
+        progress=bar_of_rows(options),
+    )
+    if options.out is not None:
+        return options.out
+    print(table.round(1).to_string())
+    return 0
+
+
+def _run_tally(options: argparse.Namespace) -> Path | int:
+    given = None if options.protocol is None else _read_protocol(options.protocol)
+    transformer = transformer_of(options.data, given)
+    tally = tally_files(options.data, transformer, target=options.out, progress=bar_of_rows(options))
+    if options.out is not None:
+        return options.out
+    print(tally_text(tally, transformer))
+    return 0
+
+
+def _transformer(options: argparse.Namespace) -> Any:
+    """Make the transformer that a file says, which the options must not contradict, or that of the options."""
+    name, said = options.data.name, said_by(options.data)
+    if said is not None:
+        found = ReportTransformer.from_json(said)
+        _check_protocol(options, said, name)
+    elif options.protocol is not None:
+        name, found = options.protocol.name, _read_protocol(options.protocol)
+    elif options.domain is None or options.epsilon is None:
+        raise ValueError(f"{name} does not say how its reports were made: {_NEEDED} are needed")
+    else:
+        return make_encoder(options)
+    for contradiction in _contradictions(options, found):
+        raise ValueError(f"{contradiction} of {name}")
+    return found
+
+
+def _read_protocol(path: Path) -> ReportTransformer:
+    try:
+        return ReportTransformer.load(path)
+    except ValueError as error:
+        raise ValueError(f"--protocol {path}: {error}") from None
+
+
+def _check_protocol(options: argparse.Namespace, said: str, name: str) -> None:
+    if options.protocol is None:
+        return
+    try:
+        check_carried(said, _read_protocol(options.protocol))
+    except ValueError as error:
+        raise ValueError(f"--protocol {options.protocol} contradicts {name}: {error}") from None
+
+
+def _contradictions(options: argparse.Namespace, found: Any) -> Iterator[str]:
+    """Describe options that differ from a transformer, and what this has."""
+    kinds: dict[type, str] = {kind: name for name, kind in TRANSFORMERS.items()}
+    own = kinds.get(type(found), type(found).__name__)
+    yield from _contradiction("--transformer", options.transformer, own)
+    yield from _contradiction("--strategy", options.strategy, getattr(found, "strategy", None))
+    epsilon = None if found.epsilon is None else float(found.epsilon)
+    yield from _contradiction("--epsilon", options.epsilon, epsilon)
+    declared = None if options.domain is None else read_domain_file(options.domain)
+    columns = list(found.protocol_.columns)
+    if options.columns is not None:
+        given = columns_of(options.columns, columns if declared is None else [*declared.columns, *columns])
+        yield from _contradiction("--columns", given, columns)
+    if declared is not None:
+        yield from _of_domain(declared, found, columns)
+
+
+def _contradiction(option: str, given: Any, found: Any) -> Iterator[str]:
+    if given is not None and given != found:
+        yield f"{option} {_written(given)} contradicts the {option[2:]} {_written(found)}"
+
+
+def _written(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _of_domain(declared: Any, found: Any, columns: Iterable[Any]) -> Iterator[str]:
+    own = found.declared_domain
+    for name in columns:
+        if own is None or name not in own.columns:
+            yield f"--domain declares values, which contradicts the numbers in column {name!r}"
+        elif name not in declared.columns:
+            yield f"--domain declares no column {name!r}, which contradicts the columns"
+        elif declared[name] != own[name]:
+            order = ", or another order," if len(declared[name]) == len(own[name]) else ""
+            yield f"--domain declares other values{order} of column {name!r}, which contradicts the {len(own[name])}"

@@ -1,0 +1,106 @@
+"""Reports of clients as JSON lines: an object for each record, with the columns of the reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.engines._atomic import Bar
+from skdp.engines._engine import ReportSums
+
+MOST_LINE_BYTES = 1 << 20
+_BATCH_ROWS, _BATCH_BYTES = 1 << 13, 1 << 22
+_EXACT = float(1 << 53)
+
+Line = tuple[int, list[Any]]
+"""The number of a line, and the parts of its report."""
+
+
+def sum_lines(path: Path, reports: ReportSums, bar: Bar) -> list[NDArray[np.int64]]:
+    """Sum up the reports of a file; a line that is none is refused by its number."""
+    sums = reports.zeros()
+    for lines in _batches(path, reports.names):
+        if _is_refused(lines, reports, sums):
+            raise ValueError(f"{path.name}, line {_first_refused(lines, reports)}: not a report of this protocol")
+        bar.update(len(lines))
+    return sums
+
+
+def _is_refused(lines: Sequence[Line], reports: ReportSums, sums: list[NDArray[np.int64]]) -> bool:
+    """Add up reports, or return True if one of them is refused: its error may hold a value, and ends here."""
+    columns = zip(*(row for _, row in lines), strict=True)
+    table = pd.DataFrame({name: _typed(column) for name, column in zip(reports.names, columns, strict=True)})
+    try:
+        reports.add(sums, table)
+    except (ValueError, TypeError):
+        return True
+    return False
+
+
+def _first_refused(lines: Sequence[Line], reports: ReportSums) -> int:
+    """Find the number of the first line that is refused, by halves."""
+    while len(lines) > 1:
+        half = len(lines) // 2
+        lines = lines[:half] if _is_refused(lines[:half], reports, reports.zeros()) else lines[half:]
+    return lines[0][0]
+
+
+def _batches(path: Path, names: Sequence[str]) -> Iterator[list[Line]]:
+    """Read lines, a few at a time."""
+    waiting: list[Line] = []
+    with path.open("rb") as file:
+        number = size = 0
+        while line := file.readline(MOST_LINE_BYTES + 1):
+            number += 1
+            if len(line) > MOST_LINE_BYTES:
+                raise ValueError(f"{path.name}, line {number}: a report has at most {MOST_LINE_BYTES:,} bytes")
+            if not line.strip():
+                continue
+            if (row := _parse(line, names)) is None:
+                raise ValueError(f"{path.name}, line {number}: not a JSON object with the columns of the reports")
+            waiting.append((number, row))
+            size += len(line)
+            if len(waiting) == _BATCH_ROWS or size > _BATCH_BYTES:
+                yield waiting
+                waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def _parse(line: bytes, names: Sequence[str]) -> list[Any] | None:
+    """Parse a line; None if it is no object with these columns."""
+    try:
+        row = json.loads(line.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_distinct)
+        parts = [_whole(row[name]) for name in names]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return None if any(isinstance(part, list | dict) for part in parts) else parts
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+def _refuse(_: str) -> NoReturn:
+    raise ValueError
+
+
+def _whole(value: Any) -> Any:
+    """Write 5.0 as 5: one number with a point must not change how the whole numbers of other lines are read."""
+    return int(value) if type(value) is float and value.is_integer() and abs(value) < _EXACT else value
+
+
+def _typed(column: Sequence[Any]) -> pd.Series:
+    """Make a column whose type does not change what its values mean."""
+    if set(map(type, column)) == {int} and all(abs(value) < 1 << 63 for value in column):
+        return pd.Series(column, dtype=np.int64)
+    return pd.Series(list(column), dtype=object)

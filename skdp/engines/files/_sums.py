@@ -1,0 +1,147 @@
+"""Sum up the reports in a file of any form, which may say its protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skdp.engines._atomic import Progress
+from skdp.engines._batch_release import check_transformer, fit_on_schema
+from skdp.engines._engine import ReportSums
+from skdp.engines._extras import Extra
+from skdp.engines._source_file import SourceFile
+from skdp.engines.files._formats import TableFile
+from skdp.engines.files._json_lines import sum_lines
+from skdp.engines.files._said import check_said, read_json, said_by_sidecar
+from skdp.engines.files.shards import ReleasedFolder
+from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer
+
+pyarrow = Extra("pyarrow")
+
+_LINES, _TALLY = (".jsonl", ".ndjson"), ".json"
+
+
+Source = Path | SourceFile | ReleasedFolder
+
+
+def said_by(path: Source) -> str | None:
+    """Return the protocol that a file of reports, or of their tally, says; None if it says none."""
+    if isinstance(path, ReleasedFolder):
+        return path.protocol()
+    if isinstance(path, SourceFile):
+        return TableFile(path).protocol()
+    if path.suffix not in (*_LINES, _TALLY):
+        return TableFile(path).protocol()
+    _check_there(path)
+    return said_by_sidecar(path) if path.suffix in _LINES else json.dumps(_read_tally(path)[PROTOCOL_KEY])
+
+
+def transformer_of(paths: Iterable[Source], transformer: Any = None) -> ReportTransformer:
+    """Return the transformer whose reports files hold: the given one, which they must not contradict, or their own."""
+    if transformer is not None:
+        check_transformer(transformer)
+        if not hasattr(transformer, "protocol_"):
+            fit_on_schema(transformer, pd.DataFrame(), ())
+    found: ReportTransformer | None = transformer
+    for path in paths:
+        said = said_by(path)
+        if found is None and said is None:
+            raise ValueError(f"{path.name} does not say the protocol of its reports: give the transformer (--protocol)")
+        if found is None:
+            assert said is not None
+            found = ReportTransformer.from_json(said)
+        check_said(said, found, path.name)
+    if found is None:
+        raise ValueError("expected at least one file of reports")
+    return found
+
+
+def sum_file(path: Source, transformer: ReportTransformer, progress: Progress) -> Any:
+    """Return the tally of the reports in a file, which must not contradict the transformer."""
+    protocol = transformer.protocol_
+    reports = ReportSums(protocol)
+    if isinstance(path, Path) and path.suffix == _TALLY:
+        return _tally_of(path, protocol)
+    if isinstance(path, Path) and path.suffix in _LINES:
+        with closing(progress(None)) as bar:
+            return reports.total(sum_lines(path, reports, bar))
+    sums, tables = reports.zeros(), _tables(path, transformer)
+    with closing(progress(_count_rows(path))) as bar:
+        for table in tables:
+            table.check_columns(reports.names)
+            for batch in _report_tables(table, protocol, reports.names):
+                reports.add(sums, batch)
+                bar.update(len(batch))
+    return reports.total(sums)
+
+
+def _tables(path: Source, transformer: ReportTransformer) -> Iterable[TableFile]:
+    return path.tables(transformer) if isinstance(path, ReleasedFolder) else [TableFile(path)]
+
+
+def _count_rows(path: Source) -> int | None:
+    return path.rows if isinstance(path, ReleasedFolder) else TableFile(path).count_rows()
+
+
+def tally_text(tally: Any, transformer: ReportTransformer) -> str:
+    """Write a tally as JSON that says its protocol."""
+    content = json.loads(tally.to_json())
+    return json.dumps(content | {PROTOCOL_KEY: json.loads(transformer.to_json())}, allow_nan=False)
+
+
+def checked_paths(sources: Any) -> list[Source]:
+    """Take one path, URL or folder of a release, or several."""
+    given = [sources] if isinstance(sources, str | os.PathLike | ReleasedFolder) else list(sources)
+    return list(map(_source_at, given))
+
+
+def _source_at(place: Any) -> Source:
+    if isinstance(place, ReleasedFolder):
+        return place
+    return ReleasedFolder.at(place) or (SourceFile.at(place) if "://" in os.fspath(place) else Path(place))
+
+
+def _check_there(path: Path) -> None:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+
+
+def _read_tally(path: Path) -> dict[str, Any]:
+    content = read_json(path, "a tally")
+    if not isinstance(content, dict) or not isinstance(content.get(PROTOCOL_KEY), dict):
+        raise ValueError(f"{path.name} is no tally that says its protocol, as skdp tally writes it")
+    return content
+
+
+def _tally_of(path: Path, protocol: ReportProtocol) -> Any:
+    _check_there(path)
+    empty, text = protocol.empty_tally(), json.dumps(_read_tally(path))
+    try:
+        return empty + type(empty).from_json(text)
+    except Exception:  # of any kind: a file of others decides what is tried
+        pass
+    raise ValueError(f"{path.name} holds no tally of the protocol that it says")
+
+
+def _report_tables(table: TableFile, protocol: ReportProtocol, names: list[str]) -> Iterator[Any]:
+    """Read reports; in a file of text, those that are no values of the domain are numbers."""
+    domain = protocol.values
+    values = names if not table.is_text else () if domain is None else domain.columns
+    for batch in table.tables(domain, names, in_order=False):
+        yield pyarrow.table({name: batch[name] if name in values else _numbers(batch[name], name) for name in names})
+
+
+def _numbers(column: Any, name: str) -> Any:
+    """Read numbers, whole ones exactly."""
+    for kind in (pyarrow.uint64(), pyarrow.float64()):
+        try:
+            return column.cast(kind)
+        except pyarrow.ArrowInvalid:
+            continue
+    raise ValueError(f"column {name!r} holds something else than numbers") from None

@@ -1,0 +1,91 @@
+"""From files with reports to a file with their tally."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from skdp.engines._atomic import NoBar, Progress, check_path, sync, written_beside
+from skdp.engines.files._sums import checked_paths, sum_file, tally_text, transformer_of
+
+
+def tally_files(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    transformer: Any = None,
+    *,
+    target: str | os.PathLike[str] | None = None,
+    progress: Progress = NoBar,
+) -> Any:
+    """Sum up the reports, or the tallies, of many files, in memory of a few batches.
+
+    Parameters
+    ----------
+    sources : path, or iterable of paths
+        CSV, Parquet or Arrow files, as `privatize_file` writes them; JSON lines (``.jsonl``, ``.ndjson``) of clients,
+        an object for each record; or tallies (``.json``) that this function wrote. Further columns are ignored.
+    transformer : local transformer, optional
+        As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
+        files, if they say their protocol.
+    target : str or path-like, optional
+        A new file for the tally (``.json``): its sums, its own header, and its protocol under ``skdp.protocol``, which
+        `estimate_file` and `tally_files` read.
+    progress : callable, optional
+        As for `privatize_file`.
+
+    Returns
+    -------
+    ReportTally, NumericTally or RapporTally
+        The sum of all files.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a file says another protocol than the transformer or another file, or none where none is given; if it has no
+        rows, or other columns or values than reports of this protocol. Of JSON lines, the error names the line; no
+        error shows a value. A line has at most 2**20 bytes, a tally at most 2**24 bytes and 2**21 numbers.
+    FileExistsError, FileNotFoundError
+        If the target exists, or there is no source or no directory for the target.
+    ImportError
+        If pyarrow is missing; the error names the extra.
+
+    See Also
+    --------
+    estimate_file : Estimates counts from such files.
+    tally : Sums up the reports of a table of an engine.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free.
+
+    Examples
+    --------
+    >>> import json
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import estimate_file, tally_files
+    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500})
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}).fit(people)
+    >>> with TemporaryDirectory() as folder:
+    ...     lines, total = Path(folder, "reports.jsonl"), Path(folder, "tally.json")
+    ...     encoder.transform(people).to_json(lines, orient="records", lines=True)
+    ...     tally = tally_files(lines, encoder, target=total)
+    ...     counts = estimate_file(total)  # a tally says its protocol
+    >>> tally.n_reports, list(counts.index)
+    (1000, ['f', 'm'])
+    """
+    paths, place = checked_paths(sources), check_path(target)
+    if place is not None and place.suffix != ".json":
+        raise ValueError(f"{place.name} must end in .json")
+    found = transformer_of(paths, transformer)
+    first, *others = (sum_file(path, found, progress) for path in paths)
+    tally = sum(others, start=first)
+    if place is not None:
+        text = tally_text(tally, found)
+        with written_beside(place) as beside:
+            beside.write_text(text + "\n", encoding="utf-8")
+            sync(beside)
+        sync(place.parent)
+    return tally

@@ -1,0 +1,109 @@
+"""Methods of a fitted local transformer that write what others must know to read its reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self, cast
+
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.local._protocol_file import WrittenProtocol, read_protocol
+from skdp.typing import PathType
+
+
+class Portable:
+    """A transformer that can be written as JSON, without its secrets."""
+
+    _written: WrittenProtocol
+
+    def to_json(self) -> str:
+        """Write what a client and a server must agree on: enough to read the reports, and nothing secret.
+
+        Returns
+        -------
+        str
+            Columns, declared values, parameters, exact probabilities and guarantee; not the ledger, the seed, or a
+            secret key. Under ``"client"`` is what a client in another language needs, if there is one for these
+            reports (``examples/client``).
+
+        Raises
+        ------
+        NotFittedError, TypeError
+            Before `fit`, or if a parameter is of a type that is not saved.
+
+        Notes
+        -----
+        **Privacy.** It follows from what is declared. If `fit` read categories from the data, with a warning, they are
+        in it, as they are in every report.
+        """
+        check_is_fitted(self)
+        return self._written.text
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Make a fitted transformer from what `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON.
+
+        Returns
+        -------
+        transformer
+            Of the class that wrote it, which must be this one, or one of `skdp.local` that is derived from it. It has
+            no ledger; if reports are permanent, it has a key of its own, and does not repeat the reports of others.
+
+        Raises
+        ------
+        ValueError
+            If the text is no protocol of such a transformer, beyond the limits below, or of another version of skdp
+            that draws otherwise.
+
+        Notes
+        -----
+        **Privacy.** Nothing in the text is run. It may come from an untrusted source: it has at most 2**24 characters
+        and 2**19 values, whole numbers of 1,000 digits, attributes of 2**24 joint cells, reports of 2**17 columns of
+        bits, and grids, filters and cohorts of 2**24 numbers in all; more is refused before it takes memory or time.
+        """
+        return cast(Self, read_protocol(text, cls))
+
+    def save(self, path: PathType) -> None:
+        """Write `to_json` to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Raises
+        ------
+        NotFittedError, TypeError
+            As `to_json`.
+        """
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: PathType) -> Self:
+        """Read what `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        transformer
+            As of `from_json`.
+
+        Raises
+        ------
+        ValueError, OSError
+            As `from_json`, or if the file cannot be read.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            text = ""
+        return cls.from_json(text)
