@@ -102,7 +102,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         domain=domain,
         marginals=options.marginals,
         max_rows_per_person=options.max_rows_per_person,
-        handle_unknown=options.handle_unknown,
+        handle_unknown=options.handle_unknown or "error",
         random_state=options.seed,
         verbose=options.verbose,
     )

@@ -70,7 +70,7 @@ def prepare(home):
     first = 0
     for number, rows in enumerate(ROWS):
         table = pa.table({"answer": ["yes"] * rows, "number": range(first, first + rows)})
-        pq.write_table(table, home / "in" / f"{number}.parquet")
+        pq.write_table(table, home / "in" / f"{number:02d}.parquet")
         first += rows
     PrivacyLedger(home / "ledger", epsilon=5)
     return home

@@ -97,12 +97,13 @@ def tally_text(tally: Any, transformer: ReportTransformer) -> str:
 
 def checked_paths(sources: Any) -> list[Source]:
     """Take one path, URL or folder of a release, or several."""
-    given = [sources] if isinstance(sources, str | os.PathLike | ReleasedFolder) else list(sources)
-    return list(map(_source_at, given))
+    given = [sources] if isinstance(sources, str | os.PathLike | ReleasedFolder | SourceFile) else list(sources)
+    return list(map(source_at, given))
 
 
-def _source_at(place: Any) -> Source:
-    if isinstance(place, ReleasedFolder):
+def source_at(place: Any) -> Source:
+    """Open the folder of a release or of its manifest, and take another path or URL for a file."""
+    if isinstance(place, ReleasedFolder | SourceFile):
         return place
     return ReleasedFolder.at(place) or (SourceFile.at(place) if "://" in os.fspath(place) else Path(place))
 

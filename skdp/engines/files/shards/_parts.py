@@ -96,6 +96,13 @@ def open_parts(sources: Sources, target: Path | None = None) -> list[Part]:
     return parts
 
 
+def names_of_files(sources: Sources, columns: Sequence[str]) -> list[str]:
+    """Name the columns of the first of some files, which must have the given ones; those of its folders included."""
+    first = open_parts(sources)[0]
+    first.check_columns(columns)  # others may be a row, if a CSV file has no header
+    return first.names
+
+
 def _check_alike(first: Part, part: Part) -> None:
     if part.table.format != first.table.format:
         raise ValueError(f"part {part.number} is a {part.table.format} file and part 0 a {first.table.format} file")

@@ -33,7 +33,7 @@ pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
 logger = logging.getLogger(__name__)
 
 FileFormat = Literal["parquet", "csv", "arrow", "jsonl", "csv.gz", "jsonl.gz"]
-ENDINGS: tuple[str, ...] = get_args(FileFormat)
+FILE_FORMATS: tuple[str, ...] = get_args(FileFormat)
 
 
 def privatize_files(
@@ -143,8 +143,8 @@ def privatize_files(
     place, upload = _check_target(target, staging, resume)
     if resume and (WorkingFolder.tidy(place) or (upload is not None and place.exists())):
         return _published(place, upload, target)
-    if file_format not in ENDINGS:
-        raise ValueError(f"file_format must be one of {', '.join(ENDINGS)}, got {file_format!r}")
+    if file_format not in FILE_FORMATS:
+        raise ValueError(f"file_format must be one of {', '.join(FILE_FORMATS)}, got {file_format!r}")
     check_path(place)
     jobs = _check_jobs(n_jobs)
     parts = open_parts(source, place)
