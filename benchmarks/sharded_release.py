@@ -121,19 +121,23 @@ def measure(source: Path, folder: Path, jobs: int, repeats: int) -> list[list[st
 
 def kill(source: Path, folder: Path, jobs: int, kills: int, seed: int) -> list[list[str]]:
     """Kill a run at random moments, and resume it; begin another one if it ends before all kills."""
-    draw, left, rows, seconds = random.Random(seed), kills, [], 0.0
+    draw, left, rows = random.Random(seed), kills, []
+    begun = time.perf_counter()
+    subprocess.run(command("privatise", source, folder / "whole", jobs), check=True, stdout=subprocess.DEVNULL)
+    seconds = time.perf_counter() - begun
+    shutil.rmtree(folder / "whole")
     while left or not rows:
         home = folder / f"killed{len(rows)}"
         home.mkdir()
         target = home / "out"
         PrivacyLedger(home / "ledger", epsilon=9)
         early: dict[str, str] = {}
-        here, begun = 0, time.perf_counter()
+        here = 0
         while not target.exists():
             process = subprocess.Popen(command("privatise and keep", source, target, jobs), stdout=subprocess.DEVNULL)
             if left:
                 try:
-                    process.wait(draw.uniform(0, seconds or 10))
+                    process.wait(draw.uniform(0, seconds))
                 except subprocess.TimeoutExpired:
                     os.kill(process.pid, signal.SIGKILL)
                     here, left = here + 1, left - 1
@@ -142,7 +146,6 @@ def kill(source: Path, folder: Path, jobs: int, kills: int, seed: int) -> list[l
             for record in home.glob("out.unfinished/*.done"):
                 shard = json.loads(record.read_text())
                 assert early.setdefault(shard["name"], shard["sha256"]) == shard["sha256"]
-        seconds = seconds or time.perf_counter() - begun
         check(source, target, early)
         charges = len(PrivacyLedger(home / "ledger").report())
         assert charges == 1

@@ -169,13 +169,15 @@ def _files(place: str | os.PathLike[str], target: Path | None) -> Iterator[tuple
 
 def _split(place: str) -> tuple[str, list[str]]:
     """Cut a place before the first piece with a wildcard: * in a URL, and also ? and [ in a path of this machine."""
-    place = place.replace(os.sep, "/") if "://" not in place else place
-    marks = "*" if "://" in place else "*?["
-    if not any(mark in place for mark in marks) or ("://" not in place and Path(place).exists()):
+    is_url = "://" in place
+    path, mark, query = place.partition("?") if is_url else (place.replace(os.sep, "/"), "", "")
+    wild = "*" if is_url else "*?["
+    if not any(sign in path for sign in wild) or (not is_url and Path(place).exists()):
         return place, []
-    pieces = place.split("/")
-    first = next(number for number, piece in enumerate(pieces) if any(mark in piece for mark in marks))
-    return "/".join(pieces[:first]) or ("/" if place.startswith("/") else "."), pieces[first:]
+    pieces = path.split("/")
+    first = next(number for number, piece in enumerate(pieces) if any(sign in piece for sign in wild))
+    root = "/".join(pieces[:first]) or ("/" if path.startswith("/") else ".")
+    return root + mark + query, pieces[first:]
 
 
 def _fits(pieces: list[str], pattern: list[str]) -> bool:
