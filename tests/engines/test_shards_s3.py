@@ -51,7 +51,9 @@ def test_from_and_to_s3(endpoint, tmp_path):
             pq.write_table(pa.table({"smokes": ["yes", "no", "no", "no"] * 500}), file)
 
     def url(path):
-        return f"s3://user:SECRET@{path}?region=us-east-1&scheme=http&allow_delayed_open=true&endpoint_override={quote(endpoint, safe='')}"
+        place = quote(endpoint, safe="")
+        options = f"region=us-east-1&scheme=http&allow_delayed_open=true&endpoint_override={place}"
+        return f"s3://user:SECRET@{path}?{options}"
 
     (tmp_path / "staging").mkdir()
     made = RandomizedResponseEncoder(3.0, categories={"smokes": ["yes", "no"]})
