@@ -106,6 +106,7 @@ TREE: Node = (
                     [
                         skdp_leaf("skdp.PrivacyLedger", "several releases"),
                         skdp_leaf("skdp.privacy_statement", "a pipeline"),
+                        skdp_leaf("skdp.privacy_cost", "before any data"),
                     ],
                 ),
                 (

@@ -3,17 +3,23 @@
 python examples/client/collector.py protocol.json reports.jsonl
 
 `protocol.json` is what `encoder.save("protocol.json")` wrote. Then open http://127.0.0.1:8000/; the estimates are at
-/estimate. A line of `reports.jsonl` is one report.
+/estimate, and what to add to the reports of other collectors at /tally.json. A line of `reports.jsonl` is one report:
+
+skdp tally reports.jsonl --protocol protocol.json --out tally.json
+skdp tally tally.json another.json --out sum.json
+skdp estimate sum.json
 """
 
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 
 import pandas as pd
 
+from skdp.engines import estimate_file, tally_files
 from skdp.local import ReportTransformer
 
 HERE = Path(__file__).parent
@@ -34,10 +40,14 @@ class Collector(BaseHTTPRequestHandler):
             self.answer(200, kind, (HERE / name).read_bytes())
         elif self.path == "/protocol.json":
             self.answer(200, "application/json", self.protocol.read_bytes())
-        elif self.path == "/estimate" and self.reports.exists():
-            encoder = ReportTransformer.load(self.protocol)
-            rows = pd.read_json(self.reports, lines=True, dtype=False)
-            self.answer(200, "text/plain; charset=utf-8", encoder.estimate_counts(rows).round(1).to_string().encode())
+        elif self.path in ("/estimate", "/tally.json") and self.reports.exists():
+            with TemporaryDirectory() as folder, self.lock:
+                tally = Path(folder, "tally.json")
+                tally_files(self.reports, ReportTransformer.load(self.protocol), target=tally)
+                if self.path == "/tally.json":
+                    return self.answer(200, "application/json", tally.read_bytes())
+                table = estimate_file(tally).round(1).to_string()
+            self.answer(200, "text/plain; charset=utf-8", table.encode())
         else:
             self.answer(404, "text/plain", b"there is nothing here")
 
@@ -50,7 +60,7 @@ class Collector(BaseHTTPRequestHandler):
             ReportTransformer.load(self.protocol).tally(pd.DataFrame([row]))  # refuses what is no report
         except (ValueError, TypeError):
             return self.answer(400, "text/plain", b"not a report of this protocol")
-        with self.lock, self.reports.open("a") as file:
+        with self.lock, self.reports.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         return self.answer(200, "text/plain", b"received")
 

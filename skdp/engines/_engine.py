@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skdp.engines._batch_release import Plan
 from skdp.engines._errors import quietly
 from skdp.frames import LargeTable, Summary
-from skdp.local import ReportProtocol
+from skdp.local import ReportProtocol, carried_text
 
 ROWS = 1 << 17
 """Rows in memory at a time, where nothing depends on how many."""
@@ -105,6 +105,10 @@ class Engine(LargeTable):
     @abstractmethod
     def privatize(self, plan: Plan, *, persist: bool, path: Any, check: bool) -> Any:
         """Call ``plan(sample, look=...)`` once, which checks and charges, and then the release with each batch."""
+
+    def said(self) -> Iterable[str | None]:
+        """Return the protocols that reports say they are of, in their metadata."""
+        return [carried_text(self._frame)]
 
     def tally(self, protocol: ReportProtocol) -> Any:
         """Sum up reports."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.engines._batch_release import check_transformer
 from skdp.engines._engine import ReportSums, add_up_batches
 from skdp.engines._registry import engine_of
-from skdp.local import ReportProtocol
+from skdp.local import ReportProtocol, carried_text, check_carried
 
 
 def tally(frame: Any, transformer: Any) -> Any:
@@ -39,7 +39,8 @@ def tally(frame: Any, transformer: Any) -> Any:
     NotFittedError
         If the transformer is not fitted.
     ValueError
-        If the table has no rows, or other columns or values than reports of this transformer.
+        If the table has no rows, or other columns or values than reports of this transformer, or carries another
+        protocol (in the metadata of Arrow and Parquet, or the ``attrs`` of pandas).
     ImportError
         If a library is missing; the error names the extra to install.
 
@@ -67,6 +68,8 @@ def tally(frame: Any, transformer: Any) -> Any:
     names, wanted = engine.column_names(), protocol.report_columns
     if not set(wanted) <= set(names):
         raise ValueError(f"the reports of this encoder have the columns {wanted}, got {names}")
+    for text in engine.said():
+        check_carried(text, transformer)
     return engine.tally(protocol.without_secrets())
 
 
@@ -110,7 +113,13 @@ def tally_batches(batches: Iterable[Any], transformer: Any) -> Any:
     21
     """
     reports = ReportSums(_protocol_of(transformer))
-    return reports.total(add_up_batches(batches, reports))
+
+    def checked() -> Iterator[Any]:
+        for batch in batches:
+            check_carried(carried_text(batch), transformer)
+            yield batch
+
+    return reports.total(add_up_batches(checked(), reports))
 
 
 def _protocol_of(transformer: Any) -> ReportProtocol:

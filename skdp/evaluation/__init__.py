@@ -12,6 +12,7 @@ from skdp.evaluation.attacks import (
     repeated_releases,
 )
 from skdp.evaluation.audits import AuditResult, audit_epsilon, audit_table
+from skdp.evaluation.cost import PrivacyCost, privacy_cost
 from skdp.evaluation.curves import PrivacyCurveDisplay, privacy_curve
 from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay
 from skdp.evaluation.report import CountStudy, age_sex_report, count_study, study_report
@@ -25,6 +26,7 @@ __all__ = [
     "LeakageDisplay",
     "MarginalDisplay",
     "MembershipResult",
+    "PrivacyCost",
     "PrivacyCurveDisplay",
     "age_sex_report",
     "attribute_inference",
@@ -35,6 +37,7 @@ __all__ = [
     "guessing_bound",
     "membership_inference",
     "poisoning_gain",
+    "privacy_cost",
     "privacy_curve",
     "repeated_releases",
     "study_report",

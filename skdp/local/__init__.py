@@ -6,6 +6,7 @@ from skdp.local._carried import carried_text as carried_text
 from skdp.local._carried import check_carried as check_carried
 from skdp.local._carried import protocol_text as protocol_text
 from skdp.local._carried import text_in_memory as text_in_memory
+from skdp.local._carried import text_of as text_of
 from skdp.local._carried import with_protocol as with_protocol
 from skdp.local._frequency_oracle import FrequencyOracleEncoder, recommend_strategy
 from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder

@@ -14,7 +14,7 @@ PROTOCOL_KEY = "skdp.protocol"
 """The key in the metadata of Arrow and Parquet schemas, and in the ``attrs`` of pandas."""
 
 _PANDAS_KEY = b"PANDAS_ATTRS"
-_MOST_VALUES = 1 << 12
+_MOST_VALUES = 1 << 11
 """Declared values of reports in memory that say them: a copy goes into each pickle and file."""
 
 
@@ -40,12 +40,14 @@ def with_protocol(table: Any, text: str | None) -> Any:
 
 
 def carried_text(table: Any) -> str | None:
-    """Return the protocol that a table, or an Arrow schema, carries."""
+    """Return the protocol that a table carries."""
     if isinstance(table, pd.DataFrame):
         found = table.attrs.get(PROTOCOL_KEY)
         return found if isinstance(found, str) else None
-    metadata = getattr(getattr(table, "schema", table), "metadata", None)
-    return text_of(metadata) if isinstance(metadata, dict) else None
+    if not type(table).__module__.startswith("pyarrow"):
+        return None
+    metadata = getattr(getattr(table, "schema", None), "metadata", None)
+    return text_of(metadata or {})
 
 
 def text_of(metadata: dict[bytes, bytes]) -> str | None:

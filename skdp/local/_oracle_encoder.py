@@ -290,7 +290,8 @@ def attribute_epsilons(
         raise ValueError("p and q decide epsilon for each column: leave the shares 'uniform'")
     if epsilon is None or strategy != "split":
         return [epsilon] * len(attributes)
-    return [epsilon * weight / sum(weights) for weight in weights]
+    total = sum(weights)
+    return [epsilon * weight / total for weight in weights]
 
 
 def _weights(names: list[Any], sizes: Sequence[int], shares: Any) -> list[Fraction]:

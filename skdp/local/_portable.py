@@ -63,8 +63,9 @@ class Portable:
         Notes
         -----
         **Privacy.** Nothing in the text is run. It may come from an untrusted source: it has at most 2**24 characters
-        and 2**19 values, whole numbers of 1,000 digits, attributes of 2**24 joint cells, reports of 2**17 columns of
-        bits, and grids, filters and cohorts of 2**24 numbers in all; more is refused before it takes memory or time.
+        and 2**19 values (a mapping counts as four), 2**10 columns, whole numbers of 1,000 digits, attributes of fewer
+        than 2**24 joint cells, reports of 2**17 columns of bits, grids of 2**19 numbers in all, and filters of 2**24
+        bits in all cohorts; more is refused before it takes memory or time.
         """
         return cast(Self, read_protocol(text, cls))
 

@@ -21,8 +21,8 @@ _NOT_OF_REPORTS = ("unknown", "missing")
 
 # Of what others declare, so that reading it takes less than about a second and 200 MB.
 _MOST_CHARACTERS, _MOST_ITEMS = 1 << 24, 1 << 19
-_MOST_CELLS, _MOST_COLUMNS, _MOST_SUMS = 1 << 24, 1 << 17, 1 << 24
-_MOST_DIGITS = 1000
+_MOST_CELLS, _MOST_COLUMNS, _MOST_SUMS, _MOST_NUMBERS = 1 << 24, 1 << 17, 1 << 24, 1 << 19
+_MOST_ATTRIBUTES, _MOST_DIGITS = 1 << 10, 1000
 
 
 class WrittenProtocol:
@@ -102,7 +102,7 @@ def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
     """Parse JSON of others, in bounded time and memory; None if it is none."""
     if len(text) > _MOST_CHARACTERS:
         raise ValueError(f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
-    if (items := sum(map(text.count, "[{,"))) > most_items:
+    if (items := sum(map(text.count, "[,")) + 4 * text.count("{")) > most_items:
         raise ValueError(f"{what} has at most {most_items:,} values, got {items:,}")
     try:
         return json.loads(text, parse_int=_whole, parse_constant=_refuse)
@@ -139,7 +139,7 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         if name in ("categories", "bounds") and there.get(name) != here[name]:
             return f"these are of other declared {name}"
         if there.get(name) != here[name] and name not in ("handle_unknown", "handle_missing"):
-            return f"these are of {name}={_short(there.get(name))}, not {_short(here[name])}"
+            return f"these are of {name} {_short(there.get(name))}, not {_short(here[name])}"
     return "these are of other probabilities"
 
 
@@ -161,7 +161,7 @@ def _fit(transformer: Any, columns: list[Any]) -> None:
     transformer._most_cells, transformer._most_columns = _MOST_CELLS, _MOST_COLUMNS
     n_sums = len(columns) * getattr(transformer, "n_bits", 1) * getattr(transformer, "n_cohorts", 1)
     n_numbers = len(columns) * getattr(transformer, "grid_size", 1)
-    if max(n_sums, n_numbers) > _MOST_SUMS:
+    if len(columns) > _MOST_ATTRIBUTES or n_sums > _MOST_SUMS or n_numbers > _MOST_NUMBERS:
         raise ValueError
     transformer.fit(_declared_row(columns, transformer))
     del transformer._most_cells, transformer._most_columns

@@ -151,7 +151,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         -------
         same kind as X
             The reports, with the row index of X. In pandas and pyarrow they carry `to_json` under ``skdp.protocol`` (in
-            ``attrs``, or the metadata of the schema), unless more than 4,096 values are declared.
+            ``attrs``, or the metadata of the schema), unless more than 2,048 values are declared.
 
         Raises
         ------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._support import capped_epsilon, check_size
-from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
+from skdp.randomness import BLOCK, ONE, ByteSource, DigestSource, bernoulli, uniform_integers
 
 
 class RandomizedResponse(FrequencyOracle):
@@ -168,11 +167,14 @@ class RandomizedResponse(FrequencyOracle):
         return np.bitwise_xor(codes, change), np.flatnonzero(quotient == self._bound)
 
     def _draw_keyed(self, codes: NDArray[Any], digests: Sequence[bytes]) -> NDArray[Any]:
-        # Many records at a time, with the same reports as one by one.
-        stream, size = hashlib.shake_256, self.word.itemsize
-        drawn = b"".join([stream(digest).digest(size) for digest in digests])
-        reports, undecided = self.respond(codes, np.frombuffer(drawn, self.word))
-        reports[undecided] = super()._draw_keyed(codes[undecided], [digests[row] for row in undecided])
+        # Many records at a time, with the same reports as one by one. A word is the beginning of a digest: to hash the
+        # digest again would take as long as the digest did.
+        word = self.word
+        heads = b"".join([digest[: word.itemsize] for digest in digests])
+        reports, undecided = self.respond(codes, np.frombuffer(heads, word))
+        for row in undecided.tolist():
+            source = DigestSource(digests[row], head=word.itemsize)
+            reports[row : row + 1] = self.report(codes[row : row + 1], source)
         return reports
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:

@@ -113,16 +113,19 @@ _RATE = 136
 
 
 class DigestSource(ByteSource):
-    """The SHAKE-256 stream of a keyed digest: reproducible, and as unpredictable as the digest."""
+    """The SHAKE-256 stream of a keyed digest, after the first bytes of the digest itself if they are asked for."""
 
-    def __init__(self, digest: bytes) -> None:
-        self._shake, self._stream, self._used = hashlib.shake_256(digest), b"", 0
+    # As unpredictable as the bytes of the digest that are not in the stream: of 32, at least half.
+
+    def __init__(self, digest: bytes, *, head: int = 0) -> None:
+        self._shake, self._head, self._used = hashlib.shake_256(digest), digest[:head], 0
+        self._stream = self._head
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         start, self._used = self._used, self._used + size
         if self._used > len(self._stream) or not self._stream:
             # A longer digest begins with the shorter one; twice as much as needed keeps the work linear.
-            self._stream = self._shake.digest(_RATE * (1 + 2 * self._used // _RATE))
+            self._stream = self._head + self._shake.digest(_RATE * (1 + 2 * self._used // _RATE))
         return np.frombuffer(self._stream, np.uint8, size, start)
 
 

@@ -71,7 +71,7 @@ class TestPermanence:
         list(
             zip(
                 MECHANISMS,
-                ["2e8a7b18f5c2", "f8b35afabd15", "064105f84908", "19ae67304bf4", "634bf2bf0443"],
+                ["d614af81f622", "2cbca1b86ac9", "a2509887f27e", "ea9a329be709", "82e82b6c6f00"],
                 strict=True,
             )
         ),

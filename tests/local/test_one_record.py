@@ -15,6 +15,7 @@ import pytest
 from skdp import RandomizedResponseEncoder
 from skdp.engines import privatize
 from skdp.local import NumericPerturber, RapporEncoder, SubsetSelectionEncoder
+from skdp.local.memo import canonical, read_record_ids
 from skdp.testing._burdened_frames import burdened_frames
 from skdp.testing._tools import columns_of
 
@@ -214,3 +215,25 @@ def test_days_are_one_record_on_all_engines():
         ]
     assert all(rows == released[0] for rows in released)
     assert released[0] == response(DAYS)
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow", "arrow large", "arrow view", "arrow chunks", "nullable"])
+def test_text_ids_are_written_as_one_by_one(kind):
+    """Text of polars and Arrow is written without a Python string for each."""
+    words = ["", "a", "person 17", "é", "日本", "a\x00b", "1", "s a", "\U0001f600"]
+    texts = pa.array(words)
+    ids = {
+        "polars": lambda: pl.Series("text", words),
+        "arrow": lambda: texts,
+        "arrow large": lambda: texts.cast(pa.large_string()),
+        "arrow view": lambda: texts.cast(pa.string_view()),
+        "arrow chunks": lambda: pa.chunked_array([texts[:4], texts[4:]]),
+        "nullable": lambda: pd.Series(words, dtype="string"),
+    }[kind]()
+    assert read_record_ids(ids, len(words)) == [canonical(word) for word in words]
+
+
+@pytest.mark.parametrize("missing", [pl.Series(["a", None]), pa.chunked_array([["a", None]])])
+def test_missing_text_ids_are_refused(missing):
+    with pytest.raises(ValueError, match="record_id holds missing values"):
+        read_record_ids(missing, 2)

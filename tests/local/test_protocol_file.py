@@ -32,6 +32,7 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.engines import estimate_file
 from skdp.local import ReportTransformer, SecretKey
 
 CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
@@ -270,6 +271,8 @@ def test_the_collector_keeps_reports_and_refuses_others(tmp_path):
             assert (status, "secret" in text) == (400, False)
         assert len(collector.reports.read_text().splitlines()) == 8
         assert "std_error" in ask("/estimate")[1]
+        (tmp_path / "tally.json").write_text(ask("/tally.json")[1])
+        assert estimate_file(tmp_path / "tally.json")["count"].sum() == pytest.approx(8)
         assert ask("/../collector.py")[0] == 404
     finally:
         server.shutdown()

@@ -20,7 +20,7 @@ from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
 from skdp.frames import LargeTable, Summary
-from skdp.local import ReportProtocol
+from skdp.local import ReportProtocol, text_of
 
 pyarrow = import_extra("pyarrow", "duckdb")
 dataset = import_extra("pyarrow.dataset", "duckdb")
@@ -64,6 +64,12 @@ class ArrowTable(Engine):
                 quietly(lambda: write_tables(tables, trial.schema, beside))
             stored = dataset.dataset(place)
         return stored if is_dataset else stored.scanner(**_READ_AHEAD).to_reader()
+
+    def said(self) -> Iterable[str | None]:
+        frame = self._frame
+        if not isinstance(frame, dataset.FileSystemDataset) or frame.format.default_extname == "csv":
+            return super().said()
+        return set(map(said_by_file, frame.get_fragments()))
 
     def tally(self, protocol: ReportProtocol) -> Any:
         reports, groups = ReportSums(protocol), protocol.counted_columns
@@ -119,6 +125,12 @@ class StreamedTable(ArrowTable):
         (file,) = self._frame.files
         source = SourceFile(self._frame.filesystem, file)
         return _ipc_tables(source, names) if _is_ipc(self._frame) else text_batches(source, names)
+
+
+def said_by_file(file: Any) -> str | None:
+    """Return the protocol that a Parquet or Arrow file says: not all writers of Parquet put it into the schema."""
+    parquet = isinstance(file, dataset.ParquetFileFragment)
+    return text_of((file.metadata.metadata if parquet else file.physical_schema.metadata) or {})
 
 
 def read_batches(frame: Any, columns: list[str]) -> Generator[Any, None, None]:

@@ -18,7 +18,7 @@ from skdp.engines._json_lines import first_line, json_batches, types_of_columns,
 from skdp.engines._registry import is_damage
 from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, write_tables
-from skdp.engines.files._said import said_by_schemas, said_by_sidecar
+from skdp.engines.files._said import only_one, said_by_sidecar
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
@@ -73,8 +73,14 @@ class TableFile:
         """Return the protocol that the file says its reports are of."""
         if self.is_text:
             return said_by_sidecar(Path(self.path.path)) if self.path.is_local else None
-        schemas = [self.dataset.schema, *(file.physical_schema for file in self.dataset.get_fragments())]
-        return said_by_schemas(schemas, self.path.name)
+        from skdp.engines.backends.arrow import said_by_file
+
+        try:
+            return only_one(map(said_by_file, self.dataset.get_fragments()), self.path.name)
+        except (pyarrow.ArrowException, OSError) as error:
+            if not is_damage(error):
+                raise
+            raise UnreadableError(f"{self.path.name} is damaged") from None
 
     def count_rows(self) -> int | None:
         """Count the rows, where that needs no reading of them."""

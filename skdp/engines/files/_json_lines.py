@@ -63,6 +63,8 @@ def _batches(path: Path, names: Sequence[str]) -> Iterator[list[Line]]:
             if not line.strip():
                 continue
             if (row := _parse(line, names)) is None:
+                if waiting:
+                    yield waiting  # the first line that is refused is named
                 raise ValueError(f"{path.name}, line {number}: not a JSON object with the columns of the reports")
             waiting.append((number, row))
             size += len(line)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from skdp.engines._atomic import sync, written_beside
-from skdp.local import carried_text, check_carried, parse_json
+from skdp.local import check_carried, parse_json
 
 _FORMAT = "skdp reports, version 1"
 _MOST_BYTES = 1 << 24
@@ -46,9 +47,9 @@ def said_by_sidecar(path: Path) -> str | None:
     return json.dumps(content.get("protocol"))
 
 
-def said_by_schemas(schemas: list[Any], name: str) -> str | None:
-    """Return the protocol that the schemas of the files of a table carry: all of them the same, or none."""
-    said = {carried_text(schema) for schema in schemas}
+def only_one(texts: Iterable[str | None], name: str) -> str | None:
+    """Return the protocol that the files of a table say: all of them the same, or none."""
+    said = {*texts}
     if len(said) > 1:
         raise ValueError(f"{name}: reports of two protocols are never added, and its files say different ones, or none")
     return said.pop() if said else None

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import date
 from fractions import Fraction
+from operator import add
 from typing import Any, Self
 from uuid import UUID
 
@@ -112,8 +113,12 @@ def keyed_digests(key: bytes, purpose: tuple[str | bytes, ...], *fields: Sequenc
     state = hashlib.blake2b(key=key if len(key) <= _MOST_KEY else hashlib.blake2b(key).digest(), digest_size=32)
     state.update(b"skdp permanent coins %d" % len(purpose))
     state.update(framed(*(part if isinstance(part, bytes) else part.encode() for part in purpose)))
+    first, *others = map(_frames, fields)
+    messages = first
+    for other in others:
+        messages = list(map(add, messages, other))
     copy, digests = state.copy, []
-    for message in map(b"".join, zip(*map(_frames, fields), strict=True)):
+    for message in messages:
         hashed = copy()
         hashed.update(message)
         digests.append(hashed.digest())
@@ -195,6 +200,8 @@ def written_name(name: Any, parameter: str) -> bytes:
 
 def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     """Write record ids as bytes."""
+    if (written := _written_text(record_id)) is not None and len(written) == n_rows:
+        return written
     ids = _as_list(record_id)
     if len(ids) != n_rows:
         raise ValueError(f"record_id must have an id for each of the {n_rows} rows, got {len(ids)}")
@@ -210,6 +217,17 @@ def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     except Exception:
         message = "holds an id that cannot be written as bytes"
     raise ValueError(f"record_id {message}")  # here, where no error that may hold an id is its context
+
+
+def _written_text(record_id: Any) -> list[bytes] | None:
+    """Write text of polars or Arrow as `canonical` does, without a Python string for each; None for other ids."""
+    series = nw.from_native(record_id, series_only=True, pass_through=True)
+    if not isinstance(series, nw.Series) or series.dtype != nw.String or series.null_count():
+        return None
+    if series.implementation.is_pandas():  # whose text may be any object
+        return None
+    text = series.alias("id").to_frame().select(nw.concat_str(nw.lit("s "), "id").cast(nw.Binary).alias("id"))
+    return text.get_column("id").to_list()
 
 
 def _as_list(record_id: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from skdp.oracles.numeric import round_at_random
 from skdp.privacy import PrivacyGuarantee
 from skdp.randomness import MOST_ROWS, DigestSource, RowStreams, uniform_integers
 
-FORMAT = b"skdp permanent report 3"
+FORMAT = b"skdp permanent report 4"
 """To be raised whenever an oracle uses its random bits differently: old and new reports must not share any."""
 
 

@@ -44,7 +44,8 @@ class NumericProtocol(ReportProtocol):
     """For each column the place of each report of the mechanism; some may be one number, where floats are too few."""
 
     def __post_init__(self) -> None:
-        numbers = [_numbers(self.mechanism, low, high) for low, high in self.bounds]
+        estimates = [estimate.as_integer_ratio() for estimate in self.mechanism.estimates]
+        numbers = [_numbers(estimates, self.mechanism.steps, low, high) for low, high in self.bounds]
         distinct = [np.unique(column) for column in numbers]
         places = [np.searchsorted(values, column) for values, column in zip(distinct, numbers, strict=True)]
         object.__setattr__(self, "values_of", distinct)
@@ -233,10 +234,16 @@ def _merge(table: NDArray[np.float64], places: NDArray[np.intp], n_values: int) 
     return merged
 
 
-def _numbers(mechanism: NumericMechanism, low: float, high: float) -> NDArray[np.float64]:
+def _numbers(estimates: list[tuple[int, int]], steps: int, low: float, high: float) -> NDArray[np.float64]:
     """Return the number that each report stands for, rounded once."""
-    step = (Fraction(high) - Fraction(low)) / mechanism.steps
+    start, step = Fraction(low), (Fraction(high) - Fraction(low)) / steps
+    # start + step * n / d as a quotient of two whole numbers, whose division rounds correctly.
+    constant, factor, whole = (
+        start.numerator * step.denominator,
+        step.numerator * start.denominator,
+        start.denominator * step.denominator,
+    )
     try:
-        return np.array([float(Fraction(low) + step * place) for place in mechanism.estimates])
+        return np.array([(constant * d + factor * n) / (whole * d) for n, d in estimates])
     except OverflowError:
         raise ValueError("epsilon is too small, or the bounds are too far apart: the reports would overflow") from None

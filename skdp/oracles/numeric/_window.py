@@ -34,9 +34,9 @@ class WindowMechanism(NumericMechanism):
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report."""
-        scale = 1 / (2 * (1 - self.lie))
-        middle = Fraction(self.steps, 2)
-        return [middle + (2 * report + 1 - self.n_reports) * scale for report in range(self.n_reports)]
+        p, q = (1 / (1 - self.lie)).as_integer_ratio()
+        places = range(1 - self.n_reports, 1 + self.n_reports, 2)  # 2 y - (N - 1)
+        return [Fraction(self.steps * q + place * p, 2 * q) for place in places]
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
         # All three are drawn for every record, so that neither time nor bytes depend on the random bits of another.

@@ -1,0 +1,43 @@
+"""
+The cost before the data
+========================
+
+`privacy_cost` says what a pipeline will charge before anybody opens the table: it needs names, dtypes and bounds.
+"""
+
+# %%
+# The wine data have thirteen numbers a bottle. Here is what is known without reading one: the names, and bounds.
+
+import matplotlib.pyplot as plt
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPKBinsDiscretizer, DPStandardScaler, privacy_cost
+
+bounds = {"alcohol": (10, 16), "malic_acid": (0, 6), "ash": (1, 4), "magnesium": (70, 165), "hue": (0.4, 1.8)}
+schema = dict.fromkeys(bounds, float)
+
+# %%
+# A model behind a private scaler, once; with the regularisation chosen in a search; and with the search behind the
+# scaler. In a search each fit of each fold is a release, so it costs eleven times as much where the scaler is inside.
+
+scaler, model = DPStandardScaler(0.2, bounds=bounds), LogisticRegression()
+grid = {"logisticregression__C": [0.1, 1.0]}
+plans = {
+    "scaler and model": make_pipeline(scaler, model),
+    "scaler, bins and model": make_pipeline(scaler, DPKBinsDiscretizer(0.3, bounds=(-3, 3)), model),
+    "search around the scaler": GridSearchCV(make_pipeline(scaler, model), grid, cv=5),
+    "scaler before the search": make_pipeline(scaler, GridSearchCV(make_pipeline(PCA(2), model), grid, cv=5)),
+}
+costs = {name: privacy_cost(plan, schema) for name, plan in plans.items()}
+costs["search around the scaler"]
+
+# %%
+figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
+bars = axes.barh(list(costs), [cost.totals["fit"].epsilon for cost in costs.values()])
+axes.bar_label(bars, fmt="%.1f", padding=3)
+axes.invert_yaxis()
+axes.set(xlabel="ε of one fit", xlim=(0, 2.5))
+plt.show()

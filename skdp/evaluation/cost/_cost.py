@@ -1,0 +1,264 @@
+"""The charges of a pipeline, found by fitting it to rows that are made up."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import reduce
+from html import escape
+from inspect import signature
+from operator import add
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn import get_config
+from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.utils.metadata_routing import get_routing_for_object
+
+from skdp.domain import Domain
+from skdp.evaluation.cost._made_up import N_ROWS, made_up_rows, made_up_target
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PrivacyStatement, privacy_statement
+from skdp.typing import ColumnLike, ColumnName, TableLike
+
+_CALLS = ("fit", "fit_transform", "fit_resample", "transform", "predict")
+"""The methods that may release something; `predict_proba`, `decision_function` and `score` cost what `predict` does."""
+
+_MOST = 1e300
+_CHARGE = ["call", "what", "times", "mechanism", "epsilon", "delta", "relation", "trust", "columns"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivacyCost:  # numpydoc ignore=PR02
+    """What each method of a pipeline is going to charge.
+
+    Parameters
+    ----------
+    totals : dict of str to PrivacyGuarantee or None
+        For each method, the sum of its charges, as a ledger adds them; None if it charges nothing.
+    charges : pandas.DataFrame
+        A row for each kind of charge: ``call, what, times, mechanism, epsilon, delta, relation, trust, columns``.
+        Epsilon and delta are those of one charge.
+    statement : PrivacyStatement
+        What `privacy_statement` says of the pipeline after `fit`: which columns are protected.
+
+    See Also
+    --------
+    privacy_cost : Makes it.
+
+    Examples
+    --------
+    >>> from skdp import DPMean, privacy_cost
+    >>> privacy_cost(DPMean(epsilon=0.5, bounds=(0, 100)), {"age": int}).totals["fit"].epsilon
+    0.5
+    """
+
+    totals: dict[str, PrivacyGuarantee | None]
+    charges: pd.DataFrame
+    statement: PrivacyStatement
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [(call, "nothing" if total is None else str(total)) for call, total in self.totals.items()]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{call}: {total}" for call, total in self._lines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        table = self.charges.to_html(index=False, escape=True, border=0)
+        totals = "".join(f"<li><code>{call}</code>: {escape(total)}</li>" for call, total in self._lines())
+        return f"<div><ul>{totals}</ul>{table}</div>"
+
+
+def privacy_cost(
+    estimator: BaseEstimator, X: TableLike | Domain | dict[ColumnName, Any], y: ColumnLike | Sequence[Any] | None = None
+) -> PrivacyCost:
+    """Find what `fit`, `transform` and `predict` of a pipeline are going to charge, without reading a value.
+
+    A copy of the estimator is fitted to 240 rows that are made up from names, dtypes and declared values. Each charge
+    goes to a meter in place of the ledger, also where an estimator has no ledger.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Of skdp or scikit-learn: a pipeline, a column transformer, a search, ... It is not changed, and its ledgers are
+        not charged.
+    X : dataframe, 2-D array, Domain or dict of column name to dtype or declared values
+        The columns. Of a table, lazy or not, only names and dtypes are read. Values are made up from what X declares,
+        or else from what the estimators declare (``categories=``, ``domain=``, ``bounds=``), or else from the dtype.
+    y : array-like or list, optional
+        The target: a list of its possible values, or an array or a column, of which only the dtype is read. By default
+        two classes, or numbers for a regression. A column keeps its name.
+
+    Returns
+    -------
+    PrivacyCost
+        The charges of each method.
+
+    Raises
+    ------
+    TypeError
+        If `estimator` has no `fit`, or X is not a table or a schema.
+    ValueError
+        If a step refuses the rows that were made up: its message is given.
+
+    See Also
+    --------
+    privacy_statement : What a fitted pipeline promises for each column.
+    PrivacyLedger : What the charges are made to.
+
+    Notes
+    -----
+    **Privacy.** No value of X or y is read and nothing is released, so it is free. What skdp charges depends on
+    parameters, columns and the number of calls, not on values. Three things depend on the rows: a search that takes
+    more rows from step to step (successive halving) or a cross-validation with one fold a row makes more fits on a
+    larger table; `max_rows_per_person` matters only for the privacy of a person; and a `fit` that fails after its
+    charge is not repeated here. Releases outside skdp, which no ledger sees, have no cost here: `statement` names
+    their columns as released unprotected.
+
+    Each method is listed by itself: ``pipeline.fit(X, y)`` includes the `fit_transform` of its steps.
+    `predict_proba`, `decision_function` and `score` cost what `predict` does.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import OneHotEncoder
+    >>> from skdp import DPStandardScaler, RandomizedResponseEncoder, privacy_cost
+    >>> schema = {"smokes": ["yes", "no"], "sex": ["f", "m"]}
+    >>> encoder = RandomizedResponseEncoder(1.0, categories=schema)
+    >>> pipeline = make_pipeline(encoder, OneHotEncoder(), LogisticRegression())
+    >>> privacy_cost(pipeline, schema)
+    fit: epsilon = 1, local model, replacing one record's values of: smokes, sex
+    predict: epsilon = 1, local model, replacing one record's values of: smokes, sex
+
+    A search fits its candidates on each fold, and each fit is charged:
+
+    >>> scaled = make_pipeline(DPStandardScaler(0.1, bounds=(0, 100)), LogisticRegression())
+    >>> search = GridSearchCV(scaled, {"logisticregression__C": [0.1, 1.0]}, cv=5)
+    >>> cost = privacy_cost(search, {"age": int, "hours": float})
+    >>> cost.totals["fit"].epsilon
+    1.1
+    >>> cost.charges[["call", "what", "times", "epsilon"]]
+      call              what  times  epsilon
+    0  fit  DPStandardScaler     11      0.1
+    """
+    if isinstance(estimator, type) or not (hasattr(estimator, "fit") or hasattr(estimator, "fit_resample")):
+        raise TypeError(f"estimator must be an estimator, got {type(estimator).__name__}")
+    rows = made_up_rows(estimator, X)
+    target = made_up_target(y, regression=is_regressor(estimator))
+    meter = _Meter()
+    copy = _metered(estimator, meter)
+    charged: dict[str, list[tuple[str, PrivacyGuarantee]]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rows that nobody has
+        fitted = copy
+        for call in ("report",) if hasattr(copy, "report") else _CALLS:
+            if not hasattr(fitted, call):
+                continue
+            used = fitted if call in ("transform", "predict") else clone(copy)
+            arguments = (rows,) if call in ("transform", "predict", "report") else (rows, target)
+            charged[call] = meter.during(_rehearsal(used, call, arguments))
+            fitted = used if call == "fit" else fitted
+        statement = privacy_statement(fitted)
+    return PrivacyCost({call: _total(own, estimator) for call, own in charged.items()}, _listed(charged), statement)
+
+
+class _Meter(PrivacyLedger):
+    """A ledger that refuses nothing, and keeps each charge."""
+
+    def __init__(self) -> None:
+        super().__init__(epsilon=_MOST)
+        self._kept: list[tuple[str, PrivacyGuarantee]] = []
+
+    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        self._kept.append((what, guarantee))
+
+    def during(self, action: Callable[[], Any]) -> list[tuple[str, PrivacyGuarantee]]:
+        """Return the charges of an action."""
+        before = len(self._kept)
+        action()
+        return self._kept[before:]
+
+
+def _metered(estimator: Any, meter: _Meter) -> Any:
+    """Copy an estimator with a meter in place of each ledger, one process, and no cache on the disk."""
+    copy = clone(deepcopy(estimator, {id(ledger): meter for ledger in _ledgers(estimator, set())}))
+    replaced = {"ledger": meter, "n_jobs": None, "memory": None}
+    names = copy.get_params(deep=True)
+    return copy.set_params(**{name: replaced[own] for name in names if (own := name.rpartition("__")[2]) in replaced})
+
+
+def _ledgers(value: Any, seen: set[int]) -> Iterator[PrivacyLedger]:
+    """Yield the ledgers in an object, also those of fitted estimators inside it."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, PrivacyLedger):
+        yield value
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _ledgers(item, seen)
+    elif isinstance(value, dict):
+        yield from _ledgers(list(value.values()), seen)
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        yield from _ledgers(vars(value), seen)
+
+
+def _rehearsal(estimator: Any, call: str, arguments: tuple[Any, ...]) -> Callable[[], Any]:
+    """Return a call with rows that are made up."""
+
+    def rehearse() -> None:
+        try:
+            getattr(estimator, call)(*arguments, **_record_ids(estimator, call))
+        except Exception as error:
+            raise ValueError(
+                f"{call} refuses rows that are made up from names, dtypes and declared values: {error}. Declare the "
+                "values of the columns in X, as {column: [values]}"
+            ) from error
+
+    return rehearse
+
+
+def _record_ids(estimator: Any, call: str) -> dict[str, Any]:
+    """Return record ids for permanent reports where they are asked for."""
+    if get_config()["enable_metadata_routing"] and hasattr(estimator, "get_metadata_routing"):
+        asked = bool(get_routing_for_object(estimator).consumes(call, {"record_id"}))
+    else:
+        kept = estimator.get_params(deep=True)
+        permanent = any(_is_permanent(name.rpartition("__")[2], value) for name, value in kept.items())
+        accepted = signature(getattr(estimator, call)).parameters
+        asked = permanent and ("record_id" in accepted or (call == "fit_transform" and "params" in accepted))
+    return {"record_id": np.arange(N_ROWS)} if asked else {}
+
+
+def _is_permanent(name: str, value: Any) -> bool:
+    return (name == "memoize" and value is True) or (name == "secret_key" and value is not None)
+
+
+def _total(charges: list[tuple[str, PrivacyGuarantee]], estimator: Any) -> PrivacyGuarantee | None:
+    """Add charges as the ledger of an estimator would."""
+    if not charges:
+        return None
+    given = next(_ledgers(estimator, set()), None)
+    total = reduce(add, (guarantee for _, guarantee in charges))
+    relation = given.relation if given is not None and given.relation is not None else total.relation
+    ledger = PrivacyLedger(epsilon=_MOST, delta=float(np.nextafter(1, 0)), relation=relation)
+    for what, guarantee in charges:
+        ledger.charge(guarantee, what)
+    return replace(total.to(relation), epsilon=ledger.spent.epsilon, delta=ledger.spent.delta)
+
+
+def _listed(charged: dict[str, list[tuple[str, PrivacyGuarantee]]]) -> pd.DataFrame:
+    rows = [
+        (call, what, own.mechanism, own.epsilon, own.delta, own.relation, own.trust, ", ".join(map(str, own.scope)))
+        for call, charges in charged.items()
+        for what, own in charges
+    ]
+    columns = [name for name in _CHARGE if name != "times"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.groupby(columns, sort=False).size().rename("times").reset_index()[_CHARGE]

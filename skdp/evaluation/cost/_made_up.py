@@ -1,0 +1,186 @@
+"""Rows that are made up from a schema: names, dtypes and declared values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+
+from skdp.base import domains_of_dtypes, read_bounds
+from skdp.domain import Categories, Domain, Interval
+from skdp.frames import open_large, read_table
+
+N_ROWS = 240
+"""So many that each value occurs in each fold of a cross-validation."""
+
+_FEW = 8
+"""The most values of a column that occur: the cost does not depend on their number."""
+
+_BY_DTYPE: list[tuple[Any, list[Any]]] = [
+    (nw.Boolean, [False, True]),
+    (nw.Datetime, [datetime(2000, 1, 1), datetime(2001, 6, 15, 12)]),
+    (nw.Date, [date(2000, 1, 1), date(2001, 6, 15)]),
+]
+
+
+def made_up_rows(estimator: Any, schema: Any) -> Any:
+    """Make rows of a schema that an estimator accepts."""
+    sample, declared = _read_schema(schema)
+    table = read_table(sample)
+    known = _declarations(estimator, sample)
+    by_dtype = {name: values for group in domains_of_dtypes(table, look=False) for name, values in group.items()}
+    columns = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        values = next((_few(own[name]) for own in (declared, known, by_dtype) if len(own.get(name, ()))), None)
+        columns.append(values or _values_of_dtype(column))
+    random = np.random.default_rng(0)  # of rows that nobody supplied
+    drawn = [random.permutation(np.resize(np.arange(len(values)), N_ROWS)) for values in columns]
+    return _like(sample, [[values[code] for code in codes] for values, codes in zip(columns, drawn, strict=True)])
+
+
+def made_up_target(y: Any, *, regression: bool) -> NDArray[Any] | pd.Series:
+    """Make a target of declared values, of a dtype, or of two classes."""
+    if y is None:
+        values: list[Any] = [0.5, 1.5, 2.5] if regression else [0, 1]
+    elif isinstance(y, list | tuple | Categories | Interval):
+        values = _few(y)
+    else:
+        values = _values_of_dtype(_read_schema({"y": getattr(y, "dtype", y)})[0]["y"])
+    made = np.random.default_rng(1).permutation(np.resize(np.array(values), N_ROWS))
+    return made if getattr(y, "name", None) is None else pd.Series(made, name=y.name)
+
+
+def _read_schema(schema: Any) -> tuple[Any, dict[Any, Any]]:
+    """Return an empty table of a schema, and the values that the schema declares; no value of a table is read."""
+    if isinstance(schema, Domain):
+        schema = {name: schema[name] for name in schema.columns}
+    if isinstance(schema, Mapping):
+        if not schema:
+            raise ValueError("X declares no columns")
+        declared = {name: one for name, one in schema.items() if isinstance(one, list | tuple | Categories | Interval)}
+        empty = {
+            name: pd.Series(_few(one) if name in declared else _of_dtype(name, one))[:0] for name, one in schema.items()
+        }
+        return pd.DataFrame(empty), declared
+    if isinstance(schema, pd.DataFrame):
+        empty = {name: pd.Series(dtype=dtype) for name, dtype in zip(schema.columns, schema.dtypes, strict=True)}
+        return pd.DataFrame(empty, columns=schema.columns), {}
+    if isinstance(schema, np.ndarray) and schema.ndim == 2:
+        return np.empty((0, schema.shape[1]), schema.dtype), {}
+    if type(schema).__module__.startswith("pyarrow") and hasattr(schema, "schema"):
+        return schema.schema.empty_table(), {}
+    large = open_large(schema)
+    if large is not None:
+        return large.sample, {}
+    frame = nw.from_native(schema, pass_through=True, eager_only=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise TypeError(f"X must be a table, a Domain or {{column: dtype or values}}, got {type(schema).__name__}")
+    return frame.head(0).to_native(), {}
+
+
+def _of_dtype(name: Any, dtype: Any) -> pd.Series:
+    try:
+        return pd.Series(dtype=dtype)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"X: column {name!r} must be a dtype, or a list, Categories or Interval of values, got {dtype!r}"
+        ) from None
+
+
+def _few(declared: Any) -> list[Any]:
+    """Return a few of the declared values, none of them missing."""
+    values = [value for value in Domain({"column": declared})["column"].values if value is not None]
+    places = np.linspace(0, len(values) - 1, min(_FEW, len(values))).astype(int)
+    return [values[place] for place in places]
+
+
+def _values_of_dtype(column: Any) -> list[Any]:
+    if isinstance(column, np.ndarray):
+        column = pd.Series(column)
+    dtype = nw.from_native(column, series_only=True).dtype
+    if dtype.is_numeric():
+        return list(range(_FEW))
+    return next((values for kind, values in _BY_DTYPE if dtype == kind), ["a", "b", "c"])
+
+
+def _like(sample: Any, columns: list[list[Any]]) -> Any:
+    """Make a table of the kind and dtypes of an empty one."""
+    if isinstance(sample, np.ndarray):
+        return np.column_stack([np.array(values, sample.dtype) for values in columns])
+    if isinstance(sample, pd.DataFrame):
+        made = [pd.Series(own, dtype=kind) for own, kind in zip(columns, sample.dtypes, strict=True)]
+        frame = pd.DataFrame(dict(enumerate(made)))
+        frame.columns = sample.columns
+        return frame
+    named = dict(zip(sample.columns if hasattr(sample, "clear") else sample.column_names, columns, strict=True))
+    if hasattr(sample, "clear"):  # polars
+        return type(sample)(named, schema=sample.schema, strict=False)
+    return type(sample).from_pydict(named, schema=sample.schema)
+
+
+def _declarations(estimator: Any, sample: Any) -> dict[Any, Any]:
+    """Return what the steps of an estimator declare of the columns of a table, the first step first."""
+    names = read_table(sample).names
+    declared: dict[Any, Any] = {}
+    for parameter in ("categories", "domain", "bounds"):
+        for name, values in _declared_by(getattr(estimator, parameter, None), names, parameter == "bounds"):
+            declared.setdefault(name, values)
+    for part, chosen in _parts(estimator, sample):
+        declared = _declarations(part, chosen) | declared
+    return declared
+
+
+def _declared_by(value: Any, names: Sequence[Any], bounds: bool) -> Iterator[tuple[Any, Any]]:
+    """Yield the columns and the values of a declaration: by name, by position, or one for all."""
+    if value is None or isinstance(value, str):
+        return
+    if bounds:
+        own = [name for name in names if name in value] if isinstance(value, Mapping) else names
+        wanted = {name: value[name] for name in own} if isinstance(value, Mapping) else value
+        for name, (low, high) in zip(own, read_bounds(wanted, own), strict=True):
+            whole = [float(number) for number in range(int(np.ceil(low)), int(np.floor(high)) + 1)[:1000]]
+            yield name, whole if len(whole) > 1 else [low, high]
+    elif isinstance(value, Domain):
+        yield from ((name, value[name]) for name in value.columns if name in names)
+    elif isinstance(value, Mapping):
+        yield from ((name, values) for name, values in value.items() if name in names)
+    elif isinstance(value, Interval):
+        yield from ((name, value) for name in names)
+    elif isinstance(value, list | tuple) and len(value) == len(names):
+        yield from zip(names, value, strict=True)
+
+
+def _parts(estimator: Any, sample: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the estimators of a meta-estimator, with the table that each gets, as far as its columns are known."""
+    if isinstance(estimator, ColumnTransformer):
+        for _, part, columns in estimator.transformers:
+            if not isinstance(part, str):
+                yield part, _chosen(sample, columns)
+        return
+    parameters = estimator.get_params(deep=False).values() if hasattr(estimator, "get_params") else ()
+    for value in parameters:
+        named = value if isinstance(value, list | tuple) else [value]
+        for item in named:
+            part = item[1] if isinstance(item, tuple) and len(item) == 2 else item
+            if hasattr(part, "fit") and not isinstance(part, type):
+                yield part, sample
+
+
+def _chosen(sample: Any, columns: Any) -> Any:
+    """Select columns as a `ColumnTransformer` does."""
+    names = read_table(sample).names
+    if callable(columns):
+        columns = columns(sample)
+    ends = [columns.start, columns.stop] if isinstance(columns, slice) else columns
+    by_name = isinstance(columns, str) or (np.iterable(ends) and any(isinstance(one, str) for one in ends))
+    places: Any = pd.Series(range(len(names)), index=list(names))
+    kept = np.atleast_1d(np.asarray(places.loc[columns] if by_name else places.iloc[columns])).tolist()
+    if isinstance(sample, np.ndarray):
+        return sample[:, kept]
+    return sample.iloc[:, kept] if isinstance(sample, pd.DataFrame) else sample.select([names[place] for place in kept])

@@ -1,0 +1,155 @@
+"""Files of reports say their protocol, whatever engine wrote them, and are read back by what they say."""
+
+from __future__ import annotations
+
+import warnings
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from skdp import (
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    LocalHashingEncoder,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
+from skdp.engines.files import said_by
+from skdp.local import ReportTransformer
+
+VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
+PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 20, "rooms": [1, 2, 3] * 20})
+TABLE = pa.Table.from_pandas(PEOPLE, preserve_index=False)
+NUMBERS = PEOPLE[["rooms"]].astype(float)
+
+TRANSFORMERS = {
+    **{
+        kind.__name__: (kind(1.0, categories=VALUES), PEOPLE)
+        for kind in (
+            RandomizedResponseEncoder,
+            UnaryEncodingTransformer,
+            SubsetSelectionEncoder,
+            LocalHashingEncoder,
+            HadamardResponseEncoder,
+            FrequencyOracleEncoder,
+        )
+    },
+    "joint": (RandomizedResponseEncoder(1.0, categories=VALUES, strategy="joint"), PEOPLE),
+    "sample": (UnaryEncodingTransformer(1.0, categories=VALUES, strategy="sample"), PEOPLE),
+    "unbiased": (UnaryEncodingTransformer(1.0, categories=VALUES, output="unbiased"), PEOPLE),
+    "NumericPerturber": (NumericPerturber(1.0, bounds={"rooms": (1, 3)}), NUMBERS),
+    "RapporEncoder": (RapporEncoder(1.0, n_bits=8), PEOPLE[["sex"]]),
+}
+
+
+def encoder():
+    return RandomizedResponseEncoder(1.0, categories=VALUES)
+
+
+def in_dask(path):
+    pytest.importorskip("dask")
+    dataframe = pytest.importorskip("dask.dataframe")
+    dask = pytest.importorskip("dask")
+    with dask.config.set(scheduler="synchronous"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        privatize(dataframe.from_pandas(PEOPLE, npartitions=2), encoder(), path=path)
+
+
+def in_duckdb(path):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        privatize(connection.from_arrow(TABLE), encoder(), path=path)
+
+
+ENGINES = {
+    "pandas": lambda path: privatize(PEOPLE, encoder(), path=path),
+    "polars": lambda path: privatize(pl.from_arrow(TABLE), encoder(), path=path),
+    "pyarrow": lambda path: privatize(TABLE, encoder(), path=path),
+    "lazy": lambda path: privatize(pl.from_arrow(TABLE).lazy(), encoder(), path=path),
+    "dataset": lambda path: privatize(ds.dataset(TABLE), encoder(), path=path),
+    "dask": in_dask,
+    "duckdb": in_duckdb,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_says_the_protocol_in_the_files_that_it_writes(engine, tmp_path):
+    ENGINES[engine](tmp_path / "out.parquet")
+    path = next(tmp_path.rglob("*.parquet"))
+    path = path if path.is_file() else next(path.rglob("*.parquet"))
+    assert ReportTransformer.from_json(said_by(path)).to_json() == encoder().fit(PEOPLE).to_json()
+    assert estimate_file(path).shape == (5, 4)
+
+
+def test_reports_in_memory_say_it_too():
+    text = encoder().fit(PEOPLE).to_json()
+    assert privatize(PEOPLE, encoder()).attrs == {"skdp.protocol": text}
+    assert privatize(TABLE, encoder()).schema.metadata == {b"skdp.protocol": text.encode()}
+    assert privatize(ds.dataset(TABLE), encoder()).schema.metadata == {b"skdp.protocol": text.encode()}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+def test_files_of_reports_are_read_by_what_they_say(name, ending, tmp_path):
+    transformer, people = TRANSFORMERS[name]
+    people.to_parquet(tmp_path / "in.parquet")
+    path = privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{ending}", transformer)
+    found = ReportTransformer.from_json(said_by(path))
+    assert type(found) is type(transformer)
+    assert found.to_json() == transformer.to_json()
+    assert tally_files(path) == tally_files(path, transformer)
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_of_reports_are_read_back(name, library, tmp_path):
+    transformer, people = TRANSFORMERS[name]
+    table = pa.Table.from_pandas(people, preserve_index=False)
+    frame = {"pandas": people, "polars": pl.from_arrow(table), "pyarrow": table}[library]
+    reports = transformer.fit(frame).transform(frame)
+    expected = transformer.tally(reports)
+    stored = [tmp_path / "out.parquet", tmp_path / "out.arrow", tmp_path / "out.csv"]
+    if library == "pandas":
+        reports.to_parquet(stored[0])
+        reports.to_csv(stored[2], index=False)
+    elif library == "polars":
+        reports.write_parquet(stored[0])
+        reports.write_ipc(stored[1])
+        reports.write_csv(stored[2])
+    else:
+        pq.write_table(reports, stored[0])
+        feather.write_feather(reports, stored[1])
+    for path in stored:
+        if path.exists():
+            says = library != "polars" and path.suffix != ".csv"  # polars and CSV have no metadata
+            assert (said_by(path) is not None) == says
+            assert tally_files(path, None if says else transformer) == expected
+
+
+def test_a_dataset_of_another_protocol_is_not_tallied(tmp_path):
+    privatize(PEOPLE, encoder(), path=tmp_path / "out.parquet")
+    other = RandomizedResponseEncoder(3.0, categories=VALUES).fit(PEOPLE)
+    for reports in (ds.dataset(tmp_path / "out.parquet"), pq.read_table(tmp_path / "out.parquet")):
+        with pytest.raises(ValueError, match="reports of two protocols are never added"):
+            tally(reports, other)
+        assert tally(reports, encoder().fit(PEOPLE)).n_reports == 60
+
+
+def test_files_of_two_protocols_are_not_added(tmp_path):
+    for place, epsilon in enumerate((1.0, 3.0)):
+        one = RandomizedResponseEncoder(epsilon, categories=VALUES)
+        privatize(PEOPLE, one, path=tmp_path / f"{place}.parquet")
+    paths = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    with pytest.raises(ValueError, match=r"1.parquet: reports of two protocols are never added"):
+        tally_files(paths)
+    with pytest.raises(ValueError, match="reports of two protocols are never added"):
+        tally(ds.dataset(paths), encoder().fit(PEOPLE))

@@ -1,0 +1,138 @@
+"""Reports say by which protocol they were made, nothing secret, and are not added to those of another."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer
+from skdp.local import OnFitOnly, ReportTransformer, SecretKey
+
+KEY = "skdp.protocol"
+PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50})
+VALUES = {"sex": ["f", "m"]}
+
+
+def encoder(epsilon=1.0, **parameters):
+    return RandomizedResponseEncoder(epsilon, categories=VALUES, **parameters).fit(PEOPLE)
+
+
+def test_frames_and_tables_say_their_protocol():
+    one = encoder()
+    table = pa.Table.from_pandas(PEOPLE, preserve_index=False)
+    assert one.transform(PEOPLE).attrs == {KEY: one.to_json()}
+    assert one.transform(table).schema.metadata == {KEY.encode(): one.to_json().encode()}
+    assert ReportTransformer.from_json(one.transform(PEOPLE).attrs[KEY]).tally(one.transform(PEOPLE)).n_reports == 100
+    assert OnFitOnly(encoder()).fit(PEOPLE).transform(PEOPLE).attrs == {}  # true rows
+
+
+def test_the_notes_of_the_true_rows_are_not_carried():
+    noted = PEOPLE.copy()
+    noted.attrs = {"note": "a secret", KEY: "of an earlier release"}
+    one = encoder()
+    assert one.transform(noted).attrs == {KEY: one.to_json()}
+
+
+def test_nothing_secret_is_carried(tmp_path):
+    key, ledger = SecretKey(b"a key that nobody may see in a file"), tmp_path / "the ledger"
+    one = encoder(memoize=True, secret_key=key, random_state=987654, ledger=PrivacyLedger(ledger, epsilon=123))
+    text = one.transform(PEOPLE, record_id=np.arange(100)).attrs[KEY]
+    for secret in (key.decode(), key.hex(), "987654", "the ledger", "123"):
+        assert secret not in text
+
+
+def test_it_survives_what_pandas_does(tmp_path):
+    one, other = encoder(), encoder(3.0)
+    reports = one.transform(PEOPLE)
+    reports.to_parquet(tmp_path / "reports.parquet")
+    for again in (
+        reports.copy(),
+        reports[:10],
+        pickle.loads(pickle.dumps(reports)),
+        pd.concat([reports, one.transform(PEOPLE)]),
+        pd.read_parquet(tmp_path / "reports.parquet"),
+    ):
+        assert again.attrs == {KEY: one.to_json()}
+        one.estimate_counts(again)
+    assert pd.concat([reports, other.transform(PEOPLE)]).attrs == {}
+    assert reports.equals(pd.DataFrame(reports.to_dict("list")))
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_reports_of_another_protocol_are_refused(library):
+    people = PEOPLE if library == "pandas" else pa.Table.from_pandas(PEOPLE, preserve_index=False)
+    reports = encoder(3.0).transform(people)
+    one = encoder()
+    for read in (one.estimate_counts, one.estimate_frequencies, one.estimate_joint_counts, one.tally):
+        with pytest.raises(ValueError, match=r"two protocols are never added: .*epsilon 3.0, not 1.0"):
+            read(reports)
+    ordered = RandomizedResponseEncoder(3.0, categories={"sex": ["m", "f"]}).fit(PEOPLE)
+    with pytest.raises(ValueError, match="other declared categories"):
+        ordered.tally(reports)
+    with pytest.raises(ValueError, match="of transformer"):
+        UnaryEncodingTransformer(3.0, categories=VALUES).fit(PEOPLE).tally(reports)
+
+
+def test_numbers_and_filters_are_refused_too():
+    ages = pd.DataFrame({"age": [1.0, 2.0]})
+    one, other = (NumericPerturber(1.0, bounds={"age": (0, top)}).fit(ages) for top in (5, 6))
+    with pytest.raises(ValueError, match="other declared bounds"):
+        one.estimate_mean(other.transform(ages))
+    one, other = (RapporEncoder(1.0, n_bits=bits).fit(PEOPLE) for bits in (16, 8))
+    with pytest.raises(ValueError, match="n_bits 8, not 16"):
+        one.tally(other.transform(PEOPLE))
+
+
+def test_what_is_read_otherwise_but_means_the_same_is_accepted():
+    reports = encoder(handle_unknown="uniform").transform(PEOPLE)
+    assert encoder().tally(reports).n_reports == 100
+    assert encoder(ledger=PrivacyLedger(epsilon=9), random_state=1).tally(reports).n_reports == 100
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[", "NaN", '{"format": "skdp-protocol", "version": 2}', "\ud800"])
+def test_a_note_that_is_no_protocol_is_refused(text):
+    reports = encoder().transform(PEOPLE)
+    reports.attrs[KEY] = text
+    with pytest.raises(ValueError, match="no protocol"):
+        encoder().estimate_counts(reports)
+
+
+def test_parameters_that_are_set_later_are_not_those_of_the_reports():
+    one = encoder()
+    before = one.to_json()
+    one.set_params(epsilon=7.0)
+    assert one.to_json() == before == one.transform(PEOPLE).attrs[KEY]
+
+
+def test_a_large_domain_is_left_to_files():
+    values = {"sex": [f"value {place}" for place in range(5000)]}
+    people = pd.DataFrame({"sex": values["sex"][:10]})
+    assert RandomizedResponseEncoder(1.0, categories=values).fit_transform(people).attrs == {}
+
+
+def test_a_class_of_others_says_nothing_unasked():
+    class Own(RandomizedResponseEncoder):
+        pass
+
+    own = Own(1.0, categories=VALUES).fit(PEOPLE)
+    assert own.transform(PEOPLE).attrs == {}
+    assert json.loads(own.to_json())["transformer"] == "Own"
+    assert own.tally(encoder().transform(PEOPLE)).n_reports == 100
+
+
+def test_tallies_of_two_protocols_do_not_add():
+    kinds = [
+        [encoder(epsilon).tally(encoder(epsilon).transform(PEOPLE)) for epsilon in (1.0, 3.0)],
+        [RapporEncoder(1.0, n_bits=bits).fit(PEOPLE).protocol_.empty_tally() for bits in (8, 16)],
+        [NumericPerturber(1.0, bounds=(0, top)).fit([[1.0]]).protocol_.empty_tally() for top in (5, 6)],
+    ]
+    for one, other in kinds:
+        with pytest.raises(ValueError, match="cannot be added"):
+            one + other
+        with pytest.raises(ValueError, match="cannot be added"):
+            type(one).from_json(one.to_json()) + type(one).from_json(other.to_json())

@@ -1,0 +1,156 @@
+"""What others wrote is refused by a ValueError, before it takes memory or time, or is read as what it is."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import tracemalloc
+
+import pandas as pd
+import pytest
+
+from skdp import (
+    FrequencyOracleEncoder,
+    HadamardResponseEncoder,
+    LocalHashingEncoder,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+)
+from skdp.local import ReportTransformer
+
+PEOPLE = pd.DataFrame({"sex": ["f", "m"]})
+VALUES = {"sex": ["f", "m"]}
+TEXTS = {
+    **{
+        kind.__name__: kind(1.0, categories=VALUES).fit(PEOPLE).to_json()
+        for kind in (
+            RandomizedResponseEncoder,
+            UnaryEncodingTransformer,
+            SubsetSelectionEncoder,
+            LocalHashingEncoder,
+            HadamardResponseEncoder,
+            FrequencyOracleEncoder,
+        )
+    },
+    "NumericPerturber": NumericPerturber(1.0, bounds={"sex": (0, 5)}).fit(pd.DataFrame({"sex": [1.0]})).to_json(),
+    "RapporEncoder": RapporEncoder(1.0).fit(PEOPLE).to_json(),
+}
+
+
+def changed(name, **parameters):
+    content = json.loads(TEXTS[name])
+    content["parameters"] |= parameters
+    return content
+
+
+def joint(name, n_columns, n_values, **parameters):
+    columns = [f"c{place}" for place in range(n_columns)]
+    categories = {"mapping": [[column, [f"v{value}" for value in range(n_values)]] for column in columns]}
+    content = changed(name, strategy="joint", categories=categories, **parameters)
+    return json.dumps(content | {"columns": columns})
+
+
+def nested(depth, name="RandomizedResponseEncoder"):
+    return TEXTS[name].replace('"epsilon": 1.0', '"epsilon": ' + '{"tuple": [' * depth + "1" + "]}" * depth)
+
+
+HOSTILE = {
+    **{
+        f"{name}, {n} columns of {k} values": joint(name, n, k, **more)
+        for n, k in [(4, 60), (4, 200), (5, 80), (2, 5000)]
+        for name, more in [
+            ("UnaryEncodingTransformer", {}),
+            ("SubsetSelectionEncoder", {}),
+            ("FrequencyOracleEncoder", {"max_report_bytes": None}),
+        ]
+    },
+    "reports of too many cells": joint("RandomizedResponseEncoder", 4, 200),
+    "a large grid": json.dumps(changed("NumericPerturber", grid_size=10**9)),
+    "many columns of a grid": json.dumps(changed("NumericPerturber", grid_size=1 << 16) | {"columns": ["a"] * 1000}),
+    "a large filter": json.dumps(changed("RapporEncoder", n_bits=10**9)),
+    "many filters": json.dumps(changed("RapporEncoder", n_bits=1 << 16, n_cohorts=1 << 16)),
+    "many blocks": json.dumps(changed("HadamardResponseEncoder", n_blocks=10**12)),
+    "a huge numerator": json.dumps(
+        changed("RandomizedResponseEncoder", epsilon={"fraction": "9" * 4000 + "/" + "7" * 4000})
+    ),
+    "a huge whole number": TEXTS["RapporEncoder"].replace('"epsilon": 1.0', '"epsilon": ' + "9" * 1_000_000),
+    "a huge exponent": json.dumps(changed("RandomizedResponseEncoder", epsilon={"decimal": "1e999999999"})),
+    "infinity": TEXTS["RandomizedResponseEncoder"].replace('"epsilon": 1.0', '"epsilon": 1e999'),
+    "NaN": TEXTS["RandomizedResponseEncoder"].replace('"epsilon": 1.0', '"epsilon": NaN'),
+    "deep lists": "[" * 1_000_000,
+    "deep mappings": '{"a":' * 200_000,
+    **{f"{depth} tuples in each other": nested(depth) for depth in (300, 900, 3000, 50_000)},
+    "many empty lists": "[" + "[]," * 5_000_000 + "[]]",
+    "long text": json.dumps("x" * 20_000_000),
+    "many values": json.dumps(list(range(600_000))),
+    "a list of bounds": json.dumps(changed("NumericPerturber", bounds={"mapping": [["sex", [{"float": "nan"}, 5]]]})),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_are_refused_in_a_second(name):
+    text = HOSTILE[name]
+    start = time.process_time()
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - many reasons
+        ReportTransformer.from_json(text)
+    assert time.process_time() - start < 1
+    assert type(caught.value) is ValueError
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "name", ["UnaryEncodingTransformer, 4 columns of 60 values", "many empty lists", "a large grid"]
+)
+def test_hostile_texts_take_no_memory(name):
+    text = HOSTILE[name]
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"at most|cannot be read"):
+            ReportTransformer.from_json(text)
+        assert tracemalloc.get_traced_memory()[1] < 200e6
+    finally:
+        tracemalloc.stop()
+
+
+def mutants(number):
+    """Yield damaged texts: characters, values of JSON, and parts of two texts."""
+    rng, names = random.Random(17), list(TEXTS)
+    odd = [None, True, -1, 0, 1e308, 10**30, "", "f", [], {}, {"tuple": []}, {"fraction": "1/0"}, {"float": "inf"}]
+    odd += [{"mapping": [["sex", ["f", "m", "x"]]]}, {"interval": [[0, 1], False]}, {"bytes": "zz"}, {"date": 5}]
+    for place in range(number):
+        text = TEXTS[names[place % len(names)]]
+        if place % 3 == 0:
+            damaged = list(text)
+            for _ in range(rng.choice([1, 2, 5])):
+                damaged[rng.randrange(len(damaged))] = rng.choice(["", "0", "9", '"', "}", "[", "e9", "\\", "\ud800"])
+            yield names[place % len(names)], "".join(damaged)
+        elif place % 3 == 1:
+            content = json.loads(text)
+            part = content["parameters"] if rng.random() < 0.7 else content
+            part[rng.choice(list(part))] = rng.choice(odd)
+            yield names[place % len(names)], json.dumps(content)
+        else:
+            other, cut = TEXTS[rng.choice(names)], rng.randrange(len(text))
+            yield names[place % len(names)], text[:cut] + other[cut:]
+
+
+def test_damaged_texts_are_refused_or_mean_the_same():
+    read = {name: ReportTransformer.from_json(text) for name, text in TEXTS.items()}
+    refused = 0
+    for name, text in mutants(500):
+        try:
+            again = ReportTransformer.from_json(text)
+        except ValueError:
+            refused += 1
+        else:
+            assert type(again).__name__ in TEXTS
+            own = again.protocol_.parameters(), again.guarantee_
+            if type(again) is type(read[name]) and own[0] == read[name].protocol_.parameters():
+                assert own[1].epsilon == read[name].guarantee_.epsilon
+            else:  # the text is that of another, as a whole
+                assert own[0] == ReportTransformer.from_json(again.to_json()).protocol_.parameters()
+    assert 250 < refused < 490
