@@ -101,8 +101,9 @@ def check_resumed(home):
     return len(early), charges
 
 
-def test_a_fault_at_any_point_is_resumed_from(tmp_path, monkeypatch):
-    """Every point where a first run touches the disk or the ledger, one after the other."""
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)], ids=["some", "all"])
+def test_a_fault_at_any_point_is_resumed_from(tmp_path, monkeypatch, step):
+    """The points where a first run touches the disk or the ledger, one after the other."""
     monkeypatch.setattr(_privatize, "batch_rows", lambda width: PART)
     fresh = prepare(tmp_path / "fresh")
     shutil.copytree(fresh, tmp_path / "0")
@@ -111,7 +112,7 @@ def test_a_fault_at_any_point_is_resumed_from(tmp_path, monkeypatch):
         run(tmp_path / "0", False)
         count, seen = faults.count, set()
         assert count > 30
-        for point in range(1, count + 1):
+        for point in range(1, count + 1, step):
             faults.arm(None, None)
             home = shutil.copytree(fresh, tmp_path / str(point))
             fault = FAULTS[point % len(FAULTS)]
@@ -123,7 +124,7 @@ def test_a_fault_at_any_point_is_resumed_from(tmp_path, monkeypatch):
             faults.arm(None, None)
             seen.add(check_resumed(home))
             shutil.rmtree(home)
-    assert seen >= {(0, 0), (0, 1), (1, 1), (2, 1)}
+    assert seen >= ({(0, 0), (0, 1), (1, 1), (2, 1)} if step == 1 else {(0, 0), (2, 1)})
 
 
 SCRIPT = """

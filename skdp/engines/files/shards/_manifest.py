@@ -23,17 +23,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Shard:
-    """A file of a release.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the folder of the manifest.
-    rows, bytes : int
-        How many reports it holds, and its size.
-    sha256 : str
-        The digest of its content, as hexadecimal digits.
-    """
+    """A file of a release: its name in the folder, the number of its reports, its size and its digest."""
 
     name: str
     rows: int
@@ -56,26 +46,12 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `privatize_files` says of its shards.
+    """What `privatize_files` says of its shards, in the order of the input."""
 
-    Attributes
-    ----------
-    protocol : dict or None
-        What `ReportTransformer.to_json` writes; None if the transformer cannot be written.
-    guarantee : dict
-        What the release promises for a record.
-    charged : dict or None
-        The epsilon and delta that a ledger was charged, once; None without a ledger.
-    kept : tuple of str
-        The columns that are released unprotected.
-    shards : tuple of Shard
-        The files, in the order of the input.
-    """
-
-    protocol: dict[str, Any] | None
+    protocol: dict[str, Any] | None  # of `ReportTransformer.to_json`; None of a transformer that cannot be written
     guarantee: dict[str, Any]
-    charged: dict[str, Any] | None
-    kept: tuple[str, ...]
+    charged: dict[str, Any] | None  # what a ledger was charged, once; None without a ledger
+    kept: tuple[str, ...]  # the columns that are released unprotected
     shards: tuple[Shard, ...]
 
     def to_json(self) -> str:
