@@ -313,6 +313,8 @@ def test_a_copy_that_is_stopped_is_made_again(sources, tmp_path, monkeypatch):
     names = [path.rpartition("/")[2] for path in fsspec.filesystem("memory").ls(f"/stopped/{tmp_path.name}", False)]
     assert "manifest.json" not in names
     assert not list((tmp_path / "staging").glob("*.unfinished"))  # and so no key
+    with pytest.raises(FileNotFoundError, match="nothing to resume"):
+        privatize_files(sources, f"{url}/other", encoder(ledger=ledger), resume=True, **options)
     privatize_files(sources, url, encoder(ledger=ledger), resume=True, **options)
     fsspec.filesystem("memory").get(f"/stopped/{tmp_path.name}/", str(tmp_path / "got/"), recursive=True)
     assert len(shards(tmp_path / "got")[1]) == 4

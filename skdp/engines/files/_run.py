@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from skdp.local import ReportProtocol, ReportTransformer
 from skdp.local.memo import keyed_digests
 
 pyarrow = Extra("pyarrow")
+logger = logging.getLogger(__name__)
 Checked = TypeVar("Checked")
 
 
@@ -37,6 +39,7 @@ def carry_out(
         except BaseException as error:  # nothing is charged
             _leave(error, folder, resumed)
             raise
+        logger.info("checked")
         try:
             folder.charge(transformer)
         except (RuntimeError, TypeError, ValueError) as error:  # refused, so not charged
@@ -45,11 +48,13 @@ def carry_out(
         except BaseException as error:
             _tell(error, folder)
             raise
+        logger.info("charged, by this run or before: %s", transformer.guarantee_)
         randomness = None if folder.is_whole() else folder.randomness(transformer)
         try:
             if randomness is not None:
                 draw(randomness, checked)
             publish()
+            logger.info("released")
         except BaseException as error:
             if _is_refusal(error) and is_same():
                 folder.remove()  # the same rows would be refused again

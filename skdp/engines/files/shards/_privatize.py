@@ -73,7 +73,7 @@ def privatize_files(
     keep : sequence of str, optional
         Columns that are released **unprotected**, after the reports. By default, only reports are released.
     record_id : str, optional
-        As for `privatize_file`; no record reports twice in all files.
+        As for `privatize_file`; no record reports twice in all files. The ids take 16 bytes each in memory.
     resume : bool, default=False
         Whether to go on with a run to the same target that was stopped, as for `privatize_file`.
     n_jobs : int, optional
@@ -170,7 +170,8 @@ def _check_target(
         raise FileExistsError("the folder of the target is not empty; a release is never overwritten")
     if not Path(staging).is_dir():
         raise FileNotFoundError(f"there is no folder {staging} for staging")
-    return Path(staging).absolute() / "release", (filesystem, path)
+    own = digest_of((filesystem.type_name, path))[:16]  # so that no other target gets what is left here
+    return Path(staging).absolute() / f"release-{own}", (filesystem, path)
 
 
 def _check_jobs(n_jobs: int | None) -> int:
@@ -193,7 +194,9 @@ def _published(place: Path, upload: tuple[Any, str] | None, target: str | os.Pat
                 source_filesystem=fs.LocalFileSystem(),
                 destination_filesystem=filesystem,
             )
-        sent = place.rename(place.with_name(".release.sent"))
+        sent = place.with_name(f".{place.name}.sent")
+        shutil.rmtree(sent, ignore_errors=True)  # of a run that was stopped here
+        place.rename(sent)
         shutil.rmtree(sent, ignore_errors=True)
     return os.fspath(target)
 
@@ -262,7 +265,6 @@ class _ShardedRelease:
             is_same=is_same,
             publish=folder.publish,
         )
-        logger.info("%d shards are complete", len(self._parts))
 
     def _fingerprint(self) -> str:
         found = Stop().in_threads(lambda part: part.table.fingerprint(), self._parts, self._jobs)
@@ -290,7 +292,6 @@ class _ShardedRelease:
 
     def _draw(self, shards: ShardFolder, randomness: BatchRandomness, checked: list[int] | None) -> None:
         """Draw and write the shards that are not finished, and the manifest."""
-        logger.info("charged: %s", self._transformer.guarantee_)
         shards.open()
         release = Release(self._transformer.protocol_, self._keep, randomness, self._record_id)
         draw, _ = in_processes(release)

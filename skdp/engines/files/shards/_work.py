@@ -43,8 +43,8 @@ class Stop:
     def in_threads(self, work: Callable[[Item], Made], items: Sequence[Item], n_jobs: int) -> list[Made]:
         """Do the same for all items; the first in their order that fails is the one that is raised."""
         with ThreadPoolExecutor(min(n_jobs, len(items))) as pool:
-            waiting = [pool.submit(work, item) for item in items]
             try:
+                waiting = [pool.submit(work, item) for item in items]
                 return [one.result() for one in waiting]
             except BaseException:
                 self._stopped.set()
