@@ -14,7 +14,7 @@ from skdp.engines._csv import column_names as csv_names
 from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
 from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
-from skdp.engines._json_lines import first_line, json_batches, types_of_columns, write_json_lines
+from skdp.engines._json import first_line, json_batches, types_of_columns, write_json_lines
 from skdp.engines._registry import is_damage
 from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, write_tables
