@@ -26,6 +26,7 @@ NEED_EXTRAS = [
     ("fairness", "from skdp.metrics import private_parity; private_parity(encoder)"),
     ("plot", "from skdp.evaluation import CountEstimateDisplay as D; D.from_estimator(encoder, people).plot()"),
     ("plot", "from skdp.cli import main; main(['report', '--out', 'report'])"),
+    ("plot", "skdp.privacy_statement(encoder).to_html()"),
     ("duckdb", "from skdp.engines import privatize_file; privatize_file('people.csv', 'reports.csv', encoder)"),
     ("duckdb", "from skdp.cli import main; main('synthesize people.csv new.csv --domain d.toml --epsilon 1'.split())"),
 ]

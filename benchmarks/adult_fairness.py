@@ -1,7 +1,7 @@
 """Accuracy and fairness of a classifier of Adult that is trained on privatised columns, beside published numbers.
 
 Run ``python benchmarks/adult_fairness.py [--seeds 40]``. It writes ``results/adult_fairness.md``. A seed makes a split
-of the rows and the coins; every setting is fitted on the same splits, and its test rows are the true ones.
+of the rows and the randomness; every setting is fitted on the same splits, and its test rows are the true ones.
 """
 
 from __future__ import annotations

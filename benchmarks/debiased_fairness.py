@@ -169,7 +169,7 @@ def main() -> None:
         "Fairness from privatised groups: bias and coverage",
         ("skdp", "numpy", "scikit-learn"),
         f"Adult, {len(true):,} test rows, predictions of a logistic regression, epsilon 1, {options.repeats:,} repeats "
-        "of the coins on these rows, intervals for fixed rows. Privileged: men, or white men. Targets: bias below "
+        "of the randomness on these rows, intervals for fixed rows. Privileged: men, or white men. Targets: bias below "
         f".1 of the standard error (its own error is {options.repeats**-0.5:.3f}), coverage from 93 to 97 % "
         "of all draws. Half of epsilon for race is too little for so few rows that are not both white and male: that "
         "table shows the limit. Its disparate impact is biased, as a ratio is whose denominator is noisy; the "

@@ -16,7 +16,7 @@
 #
 # You have a table of people, and want to share it without saying how old each of them is and of which sex. In this
 # tutorial you declare what may be released, choose ε before you look, randomise the two columns, read their counts
-# back, train and judge a classifier on the result, and state what is protected. At four places the usual way reveals
+# back, train and judge a classifier on the result, and state what is protected. At several places the usual way reveals
 # more than its ε allows, or claims more than it measured; the tutorial shows each of them with numbers.
 #
 # The randomness whose outcome is shown comes from seeds, so that the text and the output agree: **a seed voids the
@@ -389,7 +389,8 @@ means.round(4)
 
 # %% [markdown]
 # The axes are stretched: from ε = 0.1 to no noise at all, accuracy changes by less than half a point. The gap between
-# women and men hardly closes, either, as what stands in for sex is still there. The bands show how far the draws and
+# women and men in who is selected hardly closes, either, as what stands in for sex is still there; that among those who
+# earn more closes by a third. The bands show how far the draws and
 # the splits move a score; they are not intervals for other people.
 #
 # ### One release, one split, and intervals

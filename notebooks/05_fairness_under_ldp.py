@@ -20,7 +20,7 @@
 # whose noise is inverted; it trains on privatised columns, and puts the result beside published numbers; and it learns
 # under a fairness constraint where no true group is known.
 #
-# What is computed here is small, so that the notebook runs in half a minute. Tables from the full studies in
+# What is computed here is small, so that the notebook runs in a minute or two. Tables from the full studies in
 # `benchmarks/results` are marked. All randomness here comes from seeds, so that the text and the output agree: **a seed
 # voids the guarantee**. For a release, leave `random_state` out.
 
@@ -310,6 +310,7 @@ by_sex.drop(columns="definition").iloc[6:].round(3)
 # %%
 census = load_adult(subset="all", dropna=True)
 adult, income = census.data[PRIVATE + PUBLIC], census.target
+# The survey asked those above 16, and codes 90 for all above: public limits, not what occurs here.
 domain = {name: range(17, 91) if name == "age" else census.domain[name] for name in PRIVATE}
 reported = make_pipeline(
     RandomizedResponseEncoder(strategy="split", categories=domain), OneHotEncoder(handle_unknown="ignore")
@@ -580,13 +581,13 @@ pd.DataFrame(lines).T.round(4)
 # %% [markdown]
 # A classifier that sees none of the four private columns still selects women less often, by .17 instead of .19: that is
 # what remains as ε goes to 0 and reports contain nothing. Without relationship and marital status the difference is
-# less than half, and five points of accuracy are gone.
+# less than half, and more than four points of accuracy are gone.
 #
 # ### Small groups
 #
 # The noise of the reports is the same for all groups, so the smaller the group, the less is known about it. Each group
-# is compared with all others here, by subset selection on race and sex together; nothing is shown where the number of
-# its rows cannot be distinguished from 0.
+# is compared with all others here, by subset selection on race and sex together. Where the number of its rows cannot
+# be distinguished from 0, the interval is the whole of [0, 1], and the value says nothing.
 
 # %%
 encoders = {

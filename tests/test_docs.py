@@ -1,5 +1,6 @@
 """The documentation site, without building it: lists of objects, guarantee pages, links, code of pages."""
 
+import doctest
 import importlib
 import importlib.util
 import inspect
@@ -132,8 +133,15 @@ def test_examples_have_a_title_and_cells(path):
     assert (path.parent / "GALLERY_HEADER.rst").exists()
 
 
-@pytest.mark.parametrize("name", sorted({*LISTED} - {*API["data"]} - {"skdp.randomness.eight_coins"}))
+@pytest.mark.parametrize("name", sorted({*LISTED} - {*API["data"]}))
 def test_every_object_has_an_example(name):
     package, _, own = name.rpartition(".")
     thing = inspect.unwrap(getattr(importlib.import_module(package), own))
     assert ">>> " in (inspect.getdoc(thing) or "")
+
+
+@pytest.mark.parametrize("name", API["data"])
+def test_the_example_of_a_constant_holds(name):
+    test = doctest.DocTestParser().get_doctest(API["examples"][name], {}, name, None, None)
+    assert test.examples
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0

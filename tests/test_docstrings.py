@@ -44,7 +44,7 @@ def public_objects():
         for name in getattr(room, "__all__", ()):
             thing = getattr(room, name)
             path = f"{room.__name__}.{name}"
-            if inspect.isfunction(thing):
+            if inspect.isfunction(inspect.unwrap(thing)):  # also one that is cached
                 yield inspect.unwrap(thing), path
             if inspect.isclass(thing):
                 yield thing, path

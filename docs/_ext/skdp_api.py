@@ -20,6 +20,11 @@ def read_groups() -> list[dict[str, Any]]:
     return _read()["group"]
 
 
+def read_examples() -> dict[str, str]:
+    """Return the examples of the objects of `read_data`."""
+    return _read()["examples"]
+
+
 def read_data() -> dict[str, str]:
     """Read the descriptions of public objects that are neither functions nor classes."""
     return _read()["data"]
@@ -89,7 +94,8 @@ def _data_page(name: str, text: str) -> str:
     shown = f"\n   :value: {value}\n" if isinstance(value, int) else f"\n{shown}"
     pages = "".join(f"- {what}: :doc:`/{page}`\n" for what, page in pages_of(name))
     body = f".. py:data:: {name}{shown}\n   {_rst(text)}\n"
-    return f"{own}\n{'=' * len(own)}\n\n{body}\n.. rubric:: Pages about it\n\n{pages}"
+    example = f".. rubric:: Examples\n\n{read_examples()[name].strip()}\n"
+    return f"{own}\n{'=' * len(own)}\n\n{body}\n{example}\n.. rubric:: Pages about it\n\n{pages}"
 
 
 def _rst(text: str) -> str:

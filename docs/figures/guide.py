@@ -39,7 +39,7 @@ METRIC = "statistical parity difference"
 def numbers():
     """Return a column of numbers of each data set, and its public bounds."""
     return {
-        "Adult: age": (load_adult().data[["age"]], (17, 90)),
+        "Adult: age": (load_adult().data[["age"]], (0, 100)),
         "breast cancer: mean radius": (load_breast_cancer(as_frame=True).data[["mean radius"]], (5, 30)),
     }
 
@@ -284,6 +284,20 @@ def composition():
     axes.plot(counts, [zcdp_epsilon(0.1**2 / 2 * count, 1e-6) for count in counts], "--", label="zCDP, delta 1e-6")
     axes.set(xlabel="releases of epsilon 0.1", ylabel="epsilon of all together")
     axes.legend()
+
+
+def odds():
+    """Draw how often the strongest attacker can be right, by epsilon."""
+    epsilons = np.linspace(0, 6, 121)
+    axes = plt.subplots(figsize=(7, 3))[1]
+    axes.plot(epsilons, 100 / (1 + np.exp(-epsilons)), label="at most, after a release")
+    axes.axhline(50, color="C1", linestyle=":", label="before it")
+    for epsilon in (0.1, 1.0, 3.0, 5.0):
+        right = 100 / (1 + np.exp(-epsilon))
+        axes.plot(epsilon, right, "o", color="C0")
+        axes.annotate(f"{right:.1f}", (epsilon, right), textcoords="offset points", xytext=(6, -12))
+    axes.set(xlabel="epsilon", ylabel="right guesses in 100", ylim=(45, 102))
+    axes.legend(loc="lower right")
 
 
 def spending():

@@ -100,7 +100,8 @@ class DPQuantileBinarizer(CentralTransformer):
     ... )
     >>> private = make_pipeline(older, encoder).fit_transform(people)
     >>> print(older.named_transformers_["dpquantilebinarizer"].guarantee_ + encoder.guarantee_)
-    epsilon = 1.2, central model, replacing one record's values of: age, sex, NOT SECURE: the coins come from a seed
+    epsilon = 1.2, central model, replacing one record's values of: age, sex,
+    NOT SECURE: the randomness comes from a seed
     """
 
     def __init__(

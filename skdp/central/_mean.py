@@ -123,7 +123,8 @@ class DPMean(CentralStatistic):
     >>> mean.mean_.round(2), ages.to_numpy().mean().round(2)
     (array([38.59]), np.float64(38.58))
     >>> print(mean.guarantee_)
-    epsilon = 0.1, central model, adding or removing one record's values of: age, NOT SECURE: the coins come from a seed
+    epsilon = 0.1, central model, adding or removing one record's values of: age,
+    NOT SECURE: the randomness comes from a seed
     """
 
     def __init__(

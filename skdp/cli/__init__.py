@@ -13,8 +13,14 @@ from skdp.cli._arguments import in_flags
 from skdp.cli._estimate import add_estimate, add_tally
 from skdp.cli._evaluate import add_audit, add_report
 from skdp.cli._privatize import add_privatize
+from skdp.cli._statement import add_statement
 from skdp.cli._synthesize import add_draft_domain, add_synthesize
 from skdp.privacy import BudgetExceeded
+
+_COMMANDS = (
+    *(add_report, add_draft_domain, add_synthesize, add_privatize),
+    *(add_estimate, add_tally, add_statement, add_audit),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="skdp", description="Differential privacy for scikit-learn work.")
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    for add in (add_report, add_draft_domain, add_synthesize, add_privatize, add_estimate, add_tally, add_audit):
+    for add in _COMMANDS:
         add(commands)
     options = parser.parse_args(arguments)
     try:

@@ -111,7 +111,7 @@ class OnFitOnly(WrapsTransformer):
     >>> private.transform(people).equals(people)
     True
     >>> print(private.guarantee_)
-    epsilon = 1, local model, replacing one record's values of: smokes, NOT SECURE: the coins come from a seed
+    epsilon = 1, local model, replacing one record's values of: smokes, NOT SECURE: the randomness comes from a seed
 
     >>> model = make_pipeline(OnFitOnly(encoder), OneHotEncoder(), LogisticRegression()).fit(people, ill)
     >>> model.score(people, ill)

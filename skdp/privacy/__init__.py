@@ -2,9 +2,10 @@
 
 from skdp.privacy._composition import compose, zcdp_epsilon
 from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
-from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning, check_delta, check_epsilon
+from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning
+from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger import Amount, BudgetExceeded, PrivacyLedger
-from skdp.privacy.statement import PrivacyStatement, privacy_statement
+from skdp.privacy.statement import PrivacyStatement, StatedStep, privacy_statement
 
 __all__ = [
     "Amount",
@@ -13,6 +14,7 @@ __all__ = [
     "PrivacyLeakWarning",
     "PrivacyLedger",
     "PrivacyStatement",
+    "StatedStep",
     "check_delta",
     "check_epsilon",
     "compose",

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.privacy._guarantee import PrivacyGuarantee, check_delta, check_epsilon
+from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._numbers import check_delta, check_epsilon
 
 _SHARES = Fraction(1, 2), Fraction(9, 10), Fraction(1)
 """Shares of the remaining delta to try for the releases with a rho; with all of it, the other epsilons add."""

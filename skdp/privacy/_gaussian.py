@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 from skdp.exact import exp_bounds, exp_minus_bounds, round_up
-from skdp.privacy._guarantee import check_delta, check_epsilon
+from skdp.privacy._numbers import check_delta, check_epsilon
 
 _GUARD = 48
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import partial
-from numbers import Rational, Real
-from typing import Any, Literal, get_args
-
-import numpy as np
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp.exact import exp_bounds, round_up
 from skdp.markup import html_facts
+from skdp.privacy._json import Fields, JsonRecord, written_name, written_text
+from skdp.privacy._numbers import check_delta, check_epsilon, shown
+from skdp.privacy._odds import in_odds
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -33,98 +31,14 @@ class PrivacyLeakWarning(UserWarning):
     """
 
 
-def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
-    """Check a privacy loss and return it as an exact fraction.
-
-    Parameters
-    ----------
-    value : float
-        A finite real number > 0.
-    name : str, default="epsilon"
-        The name of the parameter in errors.
-    zero : bool, default=False
-        Whether 0 is allowed.
-
-    Returns
-    -------
-    Fraction
-        The exact binary value of the float.
-
-    Raises
-    ------
-    TypeError
-        If it is not a real number (a bool is not).
-    ValueError
-        If it is not finite, or not positive.
-
-    Examples
-    --------
-    >>> check_epsilon(0.5)
-    Fraction(1, 2)
-    >>> check_epsilon(0)
-    Traceback (most recent call last):
-        ...
-    ValueError: epsilon must be a finite number > 0, got 0
-    """
-    sign = ">= 0" if zero else "> 0"
-    exact = _exact(value, name, f"a finite number {sign}")
-    if exact is None or exact < 0 or (exact == 0 and not zero):
-        raise ValueError(f"{name} must be a finite number {sign}, got {value}")
-    return exact
-
-
-def check_delta(value: Any, *, name: str = "delta") -> Fraction:
-    """Check a failure probability and return it as an exact fraction.
-
-    Parameters
-    ----------
-    value : float
-        At least 0 and below 1.
-    name : str, default="delta"
-        The name of the parameter in errors.
-
-    Returns
-    -------
-    Fraction
-        The exact binary value of the float.
-
-    Raises
-    ------
-    TypeError
-        If it is not a real number.
-    ValueError
-        If it is out of range.
-
-    Examples
-    --------
-    >>> check_delta(0.25)
-    Fraction(1, 4)
-    """
-    exact = _exact(value, name, "a number in [0, 1)")
-    if exact is None or not 0 <= exact < 1:
-        raise ValueError(f"{name} must be a number in [0, 1), got {value}")
-    return exact
-
-
-def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
-    """Return the exact value of a real number, None if it is not finite as a float."""
-    if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
-        raise TypeError(f"{name} must be {wanted}, got {type(number).__name__}")
-    try:
-        if isinstance(number, Rational) and not isinstance(number, np.generic) and math.isfinite(float(number)):
-            return Fraction(number)
-        return Fraction(float(number))
-    except (OverflowError, ValueError):
-        return None
-
-
 Relation = Literal["replace", "add_remove"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 Trust = Literal["local", "central"]
+TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
 
 @dataclass(frozen=True)
-class PrivacyGuarantee:  # numpydoc ignore=PR02
+class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     """A statement of differential privacy.
 
     For any two neighbouring inputs and any set of outputs S: ``P(S | x) <= e**epsilon * P(S | x') + delta``.
@@ -181,6 +95,8 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
     epsilon = 2, central model, replacing one record
     """
 
+    _format: ClassVar[str] = "skdp-guarantee"
+
     epsilon: float
     delta: float = 0.0
     relation: Relation = "replace"
@@ -199,7 +115,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         for name, number in numbers.items():
             object.__setattr__(self, name, number)
         check_relation(self.relation)
-        if self.trust not in ("local", "central"):
+        if self.trust not in TRUSTS:
             raise ValueError(f"trust must be 'local' or 'central', got {self.trust!r}")
 
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
@@ -260,6 +176,64 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
             return self, other
         return self.to("replace"), other.to("replace")
 
+    def in_odds(self) -> str:
+        """Return what epsilon and delta allow an attacker to learn, in odds.
+
+        The numbers are rounded up. The wording follows the odds-based explanations of [1]_, which people understood
+        better than others.
+
+        Returns
+        -------
+        str
+            Two sentences: how many times as likely a result can become, and how often a guess between two neighbouring
+            inputs can be right, if both are equally likely before the release: ``(e**epsilon + delta) / (1 +
+            e**epsilon)``.
+
+        Notes
+        -----
+        **Privacy.** A bound for the attacker who knows everything but one record, in the columns of the scope. What is
+        known of the record otherwise, such as from its other columns, is not covered.
+
+        References
+        ----------
+        .. [1] P. Nanayakkara, M. A. Smart, R. Cummings, G. Kaptchuk, E. Redmiles (2023). What are the chances?
+           Explaining the epsilon parameter in differential privacy. USENIX Security. arXiv:2303.00738
+
+        Examples
+        --------
+        >>> print(PrivacyGuarantee(1.0).in_odds())
+        Any result is at most 2.72 times as likely for one value of a record as for any other. An attacker who knows
+        all other records, and is right about 50 times in 100 when guessing which of two values a record has, is right
+        at most 74 times in 100 after seeing what is released.
+        """
+        return in_odds(self.epsilon, self.delta, self.relation)
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "relation": self.relation,
+            "trust": self.trust,
+            "scope": [written_name(name) for name in self.scope],
+            "mechanism": written_text(self.mechanism),
+            "secure": bool(self.secure),
+            "rho": self.rho,
+        }
+
+    @classmethod
+    def _of(cls, fields: Fields) -> Self:
+        at_least_0 = partial(check_epsilon, zero=True)
+        return cls(
+            fields.number("epsilon", at_least_0),
+            fields.number("delta", check_delta),
+            relation=fields.one_of("relation", RELATIONS),
+            trust=fields.one_of("trust", TRUSTS),
+            scope=fields.columns("scope"),
+            mechanism=fields.text("mechanism"),
+            secure=fields.flag("secure"),
+            rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
+        )
+
     @property
     def _any_rho(self) -> Fraction | None:
         """The stated rho, or the one implied by delta = 0."""
@@ -299,7 +273,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
         columns = ", ".join(map(str, self.scope))
         parts.append(f"{verb} one record's values of: {columns}" if columns else f"{verb} one record")
         if not self.secure:
-            parts.append("NOT SECURE: the coins come from a seed")
+            parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
 
     def _repr_html_(self) -> str:
@@ -313,7 +287,7 @@ class PrivacyGuarantee:  # numpydoc ignore=PR02
             ("mechanism", self.mechanism),
             ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
         ]
-        return html_facts("Privacy guarantee", facts)
+        return html_facts("Privacy guarantee", facts, self.in_odds())
 
 
 def check_relation(relation: Any) -> None:
@@ -332,9 +306,3 @@ def _listed(mechanisms: str, further: str) -> str:
     if not further or f", {further}, " in f", {mechanisms}, ":
         return mechanisms
     return f"{mechanisms}, {further}" if mechanisms else further
-
-
-def shown(number: float) -> str:
-    """Format a number with six digits, rounded up, but for a relative excess of 1e-12 (rounding errors of floats)."""
-    tolerant = Decimal(float(number)) * (1 - Decimal("1e-12"))
-    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant).normalize():f}"

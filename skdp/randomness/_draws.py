@@ -134,7 +134,25 @@ def coins_of_digits(source: ByteSource, digit: Callable[[int], int | None], size
 
 @lru_cache(maxsize=32)
 def eight_coins(thresholds: tuple[int, ...]) -> WordTable:
-    """Build a table that draws eight independent coins as the bits of a byte."""
+    """Build a table that draws eight independent coins as the bits of a byte.
+
+    Parameters
+    ----------
+    thresholds : tuple of eight int
+        Each from 0 to 2**64; a coin is True with probability exactly ``threshold / 2**64``. The first coin is the
+        highest bit.
+
+    Returns
+    -------
+    WordTable
+        Its `draw` returns bytes, each with probability exactly the product of those of its bits.
+
+    Examples
+    --------
+    >>> from skdp.randomness import ONE, SeededSource, eight_coins
+    >>> eight_coins((ONE, 0, 0, 0, 0, 0, ONE, ONE)).draw(SeededSource(0), 2)
+    array([131, 131], dtype=uint8)
+    """
     weights = [1]
     for threshold in thresholds:
         weights = [weight * side for weight in weights for side in (ONE - threshold, threshold)]

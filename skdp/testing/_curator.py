@@ -121,7 +121,7 @@ def _check_guarantee_is_stated(estimator: Any, X: Any) -> None:
     if guarantee.epsilon > 0:
         require(guarantee.trust == "central", "a statistic of the table needs a trusted curator: trust='central'")
         seeded = _fitted(estimator, X, random_state=0).guarantee_
-        require(not seeded.secure, "guarantee_ says secure=True although the coins come from a seed")
+        require(not seeded.secure, "guarantee_ says secure=True although the randomness comes from a seed")
 
 
 def _spends(estimator: Any, X: Any) -> PrivacyGuarantee:

@@ -44,7 +44,7 @@ def _check_guarantee_is_stated(subject: Subject) -> None:
     if subject.accepts("random_state") and not subject.memoised:  # permanent random bits come from the key
         require(
             not subject.fit(random_state=0).guarantee_.secure,
-            "guarantee_ says secure=True although the coins come from a seed",
+            "guarantee_ says secure=True although the randomness comes from a seed",
         )
     requested = subject.parameters.get("epsilon")
     if requested is not None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skdp
-from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
+from skdp import Domain, PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize_files
 from skdp.engines.files.shards import Manifest, _privatize
 from skdp.engines.files.shards._work import ShardFolder
@@ -170,7 +170,7 @@ def test_nothing_secret_or_of_the_input_is_in_the_release(sources, tmp_path):
     assert manifest.keys() == {
         "format", "version", "skdp", "protocol", "guarantee", "charged", "kept", "rows", "shards"
     }  # fmt: skip
-    assert manifest["charged"] == {"epsilon": made.guarantee_.epsilon, "delta": 0.0, "relation": "replace"}
+    assert manifest["guarantee"] == manifest["charged"] == made.guarantee_.to_dict()
     for path in (tmp_path / "out").iterdir():
         content = path.read_bytes()
         for secret in (bytes(key), key.hex().encode(), str(tmp_path).encode(), b"a.parquet", b"ledger"):
@@ -398,8 +398,9 @@ def test_the_bar_sees_all_rows(sources, tmp_path):
 
 
 def test_a_manifest_that_is_none_is_refused():
+    guarantee = PrivacyGuarantee(1.0, trust="local").to_dict()
     fine = {
-        "format": "skdp-manifest", "version": 1, "skdp": "0", "protocol": None, "guarantee": {}, "charged": None,
+        "format": "skdp-manifest", "version": 1, "skdp": "0", "protocol": None, "guarantee": guarantee, "charged": None,
         "kept": [], "rows": 3,
         "shards": [{"name": "part-00000.csv", "rows": 3, "bytes": 5, "sha256": "0" * 64}],
     }  # fmt: skip
@@ -407,7 +408,8 @@ def test_a_manifest_that_is_none_is_refused():
     shard = fine["shards"][0]
     wrong = [
         {"format": "x"}, {"version": 2}, {"shards": []}, {"shards": [shard, shard], "rows": 6}, {"rows": 4},
-        {"kept": [1]}, {"protocol": []}, {"guarantee": None}, {"shards": "part"}, {"shards": [{}]}, {"shards": None},
+        {"kept": [1]}, {"protocol": []}, {"guarantee": None}, {"guarantee": {}},
+        {"charged": {"epsilon": 1}}, {"shards": "part"}, {"shards": [{}]}, {"shards": None},
         *({"shards": [shard | {"name": name}]} for name in ("../x.csv", "/etc/part-00000.csv", "part-00000.csv/..", 1)),
         *({"shards": [shard | {"rows": rows}], "rows": rows} for rows in (-3, True, 3.0, "3", None)),
         *({"shards": [shard | {"sha256": digest}]} for digest in ("0" * 63, "g" * 64, 0)),

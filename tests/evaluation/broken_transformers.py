@@ -16,7 +16,7 @@ from skdp.privacy import PrivacyGuarantee
 
 
 class Broken:
-    """Base: values 0 .. k - 1 of a column, coins that advance with each call."""
+    """Base: values 0 .. k - 1 of a column, random bits that advance with each call."""
 
     def __init__(self, epsilon=1.0, k=4, seed=0):
         self.epsilon, self.k, self.seed = epsilon, k, seed
@@ -267,7 +267,7 @@ def one(value):
 
 
 class Fitted(TransformerMixin, BaseEstimator):
-    """Base: k-ary randomised response as an estimator of scikit-learn, with secure coins of numpy."""
+    """Base: k-ary randomised response as an estimator of scikit-learn, with random bits of numpy."""
 
     def __init__(self, epsilon=1.0, k=4, random_state=None, categories=None):
         self.epsilon = epsilon

@@ -186,7 +186,7 @@ def test_each_published_fault_is_refuted(fault, neighbours, options, least):
     ],
 )
 def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault, call):
-    """Seeded; the sound base class, of the same coins, is not refuted."""
+    """Seeded; the sound base class, of the same random bits, is not refuted."""
     result = audit_epsilon(fault(k=2), TWO, n_draws=5_000, random_state=1)
     assert result.rejected
     assert call in result.event

@@ -352,6 +352,8 @@ def test_any_schema(kind):
     cost = privacy_cost(estimator, schemas()[kind])
     assert {call: total.epsilon for call, total in cost.totals.items()} == {"fit": 1.2, "predict": 1.0}
     assert sorted(cost.statement.rows["column"].unique()) == ["age", "hours", "job", "sex"]
+    assert cost.statement.ledgers == ()  # the meter is not one
+    assert not any(step.charged for step in cost.statement.steps)
 
 
 def test_an_array():

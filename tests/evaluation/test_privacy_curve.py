@@ -104,7 +104,7 @@ def counting():
 
 
 def seeds_of(**parameters):
-    """Read the seed of each cell from a classifier-free run: the coins of a cell are those of its encoder."""
+    """Read the seed of each cell from a classifier-free run: the random bits of a cell are those of its encoder."""
     found = []
 
     class Spy(RandomizedResponseEncoder):
@@ -243,7 +243,7 @@ def test_two_processes_give_what_one_gives():
     pd.testing.assert_frame_equal(curve(n_jobs=2, n_repeats=2), curve(n_repeats=2))
 
 
-def test_splits_do_not_depend_on_the_coins_and_given_ones_are_repeated():
+def test_splits_do_not_depend_on_the_randomness_and_given_ones_are_repeated():
     baselines = [curve(random_state=seed).query("epsilon == inf") for seed in (None, 1)]
     pd.testing.assert_frame_equal(*baselines)
     X, y = table()
@@ -557,7 +557,7 @@ def test_a_killed_run_goes_on_and_repeats_no_finished_cell(tmp_path, monkeypatch
     assert len(fits) == 18 - 7
 
 
-def test_a_finished_run_fits_nothing_again_with_secure_coins_too(tmp_path):
+def test_a_finished_run_fits_nothing_again_with_secure_randomness_too(tmp_path):
     for seed in (0, None):
         model = pipeline(counting(), CountingClassifier())
         fits.clear()
@@ -590,7 +590,7 @@ OTHERS = {
     "target": {"data": (table()[0], shuffled(table()[1]))},
     "groups": {"sensitive_features": shuffled(table()[0]["group"].to_numpy())},
     "seed": {"random_state": 1},
-    "secure coins": {"random_state": None},
+    "secure randomness": {"random_state": None},
     "scoring": {"scoring": {"right": make_scorer(accuracy_score, normalize=False)}},
     "folds": {"cv": 4},
     "splits": {"cv": StratifiedKFold(3)},

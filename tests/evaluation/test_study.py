@@ -166,7 +166,7 @@ def test_the_example_is_the_epsilon_nearest_to_one(people):
     assert read(people, epsilons=[0.1, 0.7, 2.0]).example == 0.7
 
 
-def test_no_two_parts_share_their_coins(people):
+def test_no_two_parts_share_their_randomness(people):
     study = read(people)
     assert len({study.seed(*key) for key in [(0,), (1,), (1, 0), (1, 1), (2, 0), (3, 0)]}) == 6
     assert read(people, random_state=None).seed(1) is None

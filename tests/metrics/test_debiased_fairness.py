@@ -242,7 +242,7 @@ def sums_of_reports(oracle, codes, cells, privileged, source):
     [pytest.param(*case, marks=[] if place in (1, 2) else pytest.mark.long) for place, case in enumerate(CASES)],
     ids=lambda case: f"{type(case).__name__}",
 )
-def test_errors_are_those_of_the_coins_and_intervals_cover_the_truth_on_given_rows(oracle, privileged):
+def test_errors_are_those_of_the_randomness_and_intervals_cover_the_truth_on_given_rows(oracle, privileged):
     # The seeds are fixed. With other ones, correct code fails with a probability of about 1e-5: ten metrics, and a
     # bias, an error and two counts of intervals each, at 1e-7 (5.3 standard deviations).
     codes, cells = labelled(oracle.k, 12_000, np.random.default_rng(0))
@@ -263,7 +263,7 @@ def test_errors_are_those_of_the_coins_and_intervals_cover_the_truth_on_given_ro
 
 
 def test_intervals_of_sampled_rows_cover_the_population():
-    # As above; by the coins alone, the intervals are too narrow.
+    # As above; by the randomness alone, the intervals are too narrow.
     rng, source, oracle = np.random.default_rng(0), SeededSource(2), RandomizedResponse(2, 2.5)
     codes, cells = labelled(2, 40_000, rng)
     privileged = np.array([False, True])

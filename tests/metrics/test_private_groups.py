@@ -171,7 +171,7 @@ def test_posterior_weights_would_be_those_of_reports_taken_for_the_truth():
         private_reweighing(true, reports, encoder, privileged="Male", positive_label=1, method="posterior")
 
 
-def test_the_mean_weight_over_the_coins_is_that_of_the_true_group():
+def test_the_mean_weight_over_the_randomness_is_that_of_the_true_group():
     """Exact for given factors: the channel times the weights of the reports."""
     people, _, true, _ = table()
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)

@@ -170,7 +170,7 @@ def test_the_text_says_everything():
     guarantee = PrivacyGuarantee(1, 1e-6, relation="add_remove", trust="central", scope=("a", "b"), secure=False)
     assert str(guarantee) == (
         "epsilon = 1, delta = 0.000001, central model, adding or removing one record's values of: a, b, "
-        "NOT SECURE: the coins come from a seed"
+        "NOT SECURE: the randomness comes from a seed"
     )
     assert pickle.loads(pickle.dumps(guarantee)) == guarantee
     assert str(PrivacyGuarantee(**GAUSSIAN)).startswith("epsilon = 5.3, delta = 0.000001, rho = 0.5, local model")

@@ -176,7 +176,8 @@ def propose_test_release(
     >>> release.released, round(release.value, 2)
     (True, 38.56)
     >>> print(release.guarantee)
-    epsilon = 1, delta = 0.000001, central model, adding or removing one record, NOT SECURE: the coins come from a seed
+    epsilon = 1, delta = 0.000001, central model, adding or removing one record,
+    NOT SECURE: the randomness comes from a seed
     """
     grid = read_output_bounds(bounds)
     center = grid.place(read_number(value, "value"))

@@ -93,7 +93,8 @@ def smooth_sensitivity_release(
     >>> round(release.value, 3)
     0.25
     >>> print(release.guarantee)
-    epsilon = 1, delta = 0.000001, central model, adding or removing one record, NOT SECURE: the coins come from a seed
+    epsilon = 1, delta = 0.000001, central model, adding or removing one record,
+    NOT SECURE: the randomness comes from a seed
     """
     grid = read_output_bounds(bounds)
     center = grid.place(read_number(value, "value"))

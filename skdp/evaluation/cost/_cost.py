@@ -165,6 +165,8 @@ def privacy_cost(
             charged[call] = meter.during(_rehearsal(used, call, arguments))
             fitted = used if call == "fit" else fitted
         statement = privacy_statement(fitted)
+    steps = tuple(step._replace(charged=False) for step in statement.steps)  # the meter is no ledger
+    statement = replace(statement, steps=steps, ledgers=())
     return PrivacyCost({call: _total(own, estimator) for call, own in charged.items()}, _listed(charged), statement)
 
 

@@ -121,7 +121,7 @@ class RapporEncoder(ReportTransformer):
     >>> reports.shape, reports.columns[:3].tolist()
     ((50000, 33), ['cohort', 'home_bit_0', 'home_bit_1'])
     >>> print(encoder.permanent_guarantee_)
-    epsilon = 4.39445, local model, replacing one record's values of: home, NOT SECURE: the coins come from a seed
+    epsilon = 4.39445, local model, replacing one record's values of: home, NOT SECURE: the randomness comes from a seed
     >>> round(encoder.instantaneous_guarantee_.epsilon, 2)
     1.07
     >>> encoder.decode(reports, ["a.example", "b.example", "c.example", "d.example"]).round(-2)

@@ -12,7 +12,8 @@ from decimal import Decimal, localcontext
 from typing import Any, Self
 
 from skdp.exact import round_up
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_epsilon
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation
+from skdp.privacy._numbers import check_epsilon
 
 _ONE_PROCESS = (
     "a PrivacyLedger in memory belongs to one process and cannot be used in another one or through a copy, which would "
@@ -137,6 +138,35 @@ class MemoryBook:
     def __reduce__(self) -> tuple[Any, ...]:
         # joblib would replace an error of pickling by its own; the error of the first charge reaches the user.
         return _copied, (self.budget,)
+
+
+class RecordBook:
+    """The charges of another ledger, as a record has them; it can only be read."""
+
+    def __init__(self, account: Account, charges: list[Charge]) -> None:
+        self.budget = account.budget
+        self._account = account
+        self._charges = charges
+
+    @classmethod
+    def of(cls, budget: Budget, charges: list[Charge]) -> Self:
+        """Add the charges up."""
+        account = Account(budget)
+        for charge in charges:
+            account = account.after(charge.epsilon, charge.delta, charge.relation)
+        return cls(account, charges)
+
+    def account(self) -> Account:
+        return self._account
+
+    def charges(self) -> list[Charge]:
+        return list(self._charges)
+
+    def add(self, write: Callable[[Account], Charge]) -> None:
+        raise RuntimeError(
+            "this is the record of a ledger, which can only be read: its budget would be spent twice; nothing was "
+            "released. Charge the ledger itself."
+        )
 
 
 def _copied(budget: Budget) -> MemoryBook:

@@ -6,13 +6,16 @@ import os
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pandas as pd
 
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_delta, check_epsilon, check_relation
-from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_relation
+from skdp.privacy._json import Fields, JsonRecord
+from skdp.privacy._numbers import check_delta, check_epsilon
+from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook, RecordBook
 from skdp.privacy.ledger._file_book import FileBook
+from skdp.privacy.ledger._record import read_book, write_book
 
 _REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
 
@@ -50,7 +53,7 @@ class Amount(NamedTuple):  # numpydoc ignore=PR02
     delta: float
 
 
-class PrivacyLedger:
+class PrivacyLedger(JsonRecord):
     """Account for all releases about the same persons, and refuse those that exceed the budget.
 
     Parameters
@@ -108,6 +111,9 @@ class PrivacyLedger:
 
     The time of a charge does not depend on the number of charges before; opening a file reads all of them.
 
+    `to_json` writes a record of the budget and all charges, without the path. `from_json` makes a ledger of it that can
+    only be read: another one that could be charged would spend the same budget twice.
+
     A search or a cross-validation charges each fit, and each `transform` that is a release. scikit-learn turns a
     `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set.
 
@@ -132,6 +138,8 @@ class PrivacyLedger:
     Amount(epsilon=2.0, delta=0.0)
     """
 
+    _format: ClassVar[str] = "skdp-ledger"
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -142,7 +150,7 @@ class PrivacyLedger:
     ) -> None:
         budget = _read_budget(epsilon, delta, relation)
         self._path: Path | None = None
-        self._book: MemoryBook | FileBook
+        self._book: MemoryBook | FileBook | RecordBook
         if path is None:
             if budget is None:
                 raise TypeError("PrivacyLedger needs a budget: epsilon=")
@@ -235,17 +243,39 @@ class PrivacyLedger:
         kinds = dict.fromkeys(("epsilon", "delta", "rho"), float) | {"secure": bool}
         return table.astype(kinds).assign(time=pd.to_datetime(table["time"], utc=True))
 
+    def _content(self) -> dict[str, Any]:
+        return write_book(self._copied_book())
+
+    @classmethod
+    def _of(cls, fields: Fields) -> Self:
+        return cls._of_book(read_book(fields))
+
+    @classmethod
+    def _of_book(cls, book: RecordBook) -> Self:
+        made = cls.__new__(cls)
+        made._path, made._book = None, book
+        return made
+
+    def _record(self) -> PrivacyLedger:
+        """Return a copy that can only be read."""
+        return PrivacyLedger._of_book(self._copied_book())
+
+    def _copied_book(self) -> RecordBook:
+        return RecordBook.of(self._book.budget, self._book.charges())
+
     def __repr__(self) -> str:
-        place = "" if self.path is None else f"{str(self.path)!r}, "
+        return self._shown("" if self.path is None else f"{str(self.path)!r}, ")
+
+    def _repr_html_(self) -> str:
+        table = self.report().to_html(index=False, escape=True, na_rep="", border=0)
+        return f"<div><p><code>{escape(self._shown())}</code></p>{table}</div>"
+
+    def _shown(self, place: str = "") -> str:
         try:
             spent = str(tuple(self.spent))
         except (OSError, ValueError, RuntimeError):  # the file is lost or modified, or this is a copy
             spent = "unknown"
         return f"{type(self).__name__}({place}epsilon={self.epsilon}, delta={self.delta}, spent={spent})"
-
-    def _repr_html_(self) -> str:
-        table = self.report().to_html(index=False, escape=True, na_rep="", border=0)
-        return f"<div><p><code>{escape(repr(self))}</code></p>{table}</div>"
 
     def __sklearn_clone__(self) -> Self:
         return self

@@ -13,6 +13,11 @@ TARGET = "(target)"
 """Placeholder for a protected target."""
 
 
+AS_IS, NOT_RELEASED = "released as is", "not released"
+
+READ = f"categories read from the data: {AS_IS}"
+
+
 @dataclass(frozen=True)
 class Column:
     """A column somewhere in a pipeline."""

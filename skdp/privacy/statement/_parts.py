@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp.privacy.ledger import PrivacyLedger
+
 LIBRARIES = ("sklearn", "imblearn", "skdp")
 """The libraries whose classes are known."""
 
@@ -147,6 +149,15 @@ def takes_weights(estimator: Any) -> bool:
         return "sample_weight" in signature(type(estimator).fit).parameters
     except (AttributeError, TypeError, ValueError):
         return False
+
+
+def ledgers_of(estimator: Any) -> list[PrivacyLedger]:
+    """Return the ledgers that an estimator and its parts charge."""
+    own = getattr(estimator, "ledger", None)
+    return [
+        *([own] if isinstance(own, PrivacyLedger) else []),
+        *(one for part in parts_of(estimator) for one in ledgers_of(part)),
+    ]
 
 
 def columns_read(estimator: Any) -> list[Any]:

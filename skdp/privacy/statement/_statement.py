@@ -4,79 +4,28 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
-from html import escape
-from math import isnan
 from typing import Any
 
 import pandas as pd
 
-from skdp.privacy._guarantee import PrivacyGuarantee, shown
-from skdp.privacy.statement._columns import EVERYTHING, TARGET, Flow, names_in, read_names
+from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.statement._columns import AS_IS, EVERYTHING, NOT_RELEASED, READ, TARGET, Flow, names_in, read_names
+from skdp.privacy.statement._facts import StatedStep
 from skdp.privacy.statement._parts import is_a
+from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._visitor import Promise, Walk
-
-AS_IS = "released as is"
 
 _FEW = 5
 """The most columns named together in a row; for more, their number is given."""
-
-_READ = f"categories read from the data: {AS_IS}"
 
 _PROTECTION = {
     True: "rows",
     "fit": f"rows at fit; rows given to transform or predict: {AS_IS}",
     False: "statistics only",
 }
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PrivacyStatement:  # numpydoc ignore=PR02
-    """The guarantees of each column, shown as text or HTML.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        A row for each column and each step that protects or releases it: ``column, step, mechanism, epsilon, delta,
-        relation, trust, protection``.
-    total : PrivacyGuarantee or None
-        The sum of all guarantees, for the columns in its scope. None if no column is covered.
-    notes : tuple of str
-        Remarks on the assumptions.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder, privacy_statement
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f", "m"]}))
-    >>> privacy_statement(encoder).total.epsilon
-    1.0
-    """
-
-    rows: pd.DataFrame
-    total: PrivacyGuarantee | None
-    notes: tuple[str, ...]
-
-    def _summary(self) -> str:
-        return f"total: {self.total or 'no promise about any column'}"
-
-    def _table(self) -> pd.DataFrame:
-        return self.rows.assign(
-            epsilon=["" if isnan(value) else shown(value) for value in self.rows["epsilon"]],
-            delta=["" if isnan(value) else shown(value) for value in self.rows["delta"]],
-        )
-
-    def __str__(self) -> str:
-        lines = [self._table().to_string(index=False), self._summary(), *(f"- {note}" for note in self.notes)]
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        table = self._table().to_html(index=False, escape=True, border=0)
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
-        return f"<div>{table}<p><b>{escape(self._summary())}</b></p><ul>{notes}</ul></div>"
 
 
 def privacy_statement(estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()) -> PrivacyStatement:
@@ -197,7 +146,7 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
     for name in walk.columns:
         promises = [promise for promise in walk.promises if name in promise.columns]
         rows += [_promised(name, promise, released=name in leaving) for promise in promises]
-        rows += [_unprotected(name, step, _READ) for step in walk.read.get(name, ())]
+        rows += [_unprotected(name, step, READ) for step in walk.read.get(name, ())]
         statistics = any(promise.of(name) is False for promise in promises)
         if name in walk.unfitted:
             rows.append(_unprotected(name, ", ".join(walk.unfitted[name]), "not fitted: no guarantee yet"))
@@ -206,11 +155,27 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
         elif name in leaving and not statistics:
             rows.append(_unprotected(name, "", AS_IS))
         elif not promises and not (name == EVERYTHING and walk.promises):
-            rows.append(_unprotected(name, "", "not released"))
+            rows.append(_unprotected(name, "", NOT_RELEASED))
     rows += [_unprotected(name, "", "not seen by fit") for name in others]
     names = ["column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection"]
     table = pd.DataFrame(rows, columns=names).astype({"epsilon": float, "delta": float})
-    return PrivacyStatement(table, _total(walk, kept), (*walk.notes, *_remarks(walk)))
+    steps = tuple(
+        StatedStep(promise.step, replace(promise.guarantee, scope=promise.columns), promise.known, promise.charged)
+        for promise in walk.promises
+    )
+    ledgers, unread = _records(list(walk.ledgers.values()))
+    return PrivacyStatement(table, _total(walk, kept), (*walk.notes, *_remarks(walk), *unread), steps, ledgers)
+
+
+def _records(ledgers: Sequence[PrivacyLedger]) -> tuple[tuple[PrivacyLedger, ...], list[str]]:
+    """Copy ledgers as they are now; those that cannot be read are noted."""
+    records, unread = [], []
+    for ledger in ledgers:
+        try:
+            records.append(ledger._record())
+        except (OSError, ValueError, RuntimeError):
+            unread = ["The composition so far is not stated: a ledger cannot be read here."]
+    return tuple(records), unread
 
 
 def _is_kept(walk: Walk, leaving: set[Any], name: Any) -> bool:

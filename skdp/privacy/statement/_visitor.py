@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._columns import EVERYTHING, TARGET, Column, Flow, names_in
 from skdp.privacy.statement._parts import (
     columns_read,
@@ -16,6 +17,7 @@ from skdp.privacy.statement._parts import (
     is_fitted,
     learns_from_predictions,
     learns_target,
+    ledgers_of,
     library_of,
     parts_of,
     takes_weights,
@@ -35,6 +37,8 @@ class Promise:
     protects: Protects
     target: tuple[Any, ...] = ()
     made_up: bool = False
+    known: bool = True
+    charged: bool = False
 
     def of(self, name: Any) -> Protects:
         """Return whether the rows of a column are protected."""
@@ -56,6 +60,7 @@ class Walk:
         self.from_target: list[str] = []
         self.targets: set[Any] = set()
         self.notes: list[str] = []
+        self.ledgers: dict[Any, PrivacyLedger] = {}
 
     def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
         """Follow a table through an estimator."""
@@ -145,7 +150,11 @@ class Walk:
         self.columns += [name for name in columns if name not in self.columns]
         new_target = bool(target and protects) and not hasattr(estimator, "transform")
         made_up = estimator.guarantee_.trust == "central"
-        self.promises.append(Promise(columns, step, guarantee, protects, () if new_target else target, made_up))
+        known = library_of(estimator) == "skdp"
+        ledgers = ledgers_of(estimator)
+        self.ledgers |= {ledger.path or id(ledger): ledger for ledger in ledgers}
+        kept = () if new_target else target
+        self.promises.append(Promise(columns, step, guarantee, protects, kept, made_up, known, bool(ledgers)))
         self.targets.update(target)
         raw = outside.raw if protects else everything.raw
         late = outside.late if protects is True and hasattr(estimator, "transform") else everything.late

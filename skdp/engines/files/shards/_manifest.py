@@ -49,8 +49,8 @@ class Manifest:
     """What `privatize_files` says of its shards, in the order of the input."""
 
     protocol: dict[str, Any] | None  # of `ReportTransformer.to_json`; None of a transformer that cannot be written
-    guarantee: dict[str, Any]
-    charged: dict[str, Any] | None  # what a ledger was charged, once; None without a ledger
+    guarantee: PrivacyGuarantee
+    charged: PrivacyGuarantee | None  # what a ledger was charged, once; None without a ledger
     kept: tuple[str, ...]  # the columns that are released unprotected
     shards: tuple[Shard, ...]
 
@@ -63,8 +63,8 @@ class Manifest:
             "version": _VERSION,
             "skdp": __version__,
             "protocol": self.protocol,
-            "guarantee": self.guarantee,
-            "charged": self.charged,
+            "guarantee": self.guarantee.to_dict(),
+            "charged": None if self.charged is None else self.charged.to_dict(),
             "kept": list(self.kept),
             "rows": sum(shard.rows for shard in self.shards),
             "shards": [asdict(shard) for shard in self.shards],
@@ -89,13 +89,16 @@ class Manifest:
             return None
         shards = tuple(_read_shard(one) for one in content["shards"])
         distinct = len({shard.name for shard in shards}) == len(shards)
-        objects = (content["protocol"], content["guarantee"], content["charged"])
-        plain = all(one is None or isinstance(one, dict) for one in objects) and content["guarantee"] is not None
-        kept = tuple(content["kept"])
+        protocol, charged, kept = content["protocol"], content["charged"], tuple(content["kept"])
+        plain = (protocol is None or isinstance(protocol, dict)) and all(isinstance(name, str) for name in kept)
         whole = content["rows"] == sum(shard.rows for shard in shards)
-        if not (shards and distinct and plain and whole and all(isinstance(name, str) for name in kept)):
+        if not (shards and distinct and plain and whole):
             return None
-        return cls(*objects, kept, shards)
+        return cls(protocol, _read_guarantee(content["guarantee"]), charged and _read_guarantee(charged), kept, shards)
+
+
+def _read_guarantee(content: Any) -> PrivacyGuarantee:
+    return PrivacyGuarantee.from_json(json.dumps(content))
 
 
 def _read_shard(content: Any) -> Shard:
@@ -105,11 +108,6 @@ def _read_shard(content: Any) -> Shard:
     if not (numbers and _SHARD.fullmatch(name) and _DIGEST.fullmatch(digest)):
         raise ValueError
     return Shard(name, rows, size, digest)
-
-
-def describe(guarantee: PrivacyGuarantee) -> dict[str, Any]:
-    """Write a guarantee as JSON has it."""
-    return asdict(guarantee) | {"text": str(guarantee)}
 
 
 def check_names(manifest: Manifest, found: Sequence[str]) -> None:

@@ -24,10 +24,11 @@ from skdp.engines.backends.batches import Checked, batch_rows, even, in_full, in
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import check_writable, format_of, write_file
 from skdp.engines.files._run import carry_out, describe_release, digest_of, output_schema
-from skdp.engines.files.shards._manifest import NAME, Manifest, Shard, describe
+from skdp.engines.files.shards._manifest import NAME, Manifest, Shard
 from skdp.engines.files.shards._parts import Part, Sources, check_folders, check_types, open_parts
 from skdp.engines.files.shards._work import ShardFolder, Stop
 from skdp.local import PROTOCOL_KEY, ReportTransformer, protocol_text
+from skdp.privacy import PrivacyGuarantee
 
 pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
 logger = logging.getLogger(__name__)
@@ -54,8 +55,8 @@ def privatize_files(
 
     The shards are called ``part-00000.parquet`` and so on, one for each file of the input, in the order of the list
     and, within folders and patterns, in that of the names. ``manifest.json`` has the protocol
-    (`ReportTransformer.to_json`), the guarantee, what the ledger was charged, the kept columns, the version of skdp,
-    and of each shard its rows, size and SHA-256: `estimate_file` needs nothing else.
+    (`ReportTransformer.to_json`), the guarantee (`PrivacyGuarantee.to_dict`), what the ledger was charged, the kept
+    columns, the version of skdp, and of each shard its rows, size and SHA-256: `estimate_file` needs nothing else.
 
     Parameters
     ----------
@@ -135,8 +136,8 @@ def privatize_files(
     ...     manifest = json.loads(Path(folder, "reports", "manifest.json").read_text())
     >>> [(shard["name"], shard["rows"]) for shard in manifest["shards"]]
     [('part-00000.jsonl.gz', 1000), ('part-00001.jsonl.gz', 1000)]
-    >>> manifest["guarantee"]["text"]
-    "epsilon = 2, local model, replacing one record's values of: smokes"
+    >>> manifest["guarantee"]["trust"], round(manifest["guarantee"]["epsilon"], 6)
+    ('local', 2.0)
     """
     check_flags(resume=resume, check=check)
     check_transformer(transformer)
@@ -238,7 +239,7 @@ class _ShardedRelease:
         if said is not None and self._form in ("parquet", "ipc"):
             self._written = self._schema.with_metadata({PROTOCOL_KEY: said})
         protocol = None if said is None else json.loads(said)
-        self._manifest = partial(Manifest, protocol, describe(transformer.guarantee_), _charged(transformer))
+        self._manifest = partial(Manifest, protocol, transformer.guarantee_, _charged(transformer))
 
     def carry_out(self, place: Path, resume: bool) -> None:
         """Make the release, or go on with it."""
@@ -337,9 +338,8 @@ class _ShardedRelease:
         return rows
 
 
-def _charged(transformer: ReportTransformer) -> dict[str, Any] | None:
-    ledger = transformer.charged_ledger
+def _charged(transformer: ReportTransformer) -> PrivacyGuarantee | None:
+    ledger, guarantee = transformer.charged_ledger, transformer.guarantee_
     if ledger is None:
         return None
-    guarantee = transformer.guarantee_ if ledger.relation is None else transformer.guarantee_.to(ledger.relation)
-    return {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "relation": guarantee.relation}
+    return guarantee if ledger.relation is None else guarantee.to(ledger.relation)

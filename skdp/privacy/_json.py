@@ -1,0 +1,274 @@
+"""Records as JSON: writing, and reading what anybody may have written."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+VERSION = 1
+
+_MOST_CHARACTERS = 1 << 26
+
+_LARGEST_NAME = 1 << 53
+"""Larger whole numbers are not exact in JavaScript and others; names of columns beyond are written as text."""
+
+_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
+
+
+class JsonRecord(ABC):
+    """Mixin of what is written as a versioned JSON record."""
+
+    _format: ClassVar[str]
+
+    @abstractmethod
+    def _content(self) -> dict[str, Any]:
+        """Return the fields of the record."""
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, fields: Fields) -> Self:
+        """Make the object of its fields."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record, of lists, mappings, texts and numbers.
+
+        Returns
+        -------
+        dict
+            The fields in the order of the JSON schema ``record.schema.json`` of `skdp.privacy`, beginning with
+            ``format`` and ``version``.
+
+        Notes
+        -----
+        **Privacy.** A record has names (of columns, steps, mechanisms and releases) and the numbers of guarantees: no
+        value of the data, no declared value, no seed, no key and no path.
+
+        Examples
+        --------
+        >>> from skdp import PrivacyGuarantee
+        >>> list(PrivacyGuarantee(1.0).to_dict())[:4]
+        ['format', 'version', 'epsilon', 'delta']
+        """
+        return {"format": self._format, "version": VERSION, **self._content()}
+
+    def to_json(self) -> str:
+        """Return the record as JSON text.
+
+        Returns
+        -------
+        str
+            ASCII; floats are written so that they are read back exactly.
+
+        Notes
+        -----
+        **Privacy.** As of `to_dict`.
+
+        Examples
+        --------
+        >>> from skdp import PrivacyGuarantee
+        >>> PrivacyGuarantee(0.1).to_json()
+        '{"format": "skdp-guarantee", "version": 1, "epsilon": 0.1, "delta": 0.0, "relation": "replace", ...}'
+        """
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a record that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON text, of at most 67,108,864 characters.
+
+        Returns
+        -------
+        object
+            An equal object; names of columns that are neither text nor whole numbers are text. A ledger is read-only.
+
+        Raises
+        ------
+        TypeError
+            If it is not a str.
+        ValueError
+            If it is too long, not such a record, or of another version, or if a field is missing, unknown, twice there
+            or out of range; the field is named.
+
+        Notes
+        -----
+        **Privacy.** A record is not signed: it says what its author says. Nothing is executed.
+
+        Examples
+        --------
+        >>> from skdp import PrivacyGuarantee
+        >>> PrivacyGuarantee.from_json(PrivacyGuarantee(0.1).to_json()) == PrivacyGuarantee(0.1)
+        True
+        """
+        fields = Fields(_parsed(text))
+        fields.one_of("format", [cls._format])
+        version = fields.take("version")
+        if isinstance(version, bool) or version != VERSION:
+            raise ValueError(f"version must be {VERSION}: this version of skdp reads no other, got {_short(version)}")
+        made = cls._of(fields)
+        fields.close()
+        return made
+
+
+def _parsed(text: Any) -> Any:
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a str, got {type(text).__name__}")
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"text must have at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
+    try:
+        return json.loads(text, parse_int=_whole, object_pairs_hook=_once)
+    except (json.JSONDecodeError, RecursionError):
+        raise ValueError("text is no JSON") from None
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) < 20 else float(digits)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in made:
+            raise ValueError(f"the field {_short(name)} is there twice")
+        made[name] = value
+    return made
+
+
+def _short(value: Any) -> str:
+    """Show a value of a file, unless it is large."""
+    return (
+        repr(value) if isinstance(value, int | float) else repr(value[:40]) if isinstance(value, str) else kind(value)
+    )
+
+
+def kind(value: Any) -> str:
+    """Return what a value is called in JSON."""
+    return _KINDS.get(type(value), "a number")
+
+
+class Fields:
+    """The fields of a JSON object, each taken once; an error names the field."""
+
+    def __init__(self, content: Any, place: str = "") -> None:
+        if not isinstance(content, dict):
+            raise ValueError(f"{place or 'the record'} must be an object, got {kind(content)}")
+        self._left = dict(content)
+        self._place = place
+
+    def at(self, name: str) -> str:
+        """Return the full name of a field."""
+        return f"{self._place}.{name}" if self._place else name
+
+    def take(self, name: str) -> Any:
+        """Return the value of a field, whatever it is."""
+        if name not in self._left:
+            raise ValueError(f"{self.at(name)} is missing")
+        return self._left.pop(name)
+
+    def close(self) -> None:
+        """Refuse fields that were not taken."""
+        if self._left:
+            unknown = ", ".join(map(_short, list(self._left)[:5]))
+            raise ValueError(f"unknown fields{f' of {self._place}' if self._place else ''}: {unknown}")
+
+    def number(self, name: str, check: Callable[..., Any]) -> float:
+        """Return a float that passes a check, which gets the name too."""
+        value, at = self.take(name), self.at(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{at} must be a number, got {kind(value)}")
+        check(value, name=at)
+        return float(value)
+
+    def optional(self, name: str, read: Callable[[str], Any]) -> Any:
+        """Return None for null, and otherwise what a method reads."""
+        if name in self._left and self._left[name] is None:
+            return self._left.pop(name)
+        return read(name)
+
+    def text(self, name: str) -> str:
+        return _text(self.take(name), self.at(name))
+
+    def one_of(self, name: str, options: Sequence[str]) -> Any:
+        value = self.take(name)
+        if not isinstance(value, str) or value not in options:
+            wanted = " or ".join(map(repr, options))
+            raise ValueError(f"{self.at(name)} must be {wanted}, got {_short(value)}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.take(name)
+        if not isinstance(value, bool):
+            raise ValueError(f"{self.at(name)} must be true or false, got {kind(value)}")
+        return value
+
+    def column(self, name: str) -> str | int:
+        return _column(self.take(name), self.at(name))
+
+    def array(self, name: str) -> list[Any]:
+        value = self.take(name)
+        if not isinstance(value, list):
+            raise ValueError(f"{self.at(name)} must be an array, got {kind(value)}")
+        return value
+
+    def columns(self, name: str) -> tuple[str | int, ...]:
+        return tuple(_column(value, f"{self.at(name)}[{i}]") for i, value in enumerate(self.array(name)))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return tuple(_text(value, f"{self.at(name)}[{i}]") for i, value in enumerate(self.array(name)))
+
+    def part(self, name: str, read: Callable[[Fields], Any]) -> Any:
+        """Read an object within this one."""
+        return _read(self.take(name), self.at(name), read)
+
+    def parts(self, name: str, read: Callable[[Fields], Any]) -> list[Any]:
+        """Read an array of objects."""
+        return [_read(value, f"{self.at(name)}[{i}]", read) for i, value in enumerate(self.array(name))]
+
+    def named_texts(self, name: str) -> dict[str, str]:
+        """Return an object of texts."""
+        content = self.take(name)
+        if not isinstance(content, dict):
+            raise ValueError(f"{self.at(name)} must be an object, got {kind(content)}")
+        at = self.at(name)
+        return {_text(key, f"a name of {at}"): _text(value, f"{at}.{key[:40]}") for key, value in content.items()}
+
+
+def _read(value: Any, place: str, read: Callable[[Fields], Any]) -> Any:
+    fields = Fields(value, place)
+    made = read(fields)
+    fields.close()
+    return made
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{place} must be a string, got {kind(value)}")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError(f"{place} must be a string of Unicode characters, got half of one")
+    return value
+
+
+def _column(value: Any, place: str) -> str | int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"{place} must be a string or a whole number, got {kind(value)}")
+    return _text(value, place)
+
+
+def written_name(name: Any) -> str | int:
+    """Return the name of a column as it is written: text, unless it is a whole number."""
+    if isinstance(name, Integral) and not isinstance(name, bool) and abs(int(name)) < _LARGEST_NAME:
+        return int(name)
+    return written_text(name)
+
+
+def written_text(text: Any) -> str:
+    """Return a text without halves of Unicode characters, which no file can hold."""
+    return str(text).encode(errors="replace").decode()

@@ -1,0 +1,102 @@
+"""The numbers of a guarantee: their checks, and how they are shown."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Any
+
+import numpy as np
+
+
+def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
+    """Check a privacy loss and return it as an exact fraction.
+
+    Parameters
+    ----------
+    value : float
+        A finite real number > 0.
+    name : str, default="epsilon"
+        The name of the parameter in errors.
+    zero : bool, default=False
+        Whether 0 is allowed.
+
+    Returns
+    -------
+    Fraction
+        The exact binary value of the float.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number (a bool is not).
+    ValueError
+        If it is not finite, or not positive.
+
+    Examples
+    --------
+    >>> check_epsilon(0.5)
+    Fraction(1, 2)
+    >>> check_epsilon(0)
+    Traceback (most recent call last):
+        ...
+    ValueError: epsilon must be a finite number > 0, got 0
+    """
+    sign = ">= 0" if zero else "> 0"
+    exact = _exact(value, name, f"a finite number {sign}")
+    if exact is None or exact < 0 or (exact == 0 and not zero):
+        raise ValueError(f"{name} must be a finite number {sign}, got {value}")
+    return exact
+
+
+def check_delta(value: Any, *, name: str = "delta") -> Fraction:
+    """Check a failure probability and return it as an exact fraction.
+
+    Parameters
+    ----------
+    value : float
+        At least 0 and below 1.
+    name : str, default="delta"
+        The name of the parameter in errors.
+
+    Returns
+    -------
+    Fraction
+        The exact binary value of the float.
+
+    Raises
+    ------
+    TypeError
+        If it is not a real number.
+    ValueError
+        If it is out of range.
+
+    Examples
+    --------
+    >>> check_delta(0.25)
+    Fraction(1, 4)
+    """
+    exact = _exact(value, name, "a number in [0, 1)")
+    if exact is None or not 0 <= exact < 1:
+        raise ValueError(f"{name} must be a number in [0, 1), got {value}")
+    return exact
+
+
+def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
+    """Return the exact value of a real number, None if it is not finite as a float."""
+    if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
+        raise TypeError(f"{name} must be {wanted}, got {type(number).__name__}")
+    try:
+        if isinstance(number, Rational) and not isinstance(number, np.generic) and math.isfinite(float(number)):
+            return Fraction(number)
+        return Fraction(float(number))
+    except (OverflowError, ValueError):
+        return None
+
+
+def shown(number: float) -> str:
+    """Format a number with six digits, rounded up, but for a relative excess of 1e-12 (rounding errors of floats)."""
+    tolerant = Decimal(float(number)) * (1 - Decimal("1e-12"))
+    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant).normalize():f}"

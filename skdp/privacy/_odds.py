@@ -1,0 +1,75 @@
+"""Epsilon and delta as odds, and as the share of guesses that are right; rounded up."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+
+from skdp.exact import exp_bounds, round_up
+
+_LARGEST = 700.0
+"""The exponential of more is beyond the floats."""
+
+_MOST_SHOWN = 1e9
+
+
+def largest_ratio(epsilon: float) -> float:
+    """Return an upper bound of ``e**epsilon``, infinite beyond the floats."""
+    return math.inf if epsilon > _LARGEST else round_up(exp_bounds(epsilon)[1])
+
+
+def best_guess(epsilon: float, delta: float) -> float:
+    """Bound the share of right guesses between two neighbours that are equally likely before the release."""
+    # The laws of the release for two neighbours have a total-variation distance of at most
+    # (e**epsilon - 1 + 2 delta) / (e**epsilon + 1); the best test is right with probability (1 + distance) / 2.
+    ratio = exp_bounds(min(epsilon, _LARGEST))[1]
+    return min(1.0, round_up((ratio + Fraction(delta)) / (1 + ratio)))
+
+
+def shown_ratio(epsilon: float) -> str:
+    """Write the ratio with three digits, rounded up."""
+    ratio = largest_ratio(epsilon)
+    if ratio > _MOST_SHOWN:
+        return f"more than {_MOST_SHOWN:,.0f}"
+    return f"{_up(ratio, 2 if ratio < 100 else 0):,}"
+
+
+def shown_guess(epsilon: float, delta: float) -> str:
+    """Write the guesses out of 100 that are right, rounded up; not as 100 if they are fewer."""
+    guess = best_guess(epsilon, delta)
+    digits = next((digits for digits in (0, 1, 2) if _up(100 * guess, digits) < 100), None)
+    if digits is None:
+        return "nearly 100" if guess < 1 else "possibly 100"
+    return f"at most {_up(100 * guess, digits)}"
+
+
+def _up(number: float, digits: int) -> Decimal:
+    """Round up to some decimal places, but for a relative excess of 1e-12 (rounding errors of floats)."""
+    tolerant = Decimal(number) * (1 - Decimal("1e-12"))
+    return tolerant.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
+
+
+def in_odds(epsilon: float, delta: float, relation: str) -> str:
+    """Return a few sentences on what epsilon and delta allow an attacker to learn about a record."""
+    if relation == "replace":
+        question = "which of two values a record has"
+        compared = "one value of a record as for any other"
+    else:
+        question = "whether a record is in the data"
+        compared = "the data with a record as for the same data without it, and the other way round"
+    ratio = largest_ratio(epsilon)
+    bound = f"at most {shown_ratio(epsilon)}" if ratio <= _MOST_SHOWN else f"possibly {shown_ratio(epsilon)}"
+    beyond = (
+        f" (or its probability is larger by up to delta, {_up(delta, _places(delta)).normalize():f})" if delta else ""
+    )
+    return (
+        f"Any result is {bound} times as likely for {compared}{beyond}. An attacker who knows all other "
+        f"records, and is right about 50 times in 100 when guessing {question}, is right "
+        f"{shown_guess(epsilon, delta)} times in 100 after seeing what is released."
+    )
+
+
+def _places(number: float) -> int:
+    """Return the decimal places of two significant digits."""
+    return max(2, 1 - math.floor(math.log10(number)))

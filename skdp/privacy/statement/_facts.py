@@ -1,0 +1,160 @@
+"""What a statement is made of, and its parts in a record."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from math import isnan
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
+from skdp.privacy._json import Fields, written_name, written_text
+from skdp.privacy._numbers import check_delta, check_epsilon
+from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.statement._columns import AS_IS, NOT_RELEASED, READ
+
+COLUMNS = ("column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection")
+
+
+class StatedStep(NamedTuple):  # numpydoc ignore=PR02
+    """A step of a pipeline and its guarantee.
+
+    Parameters
+    ----------
+    step : str
+        Its name: the names of the steps that lead to it, and its class.
+    guarantee : PrivacyGuarantee
+        Its guarantee, for the columns of the table.
+    known : bool
+        Whether it is a class of skdp; otherwise its author states the guarantee, and `trusted` named the class.
+    charged : bool
+        Whether it charges a ledger.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder, privacy_statement
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f", "m"]}))
+    >>> privacy_statement(encoder).steps[0].step
+    'RandomizedResponseEncoder'
+    """
+
+    step: str
+    guarantee: PrivacyGuarantee
+    known: bool = True
+    charged: bool = False
+
+
+def versions_now() -> dict[str, str]:
+    """Return the versions of skdp and of what it computes with."""
+    versions = {"skdp": str(getattr(sys.modules.get("skdp"), "__version__", "unknown"))}
+    for name, distribution in (("scikit-learn", "scikit-learn"), ("NumPy", "numpy")):
+        try:
+            versions[name] = version(distribution)
+        except PackageNotFoundError:
+            versions[name] = "unknown"
+    return versions | {"Python": platform.python_version()}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Facts:
+    """What a statement is made of."""
+
+    rows: pd.DataFrame
+    total: PrivacyGuarantee | None
+    notes: tuple[str, ...]
+    steps: tuple[StatedStep, ...] = ()
+    ledgers: tuple[PrivacyLedger, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=versions_now)
+
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        """The rows as a record has them: None where nothing is promised."""
+        return [
+            {
+                "column": written_name(row["column"]),
+                "step": written_text(row["step"]),
+                "mechanism": written_text(row["mechanism"]),
+                "epsilon": None if isnan(row["epsilon"]) else float(row["epsilon"]),
+                "delta": None if isnan(row["delta"]) else float(row["delta"]),
+                "relation": row["relation"] or None,
+                "trust": row["trust"] or None,
+                "protection": written_text(row["protection"]),
+            }
+            for row in self.rows.to_dict("records")
+        ]
+
+    @property
+    def open_columns(self) -> list[tuple[str, str]]:
+        """The columns that are released unprotected in some way, and how."""
+        return [
+            (str(row["column"]), ", by ".join(filter(None, (row["protection"], row["step"]))))
+            for row in self.columns
+            if AS_IS in row["protection"] or (row["epsilon"] is None and row["protection"] != NOT_RELEASED)
+        ]
+
+    @property
+    def read_columns(self) -> list[tuple[str, str]]:
+        """The columns whose categories were read from the data, and the steps that read them."""
+        return [(str(row["column"]), row["step"]) for row in self.columns if row["protection"] == READ]
+
+    @property
+    def seeded(self) -> list[str]:
+        """The steps whose random bits come from a seed."""
+        return [one.step for one in self.steps if not one.guarantee.secure]
+
+    @property
+    def others(self) -> list[str]:
+        """The steps that are not of skdp."""
+        return [one.step for one in self.steps if not one.known]
+
+    @property
+    def secure(self) -> bool:
+        """Whether there are random bits, and all are secure."""
+        return bool(self.steps) and not self.seeded and (self.total is None or self.total.secure)
+
+
+def read_facts(fields: Fields) -> dict[str, Any]:
+    """Read the fields of a record."""
+    rows = pd.DataFrame(fields.parts("columns", _row), columns=list(COLUMNS))
+    facts = {
+        "rows": rows.astype({"epsilon": float, "delta": float}),
+        "total": fields.optional("total", lambda name: fields.part(name, PrivacyGuarantee._of)),
+        "steps": tuple(fields.parts("steps", _step)),
+        "notes": fields.texts("notes"),
+        "ledgers": tuple(fields.parts("ledgers", PrivacyLedger._of)),
+        "versions": fields.named_texts("versions"),
+    }
+    covered = {row[0] for row in rows[~rows["epsilon"].isna()].itertuples(index=False)}
+    if facts["total"] is not None and not covered.issuperset(facts["total"].scope):
+        raise ValueError(f"{fields.at('total')}.scope has columns for which no row of columns has an epsilon")
+    return facts
+
+
+def _row(fields: Fields) -> tuple[Any, ...]:
+    names = fields.column("column"), fields.text("step"), fields.text("mechanism")
+    at_least_0 = partial(check_epsilon, zero=True)
+    epsilon = fields.optional("epsilon", lambda name: fields.number(name, at_least_0))
+    delta = fields.optional("delta", lambda name: fields.number(name, check_delta))
+    relation = fields.optional("relation", lambda name: fields.one_of(name, RELATIONS))
+    trust = fields.optional("trust", lambda name: fields.one_of(name, TRUSTS))
+    promises = {"epsilon": epsilon, "delta": delta, "relation": relation, "trust": trust}
+    absent = [fields.at(name) for name, value in promises.items() if value is None]
+    if 0 < len(absent) < len(promises):
+        raise ValueError(f"{absent[0]} must be given: all of {list(promises)} are null, or none")
+    return (*names, epsilon, delta, relation or "", trust or "", fields.text("protection"))
+
+
+def _step(fields: Fields) -> StatedStep:
+    return StatedStep(
+        fields.text("step"),
+        fields.part("guarantee", PrivacyGuarantee._of),
+        fields.flag("known"),
+        fields.flag("charged"),
+    )

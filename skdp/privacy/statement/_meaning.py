@@ -1,0 +1,107 @@
+"""What a statement means for people: who is protected from whom, odds, warnings, and what is not covered."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from skdp.privacy._numbers import shown
+from skdp.privacy._odds import best_guess, in_odds, largest_ratio
+from skdp.privacy.statement._facts import Facts
+
+SECURE = "the operating system's cryptographically secure generator, or a secret key where reports are permanent"
+SEEDED = "a seed was set (its value is not recorded): NOT SECURE against those who know or guess it"
+
+
+NO_BITS = "no step of skdp draws random bits"
+
+
+def sentence(text: str) -> str:
+    """Begin a text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def meaning(facts: Facts) -> dict[str, Any] | None:
+    """Return the total in words and odds; None if nothing is promised."""
+    total = facts.total
+    if total is None:
+        return None
+    columns = ", ".join(map(str, total.scope))
+    local, replaced = total.trust == "local", total.relation == "replace"
+    ratio = largest_ratio(total.epsilon)
+    return {
+        "text": str(total),
+        "protected": f"the values of {columns} in each record"
+        if replaced
+        else f"each record, in the columns {columns}; whether it is in the data at all",
+        "against": ("" if total.secure else "NOT SECURE, only those who do not know the seed: ")
+        + "everyone who sees what is released, "
+        + ("the collector of the reports included" if local else "but not against the curator who holds the table"),
+        "trusted": "the process that randomises each record; nobody who receives reports"
+        if local
+        else "the curator: the process and the people that hold the table before noise is added",
+        "unit": "one record (a row). A person with several records is protected less: with k records, epsilon is k "
+        f"times as large{' and delta larger still' if total.delta else ''}, unless the mechanism says how many rows a "
+        "person may have",
+        "neighbours": "one record replaced by another; the number of records is public"
+        if replaced
+        else "one record added or removed",
+        "largest_ratio": None if math.isinf(ratio) else ratio,
+        "best_guess": best_guess(total.epsilon, total.delta),
+        "odds": in_odds(total.epsilon, total.delta, total.relation),
+    }
+
+
+def warnings(facts: Facts) -> list[str]:
+    """Return what a reader must know first."""
+    texts = [
+        f"The categories of {name} were read from the data by {step}: which values occur is not protected."
+        for name, step in facts.read_columns
+    ]
+    if facts.seeded:
+        texts.append(f"The random bits of these steps come from a seed, NOT SECURE: {', '.join(facts.seeded)}.")
+    texts += [f"The guarantee of {step} is that of its author: it is not a class of skdp." for step in facts.others]
+    if facts.total is None:
+        texts.append("No column is protected.")
+    return texts
+
+
+def randomness(facts: Facts) -> dict[str, Any]:
+    """Return the source of the random bits."""
+    return {"secure": facts.secure, "source": SECURE if facts.secure else SEEDED if facts.seeded else NO_BITS}
+
+
+def composition(facts: Facts) -> tuple[str, bool]:
+    """Return how privacy losses add up, and whether ledgers count all steps."""
+    text = "The privacy losses of the steps add up to the total, for one fit and one call that releases rows. "
+    if not facts.ledgers:
+        return text + "No ledger counts further calls.", False
+    for ledger in facts.ledgers:
+        spent, number = ledger.spent, len(ledger._book.charges())
+        text += (
+            f"A ledger is charged before anything is drawn, so far {'once' if number == 1 else f'{number} times'}: "
+            f"epsilon {shown(spent.epsilon)} of {shown(ledger.epsilon)}, delta {shown(spent.delta)} of "
+            f"{shown(ledger.delta)}. "
+        )
+    uncharged = [one.step for one in facts.steps if not one.charged]
+    if uncharged:
+        text += f"These steps charge no ledger: {', '.join(uncharged)}."
+    return text.rstrip(), not uncharged
+
+
+def not_covered(facts: Facts) -> list[str]:
+    """List what the guarantee does not cover."""
+    total = facts.total
+    texts = [f"{name}: {how}." for name, how in facts.open_columns]
+    if total is not None and total.relation == "replace":
+        texts.append("The number of records, their order and their index.")
+    texts += [
+        "What other columns of the same record, and other sources, tell of the protected ones.",
+        "Releases that are charged to no ledger listed here, or made by others about the same persons.",
+        "What holds for everybody, whether or not their record is in the data.",
+    ]
+    if total is not None and total.trust == "central":
+        texts.append("What the curator does with the table, and the table itself.")
+    else:
+        texts.append("Values before they are randomised, on the machine that randomises them.")
+    return texts

@@ -1,0 +1,205 @@
+"""The statement: as text, as a table, as a record and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from math import isnan
+from typing import Any, ClassVar, Literal, Self
+
+import pandas as pd
+
+from skdp.privacy._json import Fields, JsonRecord, written_text
+from skdp.privacy._numbers import shown
+from skdp.privacy.statement._facts import Facts, read_facts
+from skdp.privacy.statement._meaning import meaning, not_covered, randomness, warnings
+from skdp.privacy.statement._page import page
+from skdp.privacy.statement._registry import registry_record
+from skdp.privacy.statement._sheet import evaluation
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
+    """The guarantees of each column, shown as text or HTML, and written as a record.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        A row for each column and each step that protects or releases it: ``column, step, mechanism, epsilon, delta,
+        relation, trust, protection``.
+    total : PrivacyGuarantee or None
+        The sum of all guarantees, for the columns in its scope. None if no column is covered.
+    notes : tuple of str
+        Remarks on the assumptions.
+    steps : tuple of StatedStep, default=()
+        The guarantee of each step.
+    ledgers : tuple of PrivacyLedger, default=()
+        The ledgers that the steps charge, as they were when the statement was made; they can only be read.
+    versions : mapping of str to str, optional
+        The versions of skdp, scikit-learn, NumPy and Python. By default those in use.
+
+    Notes
+    -----
+    **Privacy.** A statement, its record and its page have names (of columns, steps and releases) and numbers of
+    guarantees. They have no value of the data (also not of columns whose categories were read from the data), no
+    declared value, no seed, no key and no path.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder, privacy_statement
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f", "m"]}))
+    >>> statement = privacy_statement(encoder)
+    >>> statement.total.epsilon
+    1.0
+    >>> statement.to_dict()["meaning"]["protected"]
+    'the values of sex in each record'
+    """
+
+    _format: ClassVar[str] = "skdp-statement"
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "columns": self.columns,
+            "total": None if self.total is None else self.total._content(),
+            "steps": [
+                {
+                    "step": written_text(one.step),
+                    "guarantee": one.guarantee._content(),
+                    "known": one.known,
+                    "charged": one.charged,
+                }
+                for one in self.steps
+            ],
+            "notes": list(map(written_text, self.notes)),
+            "ledgers": [ledger._content() for ledger in self.ledgers],
+            "versions": dict(self.versions),
+            "warnings": warnings(self),
+            "randomness": randomness(self),
+            "meaning": meaning(self),
+            "not_covered": not_covered(self),
+            "evaluation": evaluation(self),
+        }
+
+    @classmethod
+    def _of(cls, fields: Fields) -> Self:
+        made = cls(**read_facts(fields))
+        for name in ("warnings", "randomness", "meaning", "not_covered", "evaluation"):
+            fields.take(name)  # these follow from the other fields, and are written again
+        return made
+
+    def to_html(self) -> str:
+        """Return a page that explains the statement.
+
+        Returns
+        -------
+        str
+            A complete HTML document that loads nothing: who is protected against whom, the guarantee in odds, each
+            column, the composition so far, what is not covered, and the answers to what an evaluator looks at ([1]_).
+
+        Raises
+        ------
+        ImportError
+            If jinja2 is missing (extra "plot").
+
+        Notes
+        -----
+        **Privacy.** It shows what `to_dict` returns, and nothing else.
+
+        References
+        ----------
+        .. [1] J. Near, D. Darais, N. Lefkovitz, G. Howarth (2025). Guidelines for evaluating differential privacy
+           guarantees. NIST SP 800-226.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdp import RandomizedResponseEncoder, privacy_statement
+        >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+        >>> html = privacy_statement(encoder.fit(pd.DataFrame({"sex": ["f", "m"]}))).to_html()
+        >>> "at most 74 times in 100" in html
+        True
+        """
+        return page(self.to_dict())
+
+    def to_registry(self, human_fields: Mapping[str, Any], *, tier: Literal[1, 2, 3] = 2) -> dict[str, Any]:
+        """Return the record of a deployment for the public registry of deployments.
+
+        The registry ([1]_) collects records of deployments of differential privacy; its fields are in sections, and
+        each belongs to a tier of completeness. The statement fills what it knows: the variant and its parameters, the
+        unit, the model, what is unprotected, the composition, post-processing and mechanisms.
+
+        Parameters
+        ----------
+        human_fields : mapping of str to str or list of str
+            What only a person knows. For all tiers: ``name``, ``data_curators`` (list), ``description``,
+            ``intended_use``, ``data_product_type`` ("Summary statistics", "Machine learning model", "Dataset",
+            "Synthetic data", "Interactive API" or "SQL queries"), ``data_product_region``, ``publication_date``
+            (YYYY-MM-DD) and ``registry_authors`` (list). From tier 2: ``release_type`` ("One release" or "Many
+            releases"), ``data_source_type`` ("Static" or "Dynamic") and ``access_type`` ("Interactive" or
+            "Non-interactive"). For tier 3: ``actors``, ``preprocessing_and_hyperparameter_tuning`` and
+            ``justification``. Optional: ``url_slug``, ``data_product_sector``, ``sources``, ``notes``,
+            ``release_type_details``, ``data_source_type_details`` and ``access_type_details``.
+        tier : {1, 2, 3}, default=2
+            The tier; fields of higher tiers are included where they are known.
+
+        Returns
+        -------
+        dict
+            The record, valid by ``registry.schema.json`` of `skdp.privacy.statement`. Its status is "Draft".
+
+        Raises
+        ------
+        TypeError
+            If `human_fields` is not a mapping.
+        ValueError
+            If fields are missing (all are named), unknown, filled from the statement, or of another form; if nothing is
+            protected; or if the random bits come from a seed, so that the guarantee does not hold.
+
+        Notes
+        -----
+        **Privacy.** As of `to_dict`; what a person writes is not checked for values of the data.
+
+        References
+        ----------
+        .. [1] OpenDP. Deployments registry. https://github.com/opendp/deployments-registry-data
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdp import RandomizedResponseEncoder, privacy_statement
+        >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+        >>> statement = privacy_statement(encoder.fit(pd.DataFrame({"sex": ["f", "m"]})))
+        >>> record = statement.to_registry({
+        ...     "name": "Survey of 2027", "data_curators": ["An agency"], "registry_authors": ["A. Person"],
+        ...     "description": "Counts by sex.", "intended_use": "Planning.", "data_product_type": "Summary statistics",
+        ...     "data_product_region": "Utopia", "publication_date": "2027-01-31",
+        ... }, tier=1)
+        >>> record["deployment"]["privacy_loss"]["privacy_parameters"]
+        {'epsilon': 1.0}
+        >>> record["url_slug"]
+        'survey-of-2027'
+        """
+        return registry_record(self, human_fields, tier)
+
+    def _summary(self) -> str:
+        return f"total: {self.total or 'no promise about any column'}"
+
+    def _table(self) -> pd.DataFrame:
+        return self.rows.assign(
+            epsilon=["" if isnan(value) else shown(value) for value in self.rows["epsilon"]],
+            delta=["" if isnan(value) else shown(value) for value in self.rows["delta"]],
+        )
+
+    def __str__(self) -> str:
+        lines = [self._table().to_string(index=False), self._summary(), *(f"- {note}" for note in self.notes)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        table = self._table().to_html(index=False, escape=True, border=0)
+        odds = f"<p>{escape(self.total.in_odds())}</p>" if self.total else ""
+        notes = "".join(f"<li>{escape(note)}</li>" for note in (*warnings(self), *self.notes))
+        return f"<div>{table}<p><b>{escape(self._summary())}</b></p>{odds}<ul>{notes}</ul></div>"

@@ -1,0 +1,224 @@
+"""Records of guarantees and ledgers: exact round trips, and clear errors about what others wrote."""
+
+import json
+import math
+import pickle
+from importlib.resources import files
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator, ValidationError
+
+from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from skdp.privacy import PrivacyStatement
+
+SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
+VALID = Draft202012Validator(SCHEMA)
+GUARANTEES = [
+    PrivacyGuarantee(1.0),
+    PrivacyGuarantee(0.1, 1e-300, relation="add_remove", trust="central", scope=("a", 1, "é\u2028"), secure=False),
+    PrivacyGuarantee(5e-324, math.nextafter(1, 0), mechanism='"<noise>"', rho=1 / 3),
+    PrivacyGuarantee(1.7976931348623157e308),
+]
+
+
+def test_the_schema_is_one():
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
+def test_a_guarantee_comes_back(guarantee):
+    text = guarantee.to_json()
+    assert text.isascii()
+    VALID.validate(json.loads(text))
+    assert PrivacyGuarantee.from_json(text) == guarantee
+    assert json.loads(text) == guarantee.to_dict()
+
+
+@given(
+    epsilon=st.floats(0, allow_infinity=False, allow_nan=False),
+    delta=st.floats(0, 1, exclude_max=True),
+    rho=st.none() | st.floats(0, allow_infinity=False, allow_nan=False),
+    scope=st.lists(st.text() | st.integers(-(2**53) + 1, 2**53 - 1)),
+    mechanism=st.text(),
+)
+def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
+    guarantee = PrivacyGuarantee(epsilon, delta, rho=rho, scope=tuple(scope), mechanism=mechanism)
+    text = guarantee.to_json()
+    assert PrivacyGuarantee.from_json(text).to_json() == text
+    assert PrivacyGuarantee.from_json(text) == guarantee
+
+
+def test_names_that_json_cannot_hold_become_text():
+    scope = (("a", 1), 2**60, True, "\ud800", None)
+    assert PrivacyGuarantee(1.0, scope=scope).to_dict()["scope"] == ["('a', 1)", str(2**60), "True", "?", "None"]
+
+
+def test_whole_numbers_of_other_languages_are_read():
+    text = PrivacyGuarantee(1.0).to_json().replace("1.0", "1").replace("0.0", "0")
+    read = PrivacyGuarantee.from_json(text)
+    assert read == PrivacyGuarantee(1.0)
+    assert isinstance(read.epsilon, float)
+
+
+CHANGES = [
+    ("format", "skdp-ledger", "format must be 'skdp-guarantee', got 'skdp-ledger'"),
+    ("version", 2, "version must be 1.*got 2"),
+    ("version", "1", "version must be 1.*got '1'"),
+    ("version", True, "version must be 1.*got True"),
+    ("epsilon", -1.0, r"epsilon must be a finite number >= 0, got -1\.0"),
+    ("epsilon", "1", "epsilon must be a number, got a string"),
+    ("epsilon", None, "epsilon must be a number, got null"),
+    ("epsilon", True, "epsilon must be a number, got true or false"),
+    ("epsilon", math.nan, "epsilon must be a finite number >= 0, got nan"),
+    ("epsilon", math.inf, "epsilon must be a finite number >= 0, got inf"),
+    ("epsilon", 10**400, "epsilon must be a finite number >= 0, got inf"),
+    ("delta", 1, r"delta must be a number in \[0, 1\), got 1"),
+    ("delta", math.nan, r"delta must be a number in \[0, 1\), got nan"),
+    ("rho", -0.5, "rho must be a finite number >= 0"),
+    ("relation", "other", "relation must be 'replace' or 'add_remove', got 'other'"),
+    ("relation", ["replace"], "relation must be .* got an array"),
+    ("trust", "x" * 1000, "trust must be 'local' or 'central', got 'x{40}'$"),
+    ("scope", "sex", "scope must be an array, got a string"),
+    ("scope", ["sex", 1.5], r"scope\[1\] must be a string or a whole number, got a number"),
+    ("scope", [["sex"]], r"scope\[0\] must be a string or a whole number, got an array"),
+    ("scope", [True], r"scope\[0\] must be a string or a whole number, got true or false"),
+    ("mechanism", 5, "mechanism must be a string, got a number"),
+    ("mechanism", "\ud800", "mechanism must be a string of Unicode characters"),
+    ("secure", 1, "secure must be true or false, got a number"),
+    ("more", 1, "unknown fields: 'more'"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), CHANGES, ids=lambda value: str(value)[:20])
+def test_what_is_wrong_is_named(name, value, message):
+    content = PrivacyGuarantee(0.5, rho=0.2, scope=("sex",)).to_dict() | {name: value}
+    with pytest.raises(ValueError, match=message) as caught:
+        PrivacyGuarantee.from_json(json.dumps(content))
+    assert len(str(caught.value)) < 200
+    finite = not isinstance(value, float) or math.isfinite(value)
+    if finite and value != "\ud800":  # a validator does not look at these
+        with pytest.raises(ValidationError):
+            VALID.validate(content | ({"epsilon": -1.0} if value == 10**400 else {}))
+
+
+@pytest.mark.parametrize("name", PrivacyGuarantee(1.0).to_dict())
+def test_what_is_missing_is_named(name):
+    content = PrivacyGuarantee(1.0).to_dict()
+    del content[name]
+    with pytest.raises(ValueError, match=f"{name} is missing"):
+        PrivacyGuarantee.from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no JSON"),
+        ("{", "no JSON"),
+        ("[" * 1_000_000, "no JSON"),
+        ('{"a": ' * 100_000, "no JSON"),
+        ("[]", "the record must be an object, got an array"),
+        ("null", "the record must be an object, got null"),
+        ('{"format": "skdp-guarantee", "format": "x"}', "'format' is there twice"),
+        ('{"format": "skdp-guarantee", "version": 1, "epsilon": 1e999}', "epsilon must be a finite number"),
+        ('{"format": "skdp-guarantee", "version": 1, "epsilon": ' + "9" * 1_000_000 + "}", "epsilon must be a finite"),
+    ],
+    ids=lambda value: value[:20],
+)
+@pytest.mark.parametrize("kind", [PrivacyGuarantee, PrivacyLedger, PrivacyStatement], ids=lambda kind: kind.__name__)
+def test_what_is_no_record(text, message, kind):
+    if kind is PrivacyGuarantee or "guarantee" not in text:
+        with pytest.raises(ValueError, match=message):
+            kind.from_json(text)
+    with pytest.raises(ValueError, match="at most 67,108,864 characters"):
+        kind.from_json(LONG)
+    with pytest.raises(TypeError, match="text must be a str, got bytes"):
+        kind.from_json(b"{}")
+
+
+LONG = " " * ((1 << 26) + 1)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=0.3, delta=1e-6)
+    ledger.charge(PrivacyGuarantee(0.1, scope=("sex", 2)), "a survey")
+    ledger.charge(PrivacyGuarantee(0.05, 1e-8, relation="add_remove", trust="central", rho=0.01), "<b>")
+    ledger.charge(PrivacyGuarantee(0.1, secure=False), "a survey")
+    return ledger
+
+
+def test_a_ledger_comes_back_and_cannot_be_charged(ledger, tmp_path):
+    text = ledger.to_json()
+    VALID.validate(json.loads(text))
+    assert str(tmp_path) not in text + ledger._repr_html_()
+    read = PrivacyLedger.from_json(text)
+    assert read.to_json() == text
+    assert read.report().equals(ledger.report())
+    assert (read.spent, read.remaining(), read.relation) == (ledger.spent, ledger.remaining(), "replace")
+    assert read.path is None
+    for one in (read, pickle.loads(pickle.dumps(read))):
+        with pytest.raises(RuntimeError, match="can only be read"):
+            one.charge(PrivacyGuarantee(1e-9), "again")
+        assert one.to_json() == text
+    assert read._repr_html_() == ledger._repr_html_()
+
+
+@pytest.mark.parametrize("relation", [None, "add_remove"])
+def test_a_ledger_without_charges_comes_back(relation):
+    ledger = PrivacyLedger(epsilon=1.0, relation=relation)
+    read = PrivacyLedger.from_json(ledger.to_json())
+    assert (read.relation, len(read.report())) == (relation, 0)
+    VALID.validate(ledger.to_dict())
+
+
+def test_the_record_stays_as_it_is_when_the_ledger_is_charged(ledger):
+    before = ledger.to_dict()
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(PrivacyGuarantee(1.0), "too much")
+    assert ledger.to_dict() == before
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("budget.epsilon", 0, "budget.epsilon must be a finite number > 0"),
+        ("budget.epsilon", 0.2, "charges spend more than the budget"),
+        ("budget.relation", "add_remove", r"charges\[0\].relation is another one than that of the budget"),
+        ("budget.more", 1, "unknown fields of budget: 'more'"),
+        ("budget", [], "budget must be an object, got an array"),
+        ("spent.epsilon", 0.1, "spent is not the sum of the charges"),
+        ("spent.delta", math.nan, "spent.delta must be a finite number"),
+        ("charges", {}, "charges must be an array, got an object"),
+        ("charges.0", 5, r"charges\[0\] must be an object, got a number"),
+        ("charges.1.epsilon", 0.01, r"charges\[1\].epsilon or its delta is less than its guarantee states"),
+        ("charges.1.guarantee.epsilon", -1, r"charges\[1\].guarantee.epsilon must be a finite number"),
+        ("charges.1.guarantee.scope.0", 0.5, r"charges\[1\].guarantee.scope\[0\] must be a string"),
+        ("charges.0.relation", "add_remove", r"charges\[0\].guarantee cannot be in the relation of its charge"),
+        ("charges.0.what", None, r"charges\[0\].what must be a string, got null"),
+        ("charges.0.time", "yesterday", r"charges\[0\].time must be a time with its offset"),
+        ("charges.0.time", "2027-01-31T12:00:00", r"charges\[0\].time must be a time with its offset"),
+        ("charges.0.time", "0001-01-01T00:00:00+00:00", r"charges\[0\].time must be a time with its offset"),
+        ("charges.0.time", 5, r"charges\[0\].time must be a time with its offset"),
+        ("charges.0.path", "x", r"unknown fields of charges\[0\]: 'path'"),
+    ],
+)
+def test_what_is_wrong_in_a_ledger_is_named(ledger, place, value, message):
+    content = ledger.to_dict()
+    content["charges"][1]["guarantee"]["scope"] = ["a"]
+    inner, *outer = place.split(".")[::-1]
+    part = content
+    for name in outer[::-1]:
+        part = part[int(name) if isinstance(part, list) else name]
+    part[int(inner) if isinstance(part, list) else inner] = value
+    with pytest.raises(ValueError, match=message):
+        PrivacyLedger.from_json(json.dumps(content))
+
+
+def test_many_charges_are_read_soon():
+    ledger = PrivacyLedger(epsilon=1e6)
+    for _ in range(2_000):
+        ledger.charge(PrivacyGuarantee(0.1), "survey")
+    read = PrivacyLedger.from_json(ledger.to_json())
+    assert read.spent.epsilon == 200.0
