@@ -205,7 +205,12 @@ class WorkingFolder:
     def remove(self) -> None:
         """Remove the folder: what is in it can never be completed again."""
         self._key.unlink(missing_ok=True)
-        shutil.rmtree(self.path, ignore_errors=True)
+        gone = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.removed")
+        try:
+            self.path.rename(gone)  # at once: a run that is killed in between must not leave half of a folder
+        except OSError:
+            gone = self.path
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def _digest(content: Any) -> bytes:
