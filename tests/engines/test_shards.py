@@ -141,6 +141,10 @@ def test_folders_may_be_columns_that_are_kept(cuts, tmp_path):
     assert tables[0].column_names == ["color", "size", "year", "city"]
     assert set(zip(tables[0]["year"].to_pylist(), tables[0]["city"].to_pylist(), strict=True)) == {("2025", "Sète/M")}
     assert set(zip(tables[1]["year"].to_pylist(), tables[1]["city"].to_pylist(), strict=True)) == {("2026", None)}
+    for number, given in enumerate([[home / "year=2025", home / "year=2026"], sorted(home.glob("*/*/*.parquet"))]):
+        privatize_files(given, tmp_path / f"alike{number}", encoder(), keep=["year", "city"])
+        assert [table["year"][0].as_py() for table in shards(tmp_path / f"alike{number}")[1]] == ["2025", "2026"]
+    privatize_files(home / "year=2025" / "city=S%C3%A8te%2FM" / "x.parquet", tmp_path / "single", encoder())
     by_year = RandomizedResponseEncoder(categories={"size": [0, 1, 2, 3], "year": ["2025", "2026"]})
     ledger = PrivacyLedger(epsilon=9)
     for made, keep, text in [

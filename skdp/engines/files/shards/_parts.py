@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -84,13 +85,18 @@ def open_parts(sources: Sources, target: Path | None = None) -> list[Part]:
     listed = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if not all(isinstance(place, str | os.PathLike) for place in listed):
         raise TypeError("source must be a path, a URL, or a list of these")
-    found = [file for place in listed for file in _files(place, target)]
+    roots: list[str] = []
+    found = [file for place in listed for file in _files(place, target, roots)]
     if not found:
         raise FileNotFoundError("there are no files in what source names")
-    if len({file.path for file, _ in found}) < len(found):
+    if len({file.path for file in found}) < len(found):
         raise ValueError("source names a file twice, whose rows would be reported twice")
+    # Below what all places have in common, the names of folders tell files apart.
+    levels = zip(*(root.split("/") for root in roots), strict=False)
+    shared = len(list(takewhile(lambda pieces: len(set(pieces)) == 1, levels)))
     parts: list[Part] = []
-    for number, (file, folders) in enumerate(found):
+    for number, file in enumerate(found):
+        folders = _columns_of(file.path.split("/")[shared:-1])
         parts.append(Part(number, TableFile(file, typed_as=parts[0].table if parts else None), folders))
         _check_alike(parts[0], parts[-1])
     return parts
@@ -145,14 +151,17 @@ def _plain(kind: Any) -> Any:
     return pyarrow.string() if types.is_large_string(kind) or types.is_string_view(kind) else kind
 
 
-def _files(place: str | os.PathLike[str], target: Path | None) -> Iterator[tuple[SourceFile, dict[str, str | None]]]:
-    """List the files of a path, a URL, a folder of either, or a pattern."""
+def _files(place: str | os.PathLike[str], target: Path | None, roots: list[str]) -> Iterator[SourceFile]:
+    """List the files of a path, a URL, a folder of either, or a pattern; add where they are to the roots."""
     root, pattern = _split(os.fspath(place))
     filesystem, path = open_filesystem(root)
+    path = path.replace(os.sep, "/").rstrip("/") or "/"
     info = filesystem.get_file_info(path)
     if not pattern and info.type != fs.FileType.Directory:
-        yield SourceFile(filesystem, path), {}  # `TableFile` says if there is none
+        roots.append(path.rpartition("/")[0])
+        yield SourceFile(filesystem, path)  # `TableFile` says if there is none
         return
+    roots.append(path)
     is_local = isinstance(filesystem, fs.LocalFileSystem)
     if target is not None and is_local and not pattern and target.is_relative_to(Path(path)):
         raise ValueError("target must not be inside the folder that is read")
@@ -164,7 +173,7 @@ def _files(place: str | os.PathLike[str], target: Path | None) -> Iterator[tuple
         if any(piece[:1] in ("", ".", "_") for piece in pieces):
             continue  # hidden, as for Spark and pyarrow
         if not pattern or _fits(pieces, pattern):
-            yield SourceFile(filesystem, whole), _columns_of(pieces[:-1])
+            yield SourceFile(filesystem, whole)
 
 
 def _split(place: str) -> tuple[str, list[str]]:

@@ -64,7 +64,8 @@ def privatize_files(
         Files, folders, or patterns with ``*``, ``?``, ``[…]`` and ``**``: paths of this machine or URLs that pyarrow
         or fsspec opens (of a URL, only ``*`` is a pattern). All files are of one format, as for `privatize_file`, and
         of the same types. Of a folder, all files below it are read, but none whose name, or whose folder's name, begins
-        with ``.`` or ``_``. Folders called ``NAME=VALUE`` are columns of text, which must be kept.
+        with ``.`` or ``_``. Folders called ``NAME=VALUE``, below what all places have in common, are columns of text,
+        which must be kept.
     target : str or path-like
         The folder to write, a path or a URL. It must not exist, or be empty at a URL.
     transformer : local transformer
