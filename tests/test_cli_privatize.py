@@ -11,7 +11,7 @@ import skdp
 from skdp import Domain, PrivacyLedger, RandomizedResponseEncoder
 from skdp.base import read_frame
 from skdp.cli import main
-from skdp.cli._transformers import TRANSFORMERS
+from skdp.cli._transformers import ENCODERS
 from skdp.engines import estimate_file
 from skdp.engines.files import _privatize as _files_privatize
 
@@ -69,7 +69,7 @@ def test_from_rows_to_reports_to_counts(files, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
-@pytest.mark.parametrize("transformer", TRANSFORMERS)
+@pytest.mark.parametrize("transformer", ENCODERS)
 def test_every_transformer(files, capsys, transformer, strategy):
     options = ["--transformer", transformer, "--strategy", strategy, "--columns", "age", "sex"]
     run("privatize", "in.csv", "out.csv", *options, "--seed", 0)

@@ -62,8 +62,8 @@ def _read_text(path: Path, **options: Any) -> pd.DataFrame:
     raise encoding_error(path) or ValueError(f"{path.name} is no UTF-8 text")
 
 
-def encoding_error(path: Path) -> ValueError | None:
-    """Return the error of a file that is not UTF-8 text, which shows none of it."""
+def encoding_error(path: Any) -> ValueError | None:
+    """Return the error of a file (a path, or another one with ``name`` and ``open``) that is no UTF-8 text."""
     decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
     with path.open("rb") as file:
         while True:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from skdp import __version__
 from skdp.cli._arguments import in_flags
@@ -30,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         add(commands)
     options = parser.parse_args(arguments)
     try:
-        done = options.run(options)
+        with _logged(options.log_level):
+            done = options.run(options)
     except KeyboardInterrupt as stopped:
         print(_in_one_line("Stopped.", stopped, options.parser), file=sys.stderr)
         return 130
@@ -40,6 +43,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return done
     print(f"Wrote {done}")
     return 0
+
+
+@contextmanager
+def _logged(level: str) -> Iterator[None]:
+    """Write what skdp logs to standard error."""
+    logger, handler = logging.getLogger("skdp"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def _in_one_line(text: str, error: BaseException, parser: argparse.ArgumentParser) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ read_seed = whole_number(0, "a seed is")
 def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], Any], **texts: str) -> Any:
     """Add a command, and what runs it."""
     command = commands.add_parser(name, **texts)
+    help_log = "what to log on standard error; no value and no key is ever logged (default: warning)"
+    command.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning", help=help_log)
     command.set_defaults(parser=command, run=run)
     return command
 
@@ -60,9 +62,13 @@ def add_table(command: Any, what: str) -> None:
     command.add_argument("data", type=Path, help=f"{what}: .csv, .parquet, .arrow, .feather or .ipc")
 
 
-def add_release(command: Any) -> None:
+def add_release(
+    command: Any,
+    kind: Callable[[str], Any] = Path,
+    text: str = "the file to write; one that exists is never overwritten",
+) -> None:
     """Add the file that a command releases, and the options of `opened_ledger`."""
-    command.add_argument("out", type=Path, help="the file to write; one that exists is never overwritten")
+    command.add_argument("out", type=kind, help=text)
     command.add_argument("--ledger", type=Path, help="a ledger to charge; it must exist, or be created by --budget")
     command.add_argument("--budget", type=read_epsilon, help="create the ledger, with this epsilon")
     command.add_argument("--budget-delta", type=read_delta, default=0.0, help="its delta (default: 0)")
@@ -110,7 +116,14 @@ def in_flags(text: str, parser: argparse.ArgumentParser) -> str:
 def add_handle_unknown(command: Any, choices: list[str], others: str) -> None:
     """Add what to do with values that are not declared."""
     text = f"what to do with an undeclared value: stop (which shows that there is one), {others} (default: error)"
-    command.add_argument("--handle-unknown", choices=choices, default="error", help=text)
+    command.add_argument("--handle-unknown", choices=choices, help=text)
+
+
+def refuse_options(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
+    """Refuse options that do not go with others: None stands for what is not given."""
+    given = [name for name in names if getattr(options, name) is not None]
+    if given:
+        raise ValueError(f"--{given[0].replace('_', '-')} {why}")
 
 
 @contextmanager

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from skdp.cli._arguments import add_command, add_quiet, add_table, bar_of_rows, read_domain_file, read_share
-from skdp.cli._transformers import TRANSFORMERS, add_transformer, columns_of, make_encoder
+from skdp.cli._arguments import add_command, add_quiet, bar_of_rows, read_domain_file, read_share
+from skdp.cli._transformers import TRANSFORMERS, add_transformer, columns_of, make_transformer, read_protocol_file
 from skdp.engines import estimate_file, tally_files
-from skdp.engines.files import said_by, tally_text, transformer_of
+from skdp.engines.files import said_by, source_at, tally_text, transformer_of
 from skdp.local import ReportTransformer, check_carried
 from skdp.oracles import POSTPROCESSORS
 
+_REPORTS = (
+    "a file (.csv, .csv.gz, .jsonl, .jsonl.gz, .parquet, .arrow, .feather, .ipc), the folder of a release or its "
+    "manifest.json, or a tally (.json); a path or a URL"
+)
 _NEEDED = "--protocol, or --domain and --epsilon"
 
 
@@ -29,7 +33,7 @@ def add_estimate(commands: Any) -> None:
         f"say it, {_NEEDED} are needed, as they were for skdp privatize. This costs no privacy.",
     )
     add = estimate.add_argument
-    add_table(estimate, "the reports, or their tally (.json), or JSON lines (.jsonl)")
+    add("data", help=f"the reports: {_REPORTS}")
     _add_protocol(estimate)
     add_transformer(estimate)
     add("--postprocess", choices=list(POSTPROCESSORS), default="none", help="(default: none)")
@@ -50,7 +54,7 @@ def add_tally(commands: Any) -> None:
         "privacy.",
     )
     add = tally.add_argument
-    add("data", type=Path, nargs="+", help="reports: .jsonl, .csv, .parquet, .arrow, .feather, .ipc; tallies: .json")
+    add("data", nargs="+", help=f"reports: {_REPORTS}")
     _add_protocol(tally)
     add("--out", type=Path, help="a new file, .json, for the tally (default: print it)")
     add_quiet(tally)
@@ -62,6 +66,7 @@ def _add_protocol(command: Any) -> None:
 
 
 def _run_estimate(options: argparse.Namespace) -> Path | int:
+    options.data = source_at(options.data)
     table = estimate_file(
         options.data,
         _transformer(options),
@@ -77,6 +82,7 @@ def _run_estimate(options: argparse.Namespace) -> Path | int:
 
 
 def _run_tally(options: argparse.Namespace) -> Path | int:
+    options.data = list(map(source_at, options.data))
     given = None if options.protocol is None else _read_protocol(options.protocol)
     transformer = transformer_of(options.data, given)
     tally = tally_files(options.data, transformer, target=options.out, progress=bar_of_rows(options))
@@ -97,17 +103,14 @@ def _transformer(options: argparse.Namespace) -> Any:
     elif options.domain is None or options.epsilon is None:
         raise ValueError(f"{name} does not say how its reports were made: {_NEEDED} are needed")
     else:
-        return make_encoder(options)
+        return make_transformer(options)
     for contradiction in _contradictions(options, found):
         raise ValueError(f"{contradiction} of {name}")
     return found
 
 
 def _read_protocol(path: Path) -> ReportTransformer:
-    try:
-        return ReportTransformer.load(path)
-    except ValueError as error:
-        raise ValueError(f"--protocol {path}: {error}") from None
+    return read_protocol_file(path, "--protocol")
 
 
 def _check_protocol(options: argparse.Namespace, said: str, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,18 @@ from skdp.cli._arguments import (
     add_handle_unknown,
     add_quiet,
     add_release,
-    add_table,
     bar_of_rows,
     opened_ledger,
+    read_positive,
+    refuse_options,
 )
-from skdp.cli._transformers import add_transformer, make_encoder
-from skdp.engines import privatize_file
-from skdp.engines.files import TableFile
+from skdp.cli._keys import add_permanent, permanent_parameters
+from skdp.cli._transformers import TRANSFORMERS, add_transformer, fitted_to_names, load_transformer, make_transformer
+from skdp.engines import privatize_file, privatize_files
+from skdp.engines.files import FILE_FORMATS, names_of_files
+from skdp.local import NumericPerturber, RapporEncoder
+
+_OF_FOLDERS = ("format", "jobs", "staging")
 
 
 def add_privatize(commands: Any) -> None:
@@ -29,17 +35,33 @@ def add_privatize(commands: Any) -> None:
         _run_privatize,
         help="randomise each row of a table, for recipients that are not trusted with it",
         description="Write a report for each row, from which counts can be estimated, and little can be learned of the "
-        "row (differential privacy in the local model). Files are CSV, Parquet or Arrow by their names, and of any "
-        "size. Columns that are neither privatised nor kept are left out.",
+        "row (differential privacy in the local model). Files are CSV, JSON lines (both also gzipped), Parquet or "
+        "Arrow by their names, and of any size. Columns that are neither privatised nor kept are left out.",
     )
     add = privatize.add_argument
-    add_table(privatize, "the table")
-    add_release(privatize)
-    add_transformer(privatize, required=True)
+    help_data = (
+        "the table: a file (.csv, .csv.gz, .jsonl, .jsonl.gz, .parquet, .arrow, .feather, .ipc), or several, folders "
+        "of them, patterns with *, or URLs; folders called NAME=VALUE are columns"
+    )
+    add("data", nargs="+", help=help_data)
+    help_out = (
+        "the file to write, or a folder (a name without an ending, or with / at its end; a URL): it gets a shard for "
+        "each file, and manifest.json. What exists is never overwritten"
+    )
+    add_release(privatize, str, help_out)
+    add_transformer(privatize)
+    add("--load", type=Path, metavar="PROTOCOL", help="instead of these: the protocol that --save wrote")
+    add("--save", type=Path, metavar="PROTOCOL", help="a new file for the protocol, which holds nothing secret")
+    add_permanent(privatize)
     add_handle_unknown(privatize, ["error", "uniform"], "or replace it by a random one")
     kept = privatize.add_mutually_exclusive_group()
     kept.add_argument("--keep", nargs="+", default=[], metavar="COLUMN", help="columns to release AS THEY ARE")
     kept.add_argument("--keep-all", action="store_true", help="release all other columns AS THEY ARE")
+    add("--format", choices=FILE_FORMATS, help="of the shards in a folder (default: parquet)")
+    help_jobs = "files that are worked on at a time, for a folder (default: as many as there are cores)"
+    add("--jobs", type=read_positive, metavar="N", help=help_jobs)
+    help_staging = "a folder of this machine where a release for a URL is made, and its key kept"
+    add("--staging", type=Path, metavar="FOLDER", help=help_staging)
     help_resume = "resume a run that was stopped: no row is reported twice, and nothing is charged again"
     add("--resume", action="store_true", help=help_resume)
     add(
@@ -52,20 +74,61 @@ def add_privatize(commands: Any) -> None:
     add_quiet(privatize)
 
 
-def _run_privatize(options: argparse.Namespace) -> Path:
-    encoder = make_encoder(options, handle_unknown=options.handle_unknown, random_state=options.seed)
-    declared, table = encoder.categories.columns, TableFile(options.data)
-    table.check_columns(declared)
-    others = [name for name in table.names if name not in declared]
+def _run_privatize(options: argparse.Namespace) -> str:
+    is_folder = _is_folder(options)
+    if options.save is not None and options.save.exists():
+        raise FileExistsError(f"{options.save} exists already; choose another name for --save")
+    transformer, columns = _transformer(options)
+    known = names_of_files(options.data, columns)
+    others = [name for name in known if name not in columns]
     keep = others if options.keep_all else options.keep
-    left_out = [name for name in others if name not in keep]
+    left_out = [name for name in others if name not in keep and name != options.record_id]
     if keep:
         print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
     if left_out:
         print(f"Left out: {', '.join(left_out)}", file=sys.stderr)
     with opened_ledger(options) as ledger:
-        encoder.set_params(ledger=ledger)
-        settings = {"keep": keep, "resume": options.resume, "check": options.check}
-        privatize_file(options.data, options.out, encoder, progress=bar_of_rows(options), **settings)
-    print(encoder.guarantee_)
-    return options.out
+        transformer.set_params(ledger=ledger)
+        if isinstance(transformer, RapporEncoder):
+            fitted_to_names(transformer, columns)
+        settings: dict[str, Any] = {"keep": keep, "resume": options.resume, "check": options.check}
+        settings |= {"record_id": options.record_id, "progress": bar_of_rows(options)}
+        if is_folder:
+            settings |= {"file_format": options.format or "parquet", "n_jobs": options.jobs or -1}
+            privatize_files(options.data, options.out, transformer, staging=options.staging, **settings)
+        else:
+            privatize_file(options.data[0], options.out, transformer, **settings)
+    if options.save is not None:
+        transformer.save(options.save)
+    print(transformer.guarantee_)
+    return str(options.out)
+
+
+def _is_folder(options: argparse.Namespace) -> bool:
+    """Return whether many files are released into a folder; refuse what does not go with it, or without it."""
+    out = options.out
+    is_folder = "://" in out or out.endswith(("/", os.sep)) or not Path(out).suffix
+    several = len(options.data) > 1 or any("*" in place or Path(place).is_dir() for place in options.data)
+    if several and not is_folder:
+        raise ValueError(f"several files are released into a folder: give its name with / at the end, not {out}")
+    if not is_folder:
+        refuse_options(options, _OF_FOLDERS, "goes with a folder to write, whose name ends in /")
+    return is_folder
+
+
+def _transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
+    """Make the transformer, and name its columns."""
+    kind = None if options.load is not None else TRANSFORMERS[options.transformer or "randomized_response"]
+    parameters: dict[str, Any] = {"random_state": options.seed}
+    if options.load is not None or kind in (NumericPerturber, RapporEncoder):
+        text = "is in the protocol" if kind is None else "goes with another --transformer: there is no undeclared value"
+        refuse_options(options, ["handle_unknown"], text)
+    else:
+        parameters["handle_unknown"] = options.handle_unknown or "error"
+    parameters |= permanent_parameters(options, kind)
+    if options.load is not None:
+        made = load_transformer(options, options.load, **parameters)
+    else:
+        made = make_transformer(options, **parameters)
+    declared = made.protocol_.columns if hasattr(made, "protocol_") else made.declared_domain.columns
+    return made, list(declared)

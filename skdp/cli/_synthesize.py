@@ -21,11 +21,17 @@ from skdp.cli._arguments import (
     read_domain_file,
     read_epsilon,
     read_positive,
+    refuse_options,
 )
 from skdp.engines import synthesize_file
-from skdp.engines.files import TableFile, draft_file
+from skdp.engines.files import TableFile, draft_file, sample_file
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.synthesis.selection import STRATEGIES
+
+_OF_FITS = (
+    *("domain", "epsilon", "delta", "marginals", "max_rows_per_person", "person_column", "handle_unknown", "real"),
+    *("save", "ledger", "budget"),
+)
 
 
 def add_draft_domain(commands: Any) -> None:
@@ -59,18 +65,20 @@ def add_synthesize(commands: Any) -> None:
     add = synthesize.add_argument
     add_table(synthesize, "the private table")
     add_release(synthesize)
-    add_domain(synthesize)
-    add("--epsilon", type=read_epsilon, required=True, help="the privacy loss of all that is written")
-    add("--delta", type=read_delta, default=0.0, help="failure probability: 0 (default), or far below 1 / rows")
-    add("--marginals", choices=sorted(STRATEGIES), default="auto", help="what to measure")
+    add_domain(synthesize, required=False)
+    add("--epsilon", type=read_epsilon, help="the privacy loss of all that is written")
+    add("--delta", type=read_delta, help="failure probability: 0 (default), or far below 1 / rows")
+    add("--marginals", choices=sorted(STRATEGIES), help="what to measure (default: auto)")
     add("--rows", type=read_count, help="rows to write (default: the estimated number of records)")
-    add("--max-rows-per-person", type=read_positive, default=1, help="rows that one person may have (default: 1)")
+    add("--max-rows-per-person", type=read_positive, help="rows that one person may have (default: 1)")
     add("--person-column", help="the column that identifies the person of a row: surplus rows of a person are left out")
     add_handle_unknown(synthesize, ["error", "clip", "ignore"], "put numbers into the outermost bins, or drop the row")
     help_real = "columns of a CSV file with fractions, though their bins have whole edges, as real = true in the domain"
-    add("--real", nargs="+", default=[], metavar="COLUMN", help=help_real)
-    help_save = "a file for the fitted model, written before rows are drawn; DPMarginalSynthesizer.load reads it"
+    add("--real", nargs="+", metavar="COLUMN", help=help_real)
+    help_save = "a file for the fitted model, written before rows are drawn; --load reads it"
     add("--save", type=Path, metavar="MODEL", help=help_save)
+    help_load = "DATA is a model that --save wrote: draw rows from it, which costs no privacy"
+    add("--load", action="store_true", help=help_load)
     shown = synthesize.add_mutually_exclusive_group()
     shown.add_argument("--verbose", action="store_true", help="report each step")
     add_quiet(shown)
@@ -89,7 +97,19 @@ def _run_draft_domain(options: argparse.Namespace) -> Path:
     return options.domain
 
 
+def _run_loaded(options: argparse.Namespace) -> Path:
+    """Draw rows from a model."""
+    refuse_options(options, _OF_FITS, "goes without --load: a model is fitted already")
+    synthesizer = DPMarginalSynthesizer.load(options.data).set_params(random_state=options.seed)
+    return sample_file(synthesizer, options.out, n_samples=options.rows, progress=bar_of_rows(options))
+
+
 def _run_synthesize(options: argparse.Namespace) -> Path | int:
+    if options.load:
+        return _run_loaded(options)
+    for name in ("domain", "epsilon"):
+        if getattr(options, name) is None:
+            raise ValueError(f"--{name} is needed")
     domain = read_domain_file(options.domain)
     table = TableFile(options.data)
     table.check_columns(domain.columns)
@@ -98,11 +118,11 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
         print(f"Left out, as the domain does not have them: {', '.join(left_out)}", file=sys.stderr)
     synthesizer = DPMarginalSynthesizer(
         options.epsilon,
-        delta=options.delta,
+        delta=options.delta or 0.0,
         domain=domain,
-        marginals=options.marginals,
-        max_rows_per_person=options.max_rows_per_person,
-        handle_unknown=options.handle_unknown,
+        marginals=options.marginals or "auto",
+        max_rows_per_person=options.max_rows_per_person or 1,
+        handle_unknown=options.handle_unknown or "error",
         random_state=options.seed,
         verbose=options.verbose,
     )
@@ -114,7 +134,7 @@ def _run_synthesize(options: argparse.Namespace) -> Path | int:
                 synthesizer.set_params(ledger=ledger),
                 n_samples=options.rows,
                 person_column=options.person_column,
-                real_columns=options.real,
+                real_columns=options.real or (),
                 save=options.save,
                 progress=bar_of_rows(options),
             )

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from skdp.cli._arguments import add_domain, read_domain_file, read_epsilon
+import pandas as pd
+from sklearn.base import clone
+
+from skdp.cli._arguments import (
+    add_domain,
+    read_domain_file,
+    read_epsilon,
+    read_positive,
+    read_share,
+    refuse_options,
+)
+from skdp.domain import Domain, Interval
 from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     LocalHashingEncoder,
+    NumericPerturber,
     RandomizedResponseEncoder,
+    RapporEncoder,
+    ReportTransformer,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
 
-TRANSFORMERS = {
+ENCODERS = {
     "randomized_response": RandomizedResponseEncoder,
     "unary": UnaryEncodingTransformer,
     "subset": SubsetSelectionEncoder,
@@ -24,32 +39,114 @@ TRANSFORMERS = {
     "hadamard": HadamardResponseEncoder,
     "auto": FrequencyOracleEncoder,
 }
+TRANSFORMERS: dict[str, type[Any]] = {**ENCODERS, "numeric": NumericPerturber, "rappor": RapporEncoder}
+
+MECHANISMS = ["hybrid", "duchi", "piecewise", "square_wave", "laplace"]
+
+_OF_NUMBERS = ("mechanism", "grid_size")
+_OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")
+DECLARING = ("domain", "columns", "epsilon", "strategy", "transformer", *_OF_NUMBERS, *_OF_FILTERS)
+"""The options of `make_transformer`, which a protocol takes the place of."""
 
 
-def add_transformer(command: Any, *, required: bool = False) -> None:
-    """Add the options of `make_encoder`; None stands for what is not given."""
+def add_transformer(command: Any) -> None:
+    """Add the options of `make_transformer`; None stands for what is not given."""
     add = command.add_argument
-    add_domain(command, required=required)
+    add_domain(command, required=False)
     add("--columns", nargs="+", metavar="COLUMN", help="what to privatise (default: all declared)")
-    add("--epsilon", type=read_epsilon, required=required, help="the privacy loss of a row")
+    add("--epsilon", type=read_epsilon, help="the privacy loss of a row")
     help_strategy = (
         "how columns share epsilon: each has a part of it, all are one, or each row reports one (default: split)"
     )
     add("--strategy", choices=["split", "joint", "sample"], help=help_strategy)
-    help_transformer = "how a row is randomised (default: randomized_response)"
+    help_transformer = (
+        "how a row is randomised: values and bins by the first six, numbers within the declared bounds by numeric, "
+        "text that is not declared by rappor (default: randomized_response)"
+    )
     add("--transformer", choices=list(TRANSFORMERS), help=help_transformer)
+    add("--mechanism", choices=MECHANISMS, help="of numeric (default: hybrid)")
+    add("--grid-size", type=read_positive, help="of numeric: the steps between the bounds (default: 1024)")
+    add("--n-bits", type=read_positive, help="of rappor: the size of a filter (default: 128)")
+    add("--n-hashes", type=read_positive, help="of rappor: hash functions (default: 2)")
+    add("--n-cohorts", type=read_positive, help="of rappor: groups of rows (default: 8)")
+    add("--p", type=read_share, help="of rappor: how often a 0 is reported as 1 (default: 0.5)")
+    add("--q", type=read_share, help="of rappor: how often a 1 is reported as 1 (default: 0.75)")
+    help_missing = "of rappor: whether a missing value stops the run, or is one more value (default: error)"
+    add("--handle-missing", choices=["error", "value"], help=help_missing)
 
 
-def make_encoder(options: argparse.Namespace, **parameters: Any) -> Any:
-    """Make the transformer that the options declare."""
+def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
+    """Make the transformer that the options declare; one whose columns are not declared is fitted to their names."""
+    name = options.transformer or "randomized_response"
+    kind = TRANSFORMERS[name]
+    for other, own in (("numeric", _OF_NUMBERS), ("rappor", _OF_FILTERS)):
+        if name != other:
+            refuse_options(options, own, f"go with --transformer {other}")
+    if options.epsilon is None:
+        raise ValueError("--epsilon is needed")
+    if name in ENCODERS:
+        return kind(options.epsilon, strategy=options.strategy or "split", categories=_declared(options), **parameters)
+    refuse_options(options, ["strategy"], "goes with another --transformer: each column has a part of epsilon")
+    own = _OF_NUMBERS if name == "numeric" else _OF_FILTERS
+    parameters |= {key: getattr(options, key) for key in own if getattr(options, key) is not None}
+    if name == "numeric":
+        return kind(options.epsilon, bounds=_bounds(_declared(options)), **parameters)
+    if not options.columns:
+        raise ValueError("--transformer rappor declares no values: --columns is needed")
+    refuse_options(options, ["domain"], "is of no use with --transformer rappor, which declares no values")
+    columns = columns_of(options.columns, ())
+    return fitted_to_names(kind(options.epsilon, **parameters), columns)
+
+
+def fitted_to_names(transformer: Any, columns: Sequence[Any]) -> Any:
+    """Fit a transformer that needs no declared values to the names of its columns."""
+    return transformer.fit(pd.DataFrame({name: [""] for name in columns}))
+
+
+def load_transformer(options: argparse.Namespace, path: Path, **parameters: Any) -> Any:
+    """Make the transformer of a protocol, which other options must not declare again."""
+    refuse_options(options, DECLARING, f"is in the protocol {path.name}: leave it out with --load")
+    loaded = read_protocol_file(path, "--load")
+    if getattr(loaded, "memoize", False) and parameters.get("secret_key") is None:
+        raise ValueError(f"{path.name} is for permanent reports: --record-id and --key are needed")
+    made = clone(loaded).set_params(**parameters)
+    return fitted_to_names(made, loaded.protocol_.columns) if isinstance(made, RapporEncoder) else made
+
+
+def read_protocol_file(path: Path, option: str) -> ReportTransformer:
+    """Read what `ReportTransformer.save` wrote."""
+    try:
+        return ReportTransformer.load(path)
+    except ValueError as error:
+        raise ValueError(f"{option} {path}: {error}") from None
+
+
+def _declared(options: argparse.Namespace) -> Domain:
+    """Read the columns to privatise of the domain file."""
+    if options.domain is None:
+        raise ValueError("--domain is needed: draft-domain writes a draft")
     domain = read_domain_file(options.domain)
     columns = columns_of(options.columns or domain.columns, domain.columns)
     absent = [name for name in columns if name not in domain.columns]
     if absent or len(set(columns)) < len(columns):
         raise ValueError(f"--columns must name distinct columns of {list(domain.columns)}, got {list(columns)}")
-    kind = TRANSFORMERS[options.transformer or "randomized_response"]
-    strategy = options.strategy or "split"
-    return kind(options.epsilon, strategy=strategy, categories=domain.select(columns), **parameters)
+    return domain.select(columns)
+
+
+def _bounds(domain: Domain) -> dict[Any, tuple[float, float]]:
+    """Return the ends of the declared bins of numbers."""
+    bounds = {}
+    for name in domain.columns:
+        declared = domain[name]
+        if not isinstance(declared, Interval) or not isinstance(declared.edges[0], float):
+            raise ValueError(f"--transformer numeric is for numbers, and the domain declares other values of {name!r}")
+        if declared.missing:
+            raise ValueError(
+                f"--transformer numeric reports no missing values, which the domain declares of {name!r}: report its "
+                "bins by another --transformer, or fill them in by a public rule"
+            )
+        bounds[name] = (declared.edges[0], declared.edges[-1])
+    return bounds
 
 
 def columns_of(given: Iterable[Any], known: Sequence[Any]) -> list[Any]:

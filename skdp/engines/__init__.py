@@ -15,6 +15,8 @@ is a CSV, Parquet or Arrow file       `privatize_file` and `estimate_file`, or `
                                       a few batches in memory, and a run that was stopped can be resumed without a
                                       second report of any row and without a second charge. For synthetic rows,
                                       `synthesize_file`, or ``skdp synthesize``.
+is in many files, or at a URL         `privatize_files`: a folder of shards and a manifest, several files at a time,
+                                      with one charge; a run that was stopped goes on shard by shard.
 is a DuckDB relation, a Polars        `privatize` with ``path=``, and `tally` on the result. DuckDB tallies fastest.
 LazyFrame, or a pyarrow Dataset
 is on several machines                `privatize` and `tally` on a Dask or Spark DataFrame. A worker that dies, or a
@@ -55,6 +57,15 @@ from skdp.engines._atomic import NoBar as NoBar
 from skdp.engines._atomic import Progress as Progress
 from skdp.engines._privatize import privatize
 from skdp.engines._tally import tally, tally_batches
-from skdp.engines.files import estimate_file, privatize_file, synthesize_file, tally_files
+from skdp.engines.files import estimate_file, privatize_file, privatize_files, synthesize_file, tally_files
 
-__all__ = ["estimate_file", "privatize", "privatize_file", "synthesize_file", "tally", "tally_batches", "tally_files"]
+__all__ = [
+    "estimate_file",
+    "privatize",
+    "privatize_file",
+    "privatize_files",
+    "synthesize_file",
+    "tally",
+    "tally_batches",
+    "tally_files",
+]

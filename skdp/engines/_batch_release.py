@@ -81,9 +81,9 @@ class BatchCheck:
         """Digest the record ids of a batch, to compare them with those of other batches."""
         return digest_records(self._records(self._ids(batch), len(batch)), self._digest_key)
 
-    def distinct(self, batches: Iterable[Found]) -> Iterator[Found]:
+    def distinct(self, batches: Iterable[Found], seen: DistinctIds | None = None) -> Iterator[Found]:
         """Pass on the batches of one evaluation of the table, and refuse a record id that comes a second time."""
-        seen = DistinctIds()
+        seen = DistinctIds() if seen is None else seen
         for batch in batches:
             numbers = whole_numbers(self._ids(batch))
             seen.add(self.digest_ids(batch) if numbers is None else numbers)

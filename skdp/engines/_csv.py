@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from skdp.base import (
 from skdp.domain import Domain, Interval
 from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
+from skdp.engines._source_file import SourceFile
 
 pyarrow, pyarrow_csv, pyarrow_dataset = map(Extra, ("pyarrow", "pyarrow.csv", "pyarrow.dataset"))
 
@@ -31,49 +32,50 @@ _BLOCK_BYTES = 1 << 21  # Arrow reads up to 32 blocks ahead
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 
 
-def column_names(path: Path) -> list[str]:
+def column_names(source: SourceFile) -> list[str]:
     """Read the header."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with io.TextIOWrapper(source.open(), encoding="utf-8-sig", newline="") as file:
         try:
             names = next(csv.reader(file, strict=True), [])
         except (UnicodeDecodeError, csv.Error):
             names = []
     if not names:
-        raise encoding_error(path) or ValueError(f"{path.name} has no header")
+        raise encoding_error(source) or ValueError(f"{source.name} has no header")
     if len(set(names)) < len(names):
-        raise ValueError(f"two columns of {path.name} have the same name")
+        raise ValueError(f"two columns of {source.name} have the same name")
     return names
 
 
-def text_batches(path: Path, columns: list[str]) -> Iterator[Any]:
+def text_batches(source: SourceFile, columns: list[str]) -> Iterator[Any]:
     """Read some columns as text."""
     read, parse, convert = _options()
     convert.column_types = dict.fromkeys(columns, pyarrow.string())
     convert.include_columns = columns
     try:
-        reader = pyarrow_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
+        reader = pyarrow_csv.open_csv(
+            source.arrow_source(), read_options=read, parse_options=parse, convert_options=convert
+        )
         for batch in reader:
             yield pyarrow.Table.from_batches([batch])
     except pyarrow.ArrowInvalid:  # its text has a row
-        raise unreadable_error(path) from None
+        raise unreadable_error(source) from None
 
 
-def text_dataset(path: Path, columns: list[str]) -> Any:
+def text_dataset(source: SourceFile, columns: list[str]) -> Any:
     """Open some columns as text, to be read as often as need be."""
     read, parse, convert = _options()
     scan = pyarrow_dataset.CsvFragmentScanOptions(convert_options=convert, read_options=read)
     form = pyarrow_dataset.CsvFileFormat(parse_options=parse, default_fragment_scan_options=scan)
-    return pyarrow_dataset.dataset(
-        path, format=form, schema=pyarrow.schema([(name, pyarrow.string()) for name in columns])
-    )
+    schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
+    return pyarrow_dataset.dataset(source.path, schema=schema, format=form, filesystem=source.filesystem)
 
 
-def unreadable_error(path: Path) -> UnreadableError:
+def unreadable_error(source: SourceFile) -> UnreadableError:
     """Make the error of a file that is no CSV file; it shows no row."""
-    encoding = encoding_error(path)
+    encoding = encoding_error(source)
     if encoding is not None:
         return UnreadableError(str(encoding))
-    return UnreadableError(f"{path.name} is no CSV file of UTF-8 text with a value a row for each column")
+    return UnreadableError(f"{source.name} is no CSV file of UTF-8 text with a value a row for each column")
 
 
 def _options() -> tuple[Any, Any, Any]:
@@ -153,15 +155,14 @@ def _truth(text: str | None, name: str) -> bool | None:
     return _TRUTH[text]
 
 
-def write_csv(tables: Iterable[Any], schema: Any, path: Path) -> None:
+def write_csv(tables: Iterable[Any], schema: Any, file: Any) -> None:
     """Write a stream of tables; dates and datetimes as ISO 8601."""
     options = pyarrow_csv.WriteOptions(include_header=False)
-    with path.open("wb") as file:
-        file.write((",".join(map(_quoted, schema.names)) + "\n").encode())
-        plain = _plain(schema.empty_table())
-        with pyarrow_csv.CSVWriter(pyarrow.PythonFile(file, "w"), plain.schema, write_options=options) as writer:
-            for table in tables:
-                writer.write_table(_plain(table))
+    file.write((",".join(map(_quoted, schema.names)) + "\n").encode())
+    plain = _plain(schema.empty_table())
+    with pyarrow_csv.CSVWriter(file, plain.schema, write_options=options) as writer:
+        for table in tables:
+            writer.write_table(_plain(table))
 
 
 def _quoted(name: str) -> str:
@@ -175,14 +176,15 @@ def _plain(table: Any) -> Any:
         if pyarrow.types.is_dictionary(field.type):
             column = column.cast(field.type.value_type)
         if pyarrow.types.is_timestamp(field.type):
-            column = _iso(column)
+            column = iso_texts(column)
         if table.num_columns == 1:
             column = column.cast(pyarrow.string()).fill_null("")
         table = table.set_column(place, field.name, column)
     return table
 
 
-def _iso(column: Any) -> Any:
+def iso_texts(column: Any) -> Any:
+    """Write datetimes as ISO 8601."""
     fine = column if column.type.unit == "ns" else column.cast(pyarrow.timestamp("us", column.type.tz))
     coded = fine.combine_chunks().dictionary_encode()
     texts = [None if time is None else time.isoformat() for time in coded.dictionary.to_pylist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -86,12 +87,17 @@ class DistinctIds:
 
     def __init__(self) -> None:
         self._runs: list[Pair] = []
+        self._lock = threading.Lock()
 
     def add(self, digests: NDArray[np.uint64]) -> None:
         """Add the digests of a batch."""
         if not len(digests):
             return
         new = _sorted([*digests.T])
+        with self._lock:
+            self._add(new)
+
+    def _add(self, new: Pair) -> None:
         first, second = new
         if ((first[1:] == first[:-1]) & (second[1:] == second[:-1])).any() or any(
             _meet(run, new) for run in self._runs

@@ -261,3 +261,38 @@ def test_a_domain_file_that_cannot_be_read_is_named(command, content, message, t
     with pytest.raises(SystemExit):
         main([command, str(tmp_path / "data.csv"), str(tmp_path / "out.csv"), "--domain", str(path), "--epsilon", "1"])
     assert message.format(path=path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl.gz"])
+def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys, kind):
+    first, model = tmp_path / "first.parquet", tmp_path / "model"
+    run(table, first, domain, "--epsilon", 10, "--rows", 50, "--save", model)
+    capsys.readouterr()
+    out = tmp_path / f"out.{kind}"
+    assert main(["synthesize", str(model), str(out), "--load", "--rows", "300", "--seed", "1"]) == 0
+    assert capsys.readouterr().out == f"Wrote {out}\n"
+    made = {
+        "csv": lambda path: pd.read_csv(path, dtype={"code": str}, keep_default_na=False),
+        "parquet": pd.read_parquet,
+        "jsonl.gz": lambda path: pd.read_json(path, lines=True, dtype={"code": str}),
+    }[kind](out)
+    assert len(made) == 300
+    assert made.columns.tolist() == pd.read_parquet(first).columns.tolist()
+    assert set(made["sex"]) == {"f", "m"}
+    assert main(["synthesize", str(model), str(tmp_path / "none.parquet"), "--load", "--rows", "0"]) == 0
+    assert len(pd.read_parquet(tmp_path / "none.parquet")) == 0
+    for option in ("--epsilon", "--delta", "--max-rows-per-person"):
+        number = "0" if option == "--delta" else "1"
+        with pytest.raises(SystemExit):
+            main(["synthesize", str(model), str(tmp_path / "other.csv"), "--load", option, number])
+        assert f"{option} goes without --load" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["synthesize", str(table), str(tmp_path / "other.csv"), "--load"])
+    assert "secret" not in capsys.readouterr().err
+    for needed in ("--domain", "--epsilon"):
+        words = {"--domain": str(domain), "--epsilon": "1"}
+        words.pop(needed)
+        given = [word for pair in words.items() for word in pair]
+        with pytest.raises(SystemExit):
+            main(["synthesize", str(table), str(tmp_path / "other.csv"), *given])
+        assert f"{needed} is needed" in capsys.readouterr().err

@@ -53,7 +53,7 @@ class Faults:
 
     def opened(self, function):
         files = pa.fs.PyFileSystem(_Handler(self))
-        return lambda path, **options: function(str(path), filesystem=files, **options)
+        return lambda path, **options: function(str(path), **options | {"filesystem": files})
 
     def reach(self):
         self.count += 1

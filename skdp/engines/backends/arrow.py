@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from skdp.engines._csv import text_batches
 from skdp.engines._engine import ROWS, Engine, ReportSums, add_up_batches
 from skdp.engines._errors import quietly, read_quietly
 from skdp.engines._extras import import_extra
+from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, plan_arrow, write_tables
 from skdp.engines.backends.memory import MemoryTable
 from skdp.frames import LargeTable, Summary
@@ -123,7 +123,8 @@ class StreamedTable(ArrowTable):
 
     def _tables(self, names: list[str]) -> Iterator[Any]:
         (file,) = self._frame.files
-        return text_batches(Path(file), names) if file.endswith(".csv") else _ipc_tables(file, names)
+        source = SourceFile(self._frame.filesystem, file)
+        return _ipc_tables(source, names) if _is_ipc(self._frame) else text_batches(source, names)
 
 
 def said_by_file(file: Any) -> str | None:
@@ -245,9 +246,9 @@ def _count_codes(name: str, column: Any) -> tuple[Any, NDArray[np.int64]]:
     return pyarrow.table({name: values}), counts[found]
 
 
-def _ipc_tables(file: str, names: list[str]) -> Iterator[Any]:
+def _ipc_tables(source: SourceFile, names: list[str]) -> Iterator[Any]:
     """Read some columns of an Arrow file; what is mapped into memory needs none of its own, unless it is compressed."""
-    with pyarrow.memory_map(file) as mapped:
+    with pyarrow.memory_map(source.path) if source.is_local else source.open() as mapped:
         for batch in read_quietly(_ipc_batches(mapped, names)):
             rows = pyarrow.Table.from_batches([batch]).select(names)
             for start in range(0, len(rows), ROWS):

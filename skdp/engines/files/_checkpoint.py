@@ -179,8 +179,13 @@ class WorkingFolder:
             sync(beside)
         sync(self.path)
 
+    def complete(self, path: Path) -> None:
+        """Take a folder in this one for all reports."""
+        path.rename(self._whole)
+        sync(self.path)
+
     def is_whole(self) -> bool:
-        """Return whether all reports are in one file."""
+        """Return whether all reports are in one file, or folder."""
         return _is_there(self._whole)
 
     def publish(self, said: str | None = None) -> None:
@@ -200,7 +205,12 @@ class WorkingFolder:
     def remove(self) -> None:
         """Remove the folder: what is in it can never be completed again."""
         self._key.unlink(missing_ok=True)
-        shutil.rmtree(self.path, ignore_errors=True)
+        gone = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.removed")
+        try:
+            self.path.rename(gone)  # at once: a run that is killed in between must not leave half of a folder
+        except OSError:
+            gone = self.path
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 def _digest(content: Any) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,41 +14,54 @@ from skdp.engines._csv import column_names as csv_names
 from skdp.engines._csv import readers, text_batches, text_dataset, write_csv
 from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
+from skdp.engines._json import first_line, json_batches, types_of_columns, write_json_lines
 from skdp.engines._registry import is_damage
+from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, write_tables
 from skdp.engines.files._said import only_one, said_by_sidecar
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
-FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
+FORMATS = {
+    ".csv": "csv", ".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc", ".jsonl": "jsonl",
+    ".csv.gz": "csv.gz", ".jsonl.gz": "jsonl.gz",
+}  # fmt: skip
 
 
-def format_of(path: Path) -> str:
-    """Return the format of a file."""
-    if path.suffix not in FORMATS:
+def format_of(path: Path | SourceFile) -> str:
+    """Return the format of a file, which is that of text with ``.gz`` behind it if it is gzipped."""
+    ending = next((ending for ending in reversed(FORMATS) if path.name.endswith(ending)), None)
+    if ending is None:
         raise ValueError(f"{path.name} must end in one of {', '.join(FORMATS)}")
-    return FORMATS[path.suffix]
+    return FORMATS[ending]
 
 
 class TableFile:
     """A table in a file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.format = format_of(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
-        if self.format == "csv":
-            self.names = csv_names(path)
+    def __init__(self, place: str | os.PathLike[str] | SourceFile, typed_as: TableFile | None = None) -> None:
+        # Of JSON lines, the first line of the first of several files says the types of what is not declared.
+        self._typed_as = self if typed_as is None else typed_as
+        self.path = path = place if isinstance(place, SourceFile) else SourceFile.at(place)
+        self.format = format_of(path).removesuffix(".gz")
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path.path if path.is_local else path.name}")
+        if self.is_text:
+            self.names = csv_names(path) if self.format == "csv" else list(first_line(path))
             return
         try:
-            self.dataset = dataset.dataset(path, format=self.format)
+            self.dataset = dataset.dataset(path.path, format=self.format, filesystem=path.filesystem)
         except (pyarrow.ArrowException, OSError) as error:
             if not is_damage(error):
                 raise
             kind = "Parquet" if self.format == "parquet" else "Arrow"
             raise ValueError(f"{path.name} is no {kind} file") from None
         self.names = list(self.dataset.schema.names)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the declared values decide of what types the columns are."""
+        return self.format in ("csv", "jsonl")
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Check that there are some columns. The others are not shown: they are a row, if a CSV file has no header."""
@@ -57,8 +71,8 @@ class TableFile:
 
     def protocol(self) -> str | None:
         """Return the protocol that the file says its reports are of."""
-        if self.format == "csv":
-            return said_by_sidecar(self.path)
+        if self.is_text:
+            return said_by_sidecar(Path(self.path.path)) if self.path.is_local else None
         from skdp.engines.backends.arrow import said_by_file
 
         try:
@@ -70,7 +84,7 @@ class TableFile:
 
     def count_rows(self) -> int | None:
         """Count the rows, where that needs no reading of them."""
-        if self.format == "csv":
+        if self.is_text:
             return None
         try:
             return self.dataset.count_rows()
@@ -81,25 +95,35 @@ class TableFile:
 
     def fingerprint(self) -> dict[str, Any]:
         """Describe the file so that a change of it shows; the file is read."""
-        with self.path.open("rb") as file:
+        with self.path.open_raw() as file:
             return {"format": self.format, "content": hashlib.file_digest(file, "sha256").hexdigest()}
 
     def sample(self, domain: Domain | None, columns: list[str]) -> Any:
         """Make a table without rows."""
-        if self.format != "csv":
+        if not self.is_text:
             schema = self.dataset.schema
             return pyarrow.schema([schema.field(name) for name in columns]).empty_table()
+        if self.format == "jsonl":
+            return pyarrow.schema(list(self._types(domain, columns).items())).empty_table()
         types = {} if domain is None else {name: unit for name, (unit, _) in readers(domain).items()}
         return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in columns]).empty_table()
+
+    def _types(self, domain: Domain | None, columns: list[str]) -> dict[str, Any]:
+        return types_of_columns(self._typed_as.path, domain, columns)
 
     def scan(self, columns: list[str]) -> Any:
         """Open some columns, to be read as often as need be."""
         if self.format == "csv":
             return text_dataset(self.path, columns)
+        if self.format == "jsonl":
+            raise ValueError(f"{self.path.name}: JSON lines are not read here; write the table as a Parquet file")
         return self.dataset.replace_schema(pyarrow.schema([self.dataset.schema.field(name) for name in columns]))
 
     def tables(self, domain: Domain | None, columns: list[str], *, in_order: bool = True) -> Iterator[Any]:
         """Read the rows; in less memory, if not in order."""
+        if self.format == "jsonl":
+            yield from json_batches(self.path, domain, self._types(domain, columns))
+            return
         if self.format != "csv":
             from skdp.engines.backends.arrow import read_batches, report_batches
 
@@ -123,11 +147,13 @@ def check_writable(schema: Any, form: str) -> None:
 
 def write_file(tables: Iterable[Any], schema: Any, path: Path, form: str) -> None:
     """Write a stream of tables."""
-    if form == "csv":
-        write_csv(tables, schema, path)
-    elif form == "parquet":
+    if form == "parquet":
         write_tables(tables, schema, path)
-    else:
-        with ipc.new_file(str(path), schema) as writer:
-            for table in tables:
-                writer.write_table(table)
+        return
+    with pyarrow.output_stream(str(path), compression="gzip" if form.endswith(".gz") else None) as file:
+        if form == "ipc":
+            with ipc.new_file(file, schema) as writer:
+                for table in tables:
+                    writer.write_table(table)
+        else:
+            (write_csv if form.startswith("csv") else write_json_lines)(tables, schema, file)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -21,6 +20,7 @@ from skdp.engines._csv import readers, unreadable_error
 from skdp.engines._errors import UnreadableError, UnreadableTable
 from skdp.engines._extras import Extra
 from skdp.engines._registry import is_damage
+from skdp.engines._source_file import SourceFile
 from skdp.engines.files._formats import TableFile
 from skdp.frames import LargeTable, Summary, register_large_tables
 
@@ -35,7 +35,8 @@ class FileTable(LargeTable):
     sample: Any
     read: Callable[[Any], Any]
     shown: Callable[[], AbstractContextManager[Bar]]
-    file: Path
+    file: SourceFile
+    is_csv: bool
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
         try:
@@ -48,7 +49,7 @@ class FileTable(LargeTable):
                 raise
             # What an engine says of a CSV file that is none has a row of it.
             failed = UnreadableError(f"{self.file.name} cannot be read ({error.kind})")
-            if self.file.suffix.lower() == ".csv" and error.is_csv:
+            if error.is_csv and self.is_csv:
                 failed = unreadable_error(self.file)
         raise failed
 
@@ -85,7 +86,7 @@ def open_file(table: TableFile, domain: Domain, person: str | None, progress: Pr
     is_csv = table.format == "csv"
     sample, read = (_typed_sample(domain, names), _text_reader(domain)) if is_csv else (rows.sample, _unchanged)
     total = None if person is not None else table.count_rows()
-    return FileTable(rows, sample, read, lambda: shown(progress, total, "reading"), table.path)
+    return FileTable(rows, sample, read, lambda: shown(progress, total, "reading"), table.path, is_csv)
 
 
 def _unchanged(batch: Any) -> Any:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skdp.base import type_of_values
 from skdp.engines._atomic import Bar, NoBar, Progress, check_path
 from skdp.engines._batch_release import BatchCheck, Release, check_flags, check_names, check_transformer, in_processes
 from skdp.engines._csv import unreadable_error
 from skdp.engines._errors import UnreadableError, UnreadableTable
 from skdp.engines._extras import Extra
+from skdp.engines._randomness import BatchRandomness
 from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
+from skdp.engines.files._run import carry_out, describe_release, output_schema
 from skdp.engines.files._said import sidecar_of
-from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer, protocol_text
-from skdp.local.memo import keyed_digests
+from skdp.local import PROTOCOL_KEY, protocol_text
 
 pyarrow = Extra("pyarrow")
 
@@ -40,16 +41,19 @@ def privatize_file(
 ) -> Path:
     r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
 
-    The names say the formats: ``.csv``, ``.parquet``, or ``.arrow`` (also ``.feather``, ``.ipc``; files, not streams).
-    Of a CSV file, the types are those of the domain, and each value is read by itself, so that none depends on other
-    rows: declared numbers and bins of numbers are numbers, true and false are booleans, dates and datetimes are ISO
-    8601, all else is text; what pandas takes for missing is missing, unless it is declared. The columns of a
-    `NumericPerturber` are numbers; those of a `RapporEncoder`, and kept columns, are text, or missing where empty.
+    The names say the formats: ``.csv``, ``.parquet``, ``.jsonl`` (an object a line), or ``.arrow`` (also ``.feather``,
+    ``.ipc``; files, not streams); ``.csv.gz`` and ``.jsonl.gz`` are gzipped. Of a CSV file, the types are those of the
+    domain, and each value is read by itself, so that none depends on other rows: declared numbers and bins of numbers
+    are numbers, true and false are booleans, dates and datetimes are ISO 8601, all else is text; what pandas takes for
+    missing is missing, unless it is declared. The columns of a `NumericPerturber` are numbers; those of a
+    `RapporEncoder`, and kept columns, are text, or missing where empty. In JSON lines, null and a name that is left out
+    are missing; dates and datetimes are text; what is not declared (kept columns, ids) has the type that it has in the
+    first line, which names the columns.
 
     Parameters
     ----------
     source : str or path-like
-        The file with true rows.
+        The file with true rows: a path, or a URL that pyarrow or fsspec opens (``s3://…``).
     target : str or path-like
         The file for the reports. It must not exist, and appears only when complete.
     transformer : local transformer
@@ -70,7 +74,8 @@ def privatize_file(
     -------
     Path
         The target. It says its protocol (`ReportTransformer.to_json`): in the metadata of its schema, under
-        ``skdp.protocol``, or for CSV in a file ``<target>.skdp.json`` beside it, with the SHA-256 of the target.
+        ``skdp.protocol``, or for text (CSV, JSON lines) in a file ``<target>.skdp.json`` beside it, with the SHA-256 of
+        the target.
 
     Raises
     ------
@@ -126,94 +131,60 @@ def privatize_file(
     check_transformer(transformer)
     if resume and WorkingFolder.tidy(target):
         return Path(target).absolute()
-    table = TableFile(Path(source))
+    table = TableFile(source)
     place = check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     form = format_of(place)
-    if form == "csv" and not resume:
+    is_text = form not in ("parquet", "ipc")
+    if is_text and not resume:
         check_path(sidecar_of(place))
-    declared = transformer.declared_domain if table.format == "csv" else None
+    declared = transformer.declared_domain if table.is_text else None
     check_names(keep)
     table.check_columns([*([] if declared is None else declared.columns), *keep])
     sample = table.sample(declared, table.names)
     trial = Release.rehearse(sample, transformer, keep, record_id)
+    look = BatchCheck(transformer.protocol_, keep, record_id)
     if record_id is not None:
-        _check_ids(table, record_id)
-    schema = _output_schema(trial.schema, transformer.protocol_, keep, table.format, form)
+        _check_ids(table, record_id, look)
+    schema = output_schema(trial.schema, transformer.protocol_, keep, of_text=table.is_text, form=form)
     check_writable(schema, form)
     said = protocol_text(transformer)
-    written = schema if form == "csv" or said is None else schema.with_metadata({PROTOCOL_KEY: said})
+    written = schema if is_text or said is None else schema.with_metadata({PROTOCOL_KEY: said})
     rows = batch_rows(trial.num_columns)
-    settings = _settings(table, transformer, keep, record_id, rows)
+    settings = {"input file": table.fingerprint()} | describe_release(transformer, keep, record_id, rows)
     folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)
-    checked = Checked()
-    with folder.locked():
-        try:
-            if check and not folder.is_charged:
-                transformer.check_budget()
-                look = BatchCheck(transformer.protocol_, keep, record_id)
-                checked = check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
-        except BaseException as error:  # nothing is charged
-            _leave(error, folder, resume)
-            raise
-        try:
-            folder.charge(transformer)
-        except (RuntimeError, TypeError, ValueError) as error:  # refused, so not charged
-            _leave(error, folder, resume)
-            raise
-        except BaseException as error:
-            _tell(error, folder)
-            raise
-        release = (
-            None
-            if folder.is_whole()
-            else Release(transformer.protocol_, keep, folder.randomness(transformer), record_id)
-        )
-        try:
-            if release is not None:
-                tables = in_full(table.tables(declared, release.check.columns), checked)
-                batches = even(tables, rows, pyarrow.concat_tables)
-                with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
-                    write_file(_reports(batches, release, schema, folder, bar), written, path, form)
-            folder.publish(said if form == "csv" else None)
-        except BaseException as error:
-            if _is_refusal(error) and _is_same(table, settings):
-                folder.remove()  # the same rows would be refused again
-            else:
-                _tell(error, folder)
-            raise
-    return place
 
+    def check_rows() -> Checked:
+        if not check:
+            return Checked()
+        transformer.check_budget()
+        return check_batches(table.tables(declared, look.columns), look, rows, pyarrow.concat_tables)
 
-def _is_refusal(error: BaseException) -> bool:
-    """Return whether an error is of what the file holds, not of reading or writing."""
-    return isinstance(error, TypeError | ValueError | NotImplementedError) and not isinstance(
-        error, UnreadableError | OSError
+    def draw(randomness: BatchRandomness, checked: Checked | None) -> None:
+        release = Release(transformer.protocol_, keep, randomness, record_id)
+        tables = in_full(table.tables(declared, release.check.columns), checked or Checked())
+        batches = even(tables, rows, pyarrow.concat_tables)
+        with closing(progress(table.count_rows())) as bar, folder.written_whole() as path:
+            write_file(_reports(batches, release, schema, folder, bar), written, path, form)
+
+    def is_same() -> bool:
+        """Return whether the file still holds what it held when the run was started."""
+        try:
+            return table.fingerprint() == settings["input file"]
+        except OSError:
+            return False
+
+    carry_out(
+        folder,
+        transformer,
+        resumed=resume,
+        check=check_rows,
+        draw=draw,
+        is_same=is_same,
+        publish=partial(folder.publish, said if is_text else None),
     )
-
-
-def _is_same(table: TableFile, settings: dict[str, Any]) -> bool:
-    """Return whether the file still holds what it held when the run was started."""
-    try:
-        return table.fingerprint() == settings["input file"]
-    except OSError:
-        return False
-
-
-def _leave(error: BaseException, folder: WorkingFolder, resume: bool) -> None:
-    """Remove the folder of a run that was started without a charge; one that is resumed may have been charged."""
-    if resume:
-        _tell(error, folder)
-    else:
-        folder.remove()
-
-
-def _tell(error: BaseException, folder: WorkingFolder) -> None:
-    if folder.path.exists():
-        error.add_note(
-            f"The run is unfinished in {folder.path}: resume=True goes on, with one charge in all and one report a row."
-        )
+    return place
 
 
 def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: WorkingFolder, bar: Bar) -> Iterator[Any]:
@@ -234,7 +205,10 @@ def _reports(batches: Iterator[Any], release: Release, schema: Any, folder: Work
         yield reports
 
 
-def _check_ids(table: TableFile, record_id: str) -> None:
+def _check_ids(table: TableFile, record_id: str, look: BatchCheck) -> None:
+    if table.format == "jsonl":  # which no engine reads
+        deque(look.distinct(table.tables(None, [record_id])), maxlen=0)
+        return
     try:
         check_distinct(engine_of(table.scan([record_id])).countable_ids(record_id), record_id)
     except UnreadableTable as error:
@@ -242,44 +216,3 @@ def _check_ids(table: TableFile, record_id: str) -> None:
     else:
         return
     raise unreadable_error(table.path) if table.format == "csv" else failed
-
-
-def _output_schema(trial: Any, protocol: ReportProtocol, keep: Sequence[str], source: str, form: str) -> Any:
-    """Say what is written: whole numbers where such are declared for a CSV file, and dictionaries to Parquet only."""
-    fields = []
-    for field in trial:
-        values = field.type
-        if pyarrow.types.is_dictionary(values) and (form != "parquet" or field.name in keep):
-            values = values.value_type
-        domain = protocol.values if source == "csv" and field.name not in keep else None
-        if domain is not None:
-            declared = domain[field.name] if field.name in domain.columns else None
-            values = pyarrow.int64() if declared is not None and type_of_values(declared) is int else values
-        if form == "csv" and (pyarrow.types.is_nested(values) or pyarrow.types.is_binary(values)):
-            raise ValueError(f"column {field.name!r} is of type {values}, which a CSV file cannot hold")
-        fields.append(pyarrow.field(field.name, values))
-    return pyarrow.schema(fields)
-
-
-def _settings(
-    table: TableFile, transformer: ReportTransformer, keep: Sequence[str], record_id: str | None, rows: int
-) -> dict[str, Any]:
-    """Describe a release by what decides its reports, and the size of its parts."""
-    protocol, ledger, seed = transformer.protocol_, transformer.charged_ledger, transformer.randomness(call=0).seed
-    parameters, key = protocol.parameters(), protocol.permanent_key
-    path = ledger.path if ledger is not None else None
-    return {
-        "input file": table.fingerprint(),
-        "domain": _digest(parameters.pop("columns")),
-        "transformer": _digest(sorted(parameters.items())),
-        "secret key": None if key is None else keyed_digests(key, ("unfinished run",), [b""])[0].hex(),
-        "column of record ids": record_id,
-        "seed": None if seed is None else int(seed),
-        "list of kept columns": list(keep),
-        "ledger": None if ledger is None else "in memory" if path is None else str(path.resolve()),
-        "size of parts": rows,
-    }
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(repr(content).encode()).hexdigest()

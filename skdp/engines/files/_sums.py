@@ -15,9 +15,11 @@ from skdp.engines._atomic import Progress
 from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
+from skdp.engines._source_file import SourceFile
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
 from skdp.engines.files._said import check_said, read_json, said_by_sidecar
+from skdp.engines.files.shards import ReleasedFolder
 from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer
 
 pyarrow = Extra("pyarrow")
@@ -25,15 +27,22 @@ pyarrow = Extra("pyarrow")
 _LINES, _TALLY = (".jsonl", ".ndjson"), ".json"
 
 
-def said_by(path: Path) -> str | None:
+Source = Path | SourceFile | ReleasedFolder
+
+
+def said_by(path: Source) -> str | None:
     """Return the protocol that a file of reports, or of their tally, says; None if it says none."""
+    if isinstance(path, ReleasedFolder):
+        return path.protocol()
+    if isinstance(path, SourceFile):
+        return TableFile(path).protocol()
     if path.suffix not in (*_LINES, _TALLY):
         return TableFile(path).protocol()
     _check_there(path)
     return said_by_sidecar(path) if path.suffix in _LINES else json.dumps(_read_tally(path)[PROTOCOL_KEY])
 
 
-def transformer_of(paths: Iterable[Path], transformer: Any = None) -> ReportTransformer:
+def transformer_of(paths: Iterable[Source], transformer: Any = None) -> ReportTransformer:
     """Return the transformer whose reports files hold: the given one, which they must not contradict, or their own."""
     if transformer is not None:
         check_transformer(transformer)
@@ -53,22 +62,31 @@ def transformer_of(paths: Iterable[Path], transformer: Any = None) -> ReportTran
     return found
 
 
-def sum_file(path: Path, transformer: ReportTransformer, progress: Progress) -> Any:
+def sum_file(path: Source, transformer: ReportTransformer, progress: Progress) -> Any:
     """Return the tally of the reports in a file, which must not contradict the transformer."""
     protocol = transformer.protocol_
     reports = ReportSums(protocol)
-    if path.suffix == _TALLY:
+    if isinstance(path, Path) and path.suffix == _TALLY:
         return _tally_of(path, protocol)
-    if path.suffix in _LINES:
+    if isinstance(path, Path) and path.suffix in _LINES:
         with closing(progress(None)) as bar:
             return reports.total(sum_lines(path, reports, bar))
-    table, sums = TableFile(path), reports.zeros()
-    table.check_columns(reports.names)
-    with closing(progress(table.count_rows())) as bar:
-        for batch in _report_tables(table, protocol, reports.names):
-            reports.add(sums, batch)
-            bar.update(len(batch))
+    sums, tables = reports.zeros(), _tables(path, transformer)
+    with closing(progress(_count_rows(path))) as bar:
+        for table in tables:
+            table.check_columns(reports.names)
+            for batch in _report_tables(table, protocol, reports.names):
+                reports.add(sums, batch)
+                bar.update(len(batch))
     return reports.total(sums)
+
+
+def _tables(path: Source, transformer: ReportTransformer) -> Iterable[TableFile]:
+    return path.tables(transformer) if isinstance(path, ReleasedFolder) else [TableFile(path)]
+
+
+def _count_rows(path: Source) -> int | None:
+    return path.rows if isinstance(path, ReleasedFolder) else TableFile(path).count_rows()
 
 
 def tally_text(tally: Any, transformer: ReportTransformer) -> str:
@@ -77,10 +95,17 @@ def tally_text(tally: Any, transformer: ReportTransformer) -> str:
     return json.dumps(content | {PROTOCOL_KEY: json.loads(transformer.to_json())}, allow_nan=False)
 
 
-def checked_paths(sources: Any) -> list[Path]:
-    """Take one path or several."""
-    given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    return list(map(Path, given))
+def checked_paths(sources: Any) -> list[Source]:
+    """Take one path, URL or folder of a release, or several."""
+    given = [sources] if isinstance(sources, str | os.PathLike | ReleasedFolder | SourceFile) else list(sources)
+    return list(map(source_at, given))
+
+
+def source_at(place: Any) -> Source:
+    """Open the folder of a release or of its manifest, and take another path or URL for a file."""
+    if isinstance(place, ReleasedFolder | SourceFile):
+        return place
+    return ReleasedFolder.at(place) or (SourceFile.at(place) if "://" in os.fspath(place) else Path(place))
 
 
 def _check_there(path: Path) -> None:
@@ -106,9 +131,9 @@ def _tally_of(path: Path, protocol: ReportProtocol) -> Any:
 
 
 def _report_tables(table: TableFile, protocol: ReportProtocol, names: list[str]) -> Iterator[Any]:
-    """Read reports; in a CSV file, those that are no values of the domain are numbers."""
+    """Read reports; in a file of text, those that are no values of the domain are numbers."""
     domain = protocol.values
-    values = names if table.format != "csv" else () if domain is None else domain.columns
+    values = names if not table.is_text else () if domain is None else domain.columns
     for batch in table.tables(domain, names, in_order=False):
         yield pyarrow.table({name: batch[name] if name in values else _numbers(batch[name], name) for name in names})
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from skdp.domain import Domain, Interval, pack
@@ -118,7 +120,7 @@ def synthesize_file(
     model = check_path(save)
     if model == place:
         raise ValueError("save and target must be two files")
-    form, table = format_of(place), TableFile(Path(source))
+    form, table = format_of(place), TableFile(source)
     rows = open_file(table, domain, person_column, progress)
     schema = _schema_of_rows(rows.sample, domain)
     with written_beside(place) as beside:
@@ -133,10 +135,35 @@ def synthesize_file(
                 _save(synthesizer, model)
                 saved = True
             with shown(progress, number, "writing") as bar:
-                write_file(_rows(synthesizer, n_samples, schema, bar), schema, beside, form)
+                write_file(_rows(synthesizer.sample_batches(n_samples), schema, bar), schema, beside, form)
             sync(beside)
         except OSError as error:
             raise OSError(error.errno, f"{error.strerror or error}: {_what_is_left(model, saved)}") from None
+    sync(place.parent)
+    return place
+
+
+def sample_file(
+    synthesizer: DPMarginalSynthesizer,
+    target: str | os.PathLike[str],
+    *,
+    n_samples: int | None = None,
+    progress: Progress = NoBar,
+) -> Path:
+    """Write rows of a fitted synthesizer to a file: post-processing, which is free."""
+    check_n_samples(n_samples)
+    place = check_path(target)
+    if place is None:
+        raise TypeError("target must be a str or a path, got NoneType")
+    form, number = format_of(place), round(synthesizer.n_rows_) if n_samples is None else n_samples
+    batches = (nw.from_native(rows, eager_only=True).to_arrow() for rows in synthesizer.sample_batches(number))
+    first = next(batches, None)
+    if first is None:
+        first = nw.from_native(synthesizer.sample(0), eager_only=True).to_arrow()
+    with written_beside(place) as beside:
+        with shown(progress, number, "writing") as bar:
+            write_file(_rows(chain([first], batches), first.schema, bar), first.schema, beside, form)
+        sync(beside)
     sync(place.parent)
     return place
 
@@ -215,7 +242,7 @@ def _schema_of_rows(sample: Any, domain: Domain) -> Any:
     return rows.schema.with_metadata(sample.schema.metadata)
 
 
-def _rows(synthesizer: DPMarginalSynthesizer, n_samples: int | None, schema: Any, bar: Bar) -> Iterator[Any]:
-    for rows in synthesizer.sample_batches(n_samples):
+def _rows(batches: Iterable[Any], schema: Any, bar: Bar) -> Iterator[Any]:
+    for rows in batches:
         yield rows.cast(schema)
         bar.update(len(rows))

@@ -23,7 +23,8 @@ def tally_files(
     ----------
     sources : path, or iterable of paths
         CSV, Parquet or Arrow files, as `privatize_file` writes them; JSON lines (``.jsonl``, ``.ndjson``) of clients,
-        an object for each record; or tallies (``.json``) that this function wrote. Further columns are ignored.
+        an object for each record; folders that `privatize_files` wrote, or their ``manifest.json``, whose shards must
+        all be there, unchanged; or tallies (``.json``) that this function wrote. Further columns are ignored.
     transformer : local transformer, optional
         As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
         files, if they say their protocol.

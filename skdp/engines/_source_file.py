@@ -1,0 +1,85 @@
+"""Files to read: on this machine, or on a file system that pyarrow or fsspec opens by a URL; as they are or gzipped."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Self
+
+from skdp.engines._extras import Extra, import_extra
+
+pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
+
+
+def open_filesystem(place: str | os.PathLike[str]) -> tuple[Any, str]:
+    """Open the file system of a path of this machine or of a URL; also return the path on it."""
+    text = os.fspath(place)
+    if "://" not in text:
+        return fs.LocalFileSystem(), str(Path(text).absolute())
+    scheme = text.partition("://")[0]
+    try:
+        return fs.FileSystem.from_uri(text)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
+        pass  # pyarrow has no such file system; its text would show the URL, which may hold a password
+    fsspec_core = import_extra("fsspec.core", "remote")
+    try:
+        found, path = fsspec_core.url_to_fs(text)
+    except ImportError as error:
+        raise ImportError(f"{scheme}:// needs a package besides fsspec: {error}") from None
+    except ValueError:
+        found = None
+    if found is None:
+        raise ValueError(f"neither pyarrow nor fsspec opens URLs that begin with {scheme}://")
+    return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+
+
+@dataclass(frozen=True, repr=False)
+class SourceFile:
+    """A file that is read as often as need be, unzipped where its name ends in ``.gz``."""
+
+    filesystem: Any
+    path: str
+
+    @classmethod
+    def at(cls, place: str | os.PathLike[str]) -> Self:
+        """Find a file by a path of this machine or a URL."""
+        text = os.fspath(place)
+        if "://" in text:
+            return cls(*open_filesystem(text))
+        return cls(None, text)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the file is on this machine."""
+        return self.filesystem is None or isinstance(self.filesystem, fs.LocalFileSystem)
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return PurePosixPath(self.path).name if not self.is_local else Path(self.path).name
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is gzipped."""
+        return self.name.endswith(".gz")
+
+    def exists(self) -> bool:
+        """Return whether there is such a file."""
+        if self.is_local:
+            return Path(self.path).is_file()
+        return bool(self.filesystem.get_file_info(self.path).type == fs.FileType.File)
+
+    def open_raw(self) -> Any:
+        """Open the bytes as they are stored."""
+        return Path(self.path).open("rb") if self.is_local else self.filesystem.open_input_file(self.path)
+
+    def open(self, mode: str = "rb") -> Any:
+        """Open the bytes, unzipped."""
+        if not self.is_packed:
+            return self.open_raw()
+        return pyarrow.CompressedInputStream(pyarrow.OSFile(self.path) if self.is_local else self.open_raw(), "gzip")
+
+    def arrow_source(self) -> Any:
+        """Return what pyarrow's readers of text take."""
+        return self.path if self.is_local and not self.is_packed else self.open()
