@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import Any, Self
 
 from skdp.privacy import PrivacyGuarantee
@@ -56,12 +57,10 @@ class Manifest:
 
     def to_json(self) -> str:
         """Write the manifest."""
-        from skdp import __version__
-
         content = {
             "format": _FORMAT,
             "version": _VERSION,
-            "skdp": __version__,
+            "skdp": version("skdp"),
             "protocol": self.protocol,
             "guarantee": self.guarantee.to_dict(),
             "charged": None if self.charged is None else self.charged.to_dict(),
