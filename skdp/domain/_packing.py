@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -36,6 +37,7 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
 _TIMES, _LONGEST_TIME = frozenset({"timestamp", "date", "time", "timedelta"}), 100
 """Their parsers take seconds for long texts."""
 
+_MOST_OF_ONE_HASH = 1 << 7
 
 _SAME = {str, int, bool, type(None)}
 
@@ -60,6 +62,12 @@ def pack(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot be saved")
 
 
+def check_hashes(values: Iterable[Any]) -> None:
+    """Refuse values of others that were chosen for their hash: a set or mapping of them would take quadratic time."""
+    if max(Counter(map(hash, values)).values(), default=0) > _MOST_OF_ONE_HASH:
+        raise ValueError("too many values have one hash")
+
+
 def unpack(packed: Any) -> Any:
     """Turn JSON into what `pack` was given."""
     if isinstance(packed, list):
@@ -72,7 +80,9 @@ def unpack(packed: Any) -> Any:
     if name == "tuple":
         return tuple(unpack(item) for item in value)
     if name == "mapping":
-        return {unpack(key): unpack(item) for key, item in value}
+        pairs = [(unpack(key), unpack(item)) for key, item in value]
+        check_hashes(key for key, _ in pairs)
+        return dict(pairs)
     if name not in _SCALARS:
         raise ValueError(f"unknown type {str(name)[:50]!r}")
     if name in _TIMES and isinstance(value, str) and len(value) > _LONGEST_TIME:

@@ -139,7 +139,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         if self.max_report_bytes is not None:
             check_size(self.max_report_bytes, least=1, name="max_report_bytes")
         self._candidates()
-        self._chosen: list[str] = []
+        self._chosen: dict[FrequencyOracle, str] = {}
         return epsilon
 
     def _candidates(self) -> list[str]:
@@ -154,7 +154,7 @@ class FrequencyOracleEncoder(OracleEncoder):
     def _choose(self, k: int, epsilon: Any, again: Fraction | None) -> FrequencyOracle:
         limit = self.max_report_bytes if self.oracle == "auto" else None
         name, oracle = choose_oracle(k, epsilon, again=again, max_report_bytes=limit, among=self._candidates())
-        self._chosen.append(name)
+        self._chosen[oracle] = name
         return oracle
 
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
@@ -165,7 +165,7 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     def _set_fitted(self, protocol: OracleProtocol) -> None:
         super()._set_fitted(protocol)
-        self.oracle_ = self._chosen
+        self.oracle_ = [self._chosen[oracle] for oracle in protocol.permanent or protocol.oracles]
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
 
 

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from math import prod
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -21,7 +22,7 @@ from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
 from skdp.local.memo import Memo, MemoisedReports
-from skdp.local.protocol import OracleProtocol, attributes_of
+from skdp.local.protocol import OracleProtocol, attributes_of, named_characters
 from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.typing import ReportStrategy
@@ -63,6 +64,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
     """Of the values of an attribute."""
     _most_columns: float = math.inf
     """Of the reports; finite where the declaration comes from others."""
+    _most_characters: float = math.inf
+    """Of the names of these columns."""
 
     @abstractmethod
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
@@ -121,6 +124,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
         if (width := sum(oracle.width for oracle in oracles)) > self._most_columns:
             raise ValueError(f"reports of {width:,} columns are too many")
+        if (length := _characters(oracles, [domain.select(columns) for columns in attributes])) > self._most_characters:
+            raise ValueError(f"names of {length:,} characters are too long")
         owner, memo = type(self).__name__, None
         if self.memoize:
             sample, uniform = self.strategy == "sample", unknown == "uniform"
@@ -140,10 +145,10 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         """Make the oracle of each attribute; with a second round, also return the epsilon of a single report of it."""
         epsilons = attribute_epsilons(epsilon, attributes, sizes, self.strategy, self.shares)
         if self.instantaneous_epsilon is None:
-            return tuple(map(self._make_oracle, sizes, epsilons)), []
+            return tuple(map(cache(self._make_oracle), sizes, epsilons)), []
         wanted = check_epsilon(self.instantaneous_epsilon, name="instantaneous_epsilon")
         again: list[Any] = attribute_epsilons(wanted, attributes, sizes, self.strategy, self.shares)
-        return tuple(map(self._make_first_round, sizes, epsilons, again)), again
+        return tuple(map(cache(self._make_first_round), sizes, epsilons, again)), again
 
     def _add_round(
         self, oracles: Sequence[FrequencyOracle], again: list[Any], guarantee: PrivacyGuarantee
@@ -155,7 +160,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             raise ValueError(
                 f"instantaneous_epsilon must be smaller than epsilon, got {self.instantaneous_epsilon} and {whole}"
             )
-        return tuple(map(two_rounds, oracles, again))
+        return tuple(map(cache(two_rounds), oracles, again))
 
     def _promise(self, oracles: Sequence[FrequencyOracle], domain: Domain, memo: Memo | None) -> PrivacyGuarantee:
         """State what a report of these oracles promises, or, with a memo, all reports of an unchanged value."""
@@ -276,6 +281,11 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             warn_of_observed(read, "categories")
         levels = {name: declared[name] for name in names}
         return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
+
+
+def _characters(oracles: Sequence[FrequencyOracle], domains: Sequence[Domain]) -> int:
+    """Count the characters of the names of all bits."""
+    return sum(named_characters(domain) for oracle, domain in zip(oracles, domains, strict=True) if oracle.has_bits)
 
 
 def attribute_epsilons(

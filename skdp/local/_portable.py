@@ -63,9 +63,10 @@ class Portable:
         Notes
         -----
         **Privacy.** Nothing in the text is run. It may come from an untrusted source: it has at most 2**24 characters
-        and 2**19 values (a mapping counts as four), 2**10 columns, whole numbers of 1,000 digits, attributes of fewer
-        than 2**24 joint cells, reports of 2**17 columns of bits, grids of 2**19 numbers in all, and filters of 2**24
-        bits in all cohorts; more is refused before it takes memory or time.
+        and 2**19 items (a mapping counts as four), 2**10 columns, 2**17 declared values (2**7 of one hash), whole
+        numbers of 1,000 digits, attributes of fewer than 2**24 joint cells, reports of 2**17 columns of bits, whose
+        names have 2**23 characters in all, grids of 2**19 numbers in all, and filters of 2**24 bits in all cohorts;
+        more is refused before it takes memory or time.
         """
         return cast(Self, read_protocol(text, cls))
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
-from skdp.domain import Domain, Interval, pack, unpack
+from skdp.domain import Domain, Interval, check_hashes, pack, unpack
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
 
@@ -19,10 +19,11 @@ _SECRET = ("ledger", "random_state", "secret_key")
 _NOT_OF_REPORTS = ("unknown", "missing")
 """Parameters of a protocol that say how true values are read, not what a report means."""
 
-# Of what others declare, so that reading it takes less than about a second and 200 MB.
-_MOST_CHARACTERS, _MOST_ITEMS = 1 << 24, 1 << 19
-_MOST_CELLS, _MOST_COLUMNS, _MOST_SUMS, _MOST_NUMBERS = 1 << 24, 1 << 17, 1 << 24, 1 << 19
-_MOST_ATTRIBUTES, _MOST_DIGITS = 1 << 10, 1000
+# Of what others declare, so that reading it takes at most about three seconds and 200 MB.
+_MOST_CHARACTERS, _MOST_ITEMS, _MOST_VALUES = 1 << 24, 1 << 19, 1 << 17
+_MOST_SUMS, _MOST_NUMBERS, _MOST_ATTRIBUTES, _MOST_DIGITS = 1 << 24, 1 << 19, 1 << 10, 1000
+_MOST_OF_REPORTS = 1 << 24, 1 << 17, 1 << 23
+"""Joint cells, columns, and characters of their names."""
 
 
 class WrittenProtocol:
@@ -161,13 +162,23 @@ def _refuse(text: str) -> NoReturn:
 
 def _fit(transformer: Any, columns: list[Any]) -> None:
     """Fit within limits."""
-    transformer._most_cells, transformer._most_columns = _MOST_CELLS, _MOST_COLUMNS
+    transformer._most_cells, transformer._most_columns, transformer._most_characters = _MOST_OF_REPORTS
+    _check_values(getattr(transformer, "categories", ()))
     n_sums = len(columns) * getattr(transformer, "n_bits", 1) * getattr(transformer, "n_cohorts", 1)
     n_numbers = len(columns) * getattr(transformer, "grid_size", 1)
     if len(columns) > _MOST_ATTRIBUTES or n_sums > _MOST_SUMS or n_numbers > _MOST_NUMBERS:
         raise ValueError
     transformer.fit(_declared_row(columns, transformer))
-    del transformer._most_cells, transformer._most_columns
+    del transformer._most_cells, transformer._most_columns, transformer._most_characters
+
+
+def _check_values(declared: Any) -> None:
+    """Check that the declared values are not too many, and were not chosen to take long."""
+    lists = [*(declared.values() if isinstance(declared, Mapping) else declared)]
+    if sum(map(len, lists)) > _MOST_VALUES:
+        raise ValueError
+    for values in lists:
+        check_hashes(() if isinstance(values, Interval) else values)
 
 
 def _ours(kind: type[Any]) -> Iterator[type[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import time
 import tracemalloc
 
@@ -24,6 +25,7 @@ from skdp.local import ReportTransformer
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m"]})
 VALUES = {"sex": ["f", "m"]}
+SAME_HASH = [place * sys.hash_info.modulus for place in range(1, 16_000)]
 TEXTS = {
     **{
         kind.__name__: kind(1.0, categories=VALUES).fit(PEOPLE).to_json()
@@ -54,6 +56,13 @@ def joint(name, n_columns, n_values, **parameters):
     return json.dumps(content | {"columns": columns})
 
 
+def split(name, n_columns, values, prefix="c", **parameters):
+    columns = [f"{prefix}{place}" for place in range(n_columns)]
+    categories = {"mapping": [[column, values] for column in columns]}
+    content = changed(name, categories=categories, **parameters) | {"columns": columns, "client": None}
+    return json.dumps(content)
+
+
 def nested(depth, name="RandomizedResponseEncoder"):
     return TEXTS[name].replace('"epsilon": 1.0', '"epsilon": ' + '{"tuple": [' * depth + "1" + "]}" * depth)
 
@@ -69,6 +78,29 @@ HOSTILE = {
         ]
     },
     "reports of too many cells": joint("RandomizedResponseEncoder", 4, 200),
+    "long names of many bits": split("UnaryEncodingTransformer", 1, list(range(20_000)), "c" * 20_000),
+    "long names of sets": split("SubsetSelectionEncoder", 1, list(range(5_000)), "c" * 5_000),
+    "long names of joint bits": json.dumps(
+        changed(
+            "UnaryEncodingTransformer",
+            strategy="joint",
+            categories={"mapping": [[name, [f"{i:03}" + name * 2000 for i in range(300)]] for name in "ab"]},
+        )
+        | {"columns": ["a", "b"]}
+    ),
+    "whole numbers of one hash": split("RandomizedResponseEncoder", 1, SAME_HASH),
+    "fractions of one hash": split(
+        "RandomizedResponseEncoder", 1, [{"fraction": f"{number}/1"} for number in SAME_HASH]
+    ),
+    "decimals of one hash": split("RandomizedResponseEncoder", 1, [{"decimal": f"{n}"} for n in SAME_HASH]),
+    "columns of one hash": json.dumps(
+        changed("NumericPerturber", bounds={"mapping": [[{"fraction": f"{n}/1"}, 0] for n in SAME_HASH]})
+    ),
+    "shares of one hash": split(
+        "RandomizedResponseEncoder", 1, ["x", "y"], shares={"mapping": [[n, 1] for n in SAME_HASH]}
+    ),
+    "very many values": split("RandomizedResponseEncoder", 1, [place + 0.5 for place in range(500_000)]),
+    "very many values of all columns": split("RandomizedResponseEncoder", 1000, list(map(str, range(400)))),
     "a large grid": json.dumps(changed("NumericPerturber", grid_size=10**9)),
     "many columns of a grid": json.dumps(changed("NumericPerturber", grid_size=1 << 16) | {"columns": ["a"] * 1000}),
     "a large filter": json.dumps(changed("RapporEncoder", n_bits=10**9)),
@@ -102,8 +134,25 @@ def test_hostile_texts_are_refused_in_a_second(name):
     assert caught.value.__context__ is None
 
 
+def test_columns_of_one_size_share_an_oracle():
+    text = split(
+        "FrequencyOracleEncoder", 1000, ["0", "1", "2"], epsilon=2000.0, instantaneous_epsilon=1000.0, memoize=True
+    )
+    start = time.process_time()
+    with pytest.raises(ValueError, match="reports would be misread"):
+        ReportTransformer.from_json(text)
+    assert time.process_time() - start < 4
+
+
 @pytest.mark.parametrize(
-    "name", ["UnaryEncodingTransformer, 4 columns of 60 values", "many empty lists", "a large grid"]
+    "name",
+    [
+        "UnaryEncodingTransformer, 4 columns of 60 values",
+        "long names of many bits",
+        "long names of joint bits",
+        "many empty lists",
+        "a large grid",
+    ],
 )
 def test_hostile_texts_take_no_memory(name):
     text = HOSTILE[name]

@@ -1,6 +1,6 @@
 """What client and server agree on: how a row becomes a report, and how reports become estimates."""
 
-from skdp.local.protocol._columns import SAMPLED, attributes_of
+from skdp.local.protocol._columns import SAMPLED, attributes_of, named_characters
 from skdp.local.protocol._estimation import count_variances, estimate_joint_counts, split_counts
 from skdp.local.protocol._oracles import OracleProtocol, ValueProtocol
 from skdp.local.protocol._protocol import (
@@ -26,6 +26,7 @@ __all__ = [
     "attributes_of",
     "count_variances",
     "estimate_joint_counts",
+    "named_characters",
     "read_report_table",
     "split_counts",
 ]

@@ -28,6 +28,13 @@ def value_labels(domain: Domain) -> list[str]:
     return ["_".join("missing" if value is None else str(value) for value in cell) for cell in cells]
 
 
+def named_characters(domain: Domain) -> int:
+    """Count the characters of the names of a column for each cell: those of the columns, and its label."""
+    pairs = [(name, domain[name].labels) for name in domain.columns]
+    each = sum(len(str(name)) + sum(len(str(label)) for label in own) / len(own) + 2 for name, own in pairs)
+    return int(domain.size * each)
+
+
 def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     """Read which attribute each row reports."""
     numbers = read_floats(np.asarray(column))
