@@ -24,7 +24,7 @@ class Portable:
         str
             Columns, declared values, parameters, exact probabilities and guarantee; not the ledger, the seed, or a
             secret key. Under ``"client"`` is what a client in another language needs, if there is one for these
-            reports (``examples/client``).
+            reports (``examples/client``); whole numbers of more than 53 bits have none, as JavaScript confuses them.
 
         Raises
         ------
@@ -57,8 +57,8 @@ class Portable:
         Raises
         ------
         ValueError
-            If the text is no protocol of such a transformer, beyond the limits below, or of another version of skdp
-            that draws otherwise.
+            If the text is no protocol of such a transformer, beyond the limits below, of another version of skdp that
+            draws otherwise, or states another guarantee, or another client, than follow from its parameters.
 
         Notes
         -----

@@ -16,6 +16,7 @@ from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
 
 FORMAT, _VERSION = "skdp-protocol", 1
 _SECRET = ("ledger", "random_state", "secret_key")
+_STATED = ("epsilon", "delta", "relation", "trust")
 _NOT_OF_REPORTS = ("unknown", "missing")
 """Parameters of a protocol that say how true values are read, not what a report means."""
 
@@ -35,7 +36,8 @@ class WrittenProtocol:
         self.named = hasattr(transformer, "feature_names_in_")
         self.is_carried = _is_ours(type(transformer))
         """Whether reports carry it: of other classes it is not known which parameters are secret."""
-        self._parameters = {name: value for name, value in given.items() if name not in _SECRET}
+        public = {name: value for name, value in given.items() if name not in _SECRET}
+        self._parameters = {name: dict(own) if isinstance(own, Mapping) else own for name, own in public.items()}
         self._text: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -58,6 +60,7 @@ def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportPro
         "parameters": {key: pack(value) for key, value in {**parameters, **protocol.declared}.items()},
         "columns": list(map(pack, protocol.columns)),
         "named": named,
+        "permanent": protocol.permanent_key is not None,
         "protocol": comparable(protocol),
         "guarantee": asdict(protocol.guarantee) | {"text": str(protocol.guarantee)},
         "client": _client(protocol),
@@ -76,7 +79,7 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
         transformer = found(**{key: unpack(value) for key, value in packed.items()})
         if any(key in packed for key in _SECRET):
             raise ValueError
-        if getattr(transformer, "memoize", False):
+        if content.get("permanent") is True:
             transformer.set_params(secret_key=SecretKey.generate())  # this side makes no permanent reports
         same = refitted(transformer, list(map(unpack, columns)), content["protocol"])
     except Exception:  # of any kind, memory and recursion included: a text from others decides what is tried
@@ -88,6 +91,10 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
     if not same:
         raise ValueError(
             f"this version of skdp makes another protocol of the parameters of {name}: reports would be misread"
+        )
+    if not _promises(content, transformer.protocol_):
+        raise ValueError(
+            f"the protocol states another guarantee, or another client, than follow from the parameters of {name}"
         )
     return transformer
 
@@ -181,6 +188,14 @@ def _check_values(declared: Any) -> None:
         check_hashes(() if isinstance(values, Interval) else values)
 
 
+def _promises(content: dict[str, Any], protocol: ReportProtocol) -> bool:
+    """Return whether what a text states for clients and people follows from its parameters."""
+    stated, client, own = content.get("guarantee"), content.get("client"), asdict(protocol.guarantee)
+    if not isinstance(stated, dict) or any(stated.get(key) != own[key] for key in _STATED):
+        return False
+    return client is None or client == _client(protocol)
+
+
 def _ours(kind: type[Any]) -> Iterator[type[Any]]:
     """Iterate over the classes of this package that are derived from a class."""
     for one in kind.__subclasses__():
@@ -224,6 +239,10 @@ def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in first.items()})
 
 
+def _same_in_javascript(value: Any) -> bool:
+    return value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 1 << 53)
+
+
 def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
     """Return what `examples/client/skdp.mjs` needs; None for reports that it cannot make."""
     if not isinstance(protocol, OracleProtocol) or protocol.output != "bits" or protocol.memo is not None:
@@ -231,7 +250,7 @@ def _client(protocol: ReportProtocol) -> dict[str, Any] | None:
     attributes = [(name, protocol.domain[name]) for name in protocol.domain.columns]
     if not all(isinstance(name, str) and not isinstance(own, Interval) for name, own in attributes):
         return None
-    if not all(isinstance(value, str | int | None) for _, own in attributes for value in own.values):
+    if not all(_same_in_javascript(value) for _, own in attributes for value in own.values):
         return None
     try:
         samplers = [oracle.sampler() for oracle in protocol.oracles]

@@ -186,6 +186,60 @@ def read_or_none(text):
         return ReportTransformer.from_json(text)
 
 
+def test_parameters_that_change_after_fit_are_not_written():
+    shares = {"sex": 1.0, "rooms": 2.0}
+    encoder = RandomizedResponseEncoder(1.0, shares=shares, categories=VALUES).fit(PEOPLE)
+    shares["sex"] = 7.0
+    assert json.loads(encoder.to_json())["parameters"]["shares"] == {"mapping": [["sex", 1.0], ["rooms", 2.0]]}
+    assert ReportTransformer.from_json(encoder.to_json()).guarantee_.epsilon == encoder.guarantee_.epsilon
+
+
+@pytest.mark.parametrize(
+    "change", [{"epsilon": 0.001}, {"delta": 0.1}, {"relation": "add_remove"}, {"trust": "central"}]
+)
+def test_another_guarantee_is_refused(change):
+    content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
+    content["guarantee"] |= change
+    with pytest.raises(ValueError, match="another guarantee, or another client"):
+        ReportTransformer.from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize("guarantee", [None, 1, {}, []])
+def test_a_text_without_guarantee_is_refused(guarantee):
+    content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
+    with pytest.raises(ValueError, match="another guarantee, or another client"):
+        ReportTransformer.from_json(json.dumps(content | {"guarantee": guarantee}))
+
+
+def test_another_client_is_refused():
+    """A client that tells the truth always, under a guarantee of epsilon 1."""
+    content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
+    content["client"]["samplers"][0] |= {"bound": 0, "threshold": "0"}
+    with pytest.raises(ValueError, match="another guarantee, or another client"):
+        ReportTransformer.from_json(json.dumps(content))
+    content["client"] = None
+    assert ReportTransformer.from_json(json.dumps(content)).guarantee_.epsilon == 1
+
+
+@pytest.mark.parametrize("value", [2**53, -(2**53)])
+def test_whole_numbers_that_javascript_confuses_are_not_offered(value):
+    other = value + 1 if value > 0 else value - 1
+    encoder = RandomizedResponseEncoder(1.0, categories={"id": [other, value]}).fit(pd.DataFrame({"id": [value]}))
+    assert json.loads(encoder.to_json())["client"] is None
+    least = RandomizedResponseEncoder(1.0, categories={"id": [2**53 - 1, 1 - 2**53]}).fit(pd.DataFrame({"id": [1]}))
+    assert json.loads(least.to_json())["client"] is not None
+
+
+def test_permanent_bits_stay_permanent():
+    """A report of permanent bits costs more than one of bits that are drawn again."""
+    encoder = RapporEncoder(1.0, n_bits=16, secret_key=KEY).fit(PEOPLE[["sex"]])
+    again = ReportTransformer.from_json(encoder.to_json())
+    assert again.guarantee_ == encoder.guarantee_
+    assert again.guarantee_.epsilon > RapporEncoder(1.0, n_bits=16).fit(PEOPLE[["sex"]]).guarantee_.epsilon
+    assert again.secret_key not in (None, KEY)
+    assert KEY.hex() not in encoder.to_json()
+
+
 @pytest.mark.parametrize("name", MADE_BY_CLIENTS)
 def test_clients_are_given_what_they_need(name):
     encoder = FITTED[name][0].fit(FITTED[name][1])
