@@ -88,7 +88,7 @@ def _run_tally(options: argparse.Namespace) -> Path | int:
     tally = tally_files(options.data, transformer, target=options.out, progress=bar_of_rows(options))
     if options.out is not None:
         return options.out
-    print(tally_text(tally, transformer))
+    print(tally_text(tally, transformer, options.data))
     return 0
 
 

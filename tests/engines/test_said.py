@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import pandas as pd
@@ -24,7 +25,7 @@ from skdp import (
 )
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
 from skdp.engines.files import said_by
-from skdp.local import ReportTransformer
+from skdp.local import ReportTransformer, SecretKey
 
 VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 20, "rooms": [1, 2, 3] * 20})
@@ -153,3 +154,32 @@ def test_files_of_two_protocols_are_not_added(tmp_path):
         tally_files(paths)
     with pytest.raises(ValueError, match="reports of two protocols are never added"):
         tally(ds.dataset(paths), encoder().fit(PEOPLE))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_tally_states_the_weakest_guarantee_of_its_files(given, tmp_path):
+    key, secure = SecretKey.generate(), encoder().fit(PEOPLE)
+    seeded = RandomizedResponseEncoder(1.0, categories=VALUES, random_state=0).fit(PEOPLE)
+    once, always = (RapporEncoder(1.0, n_bits=8, secret_key=own).fit(PEOPLE[["sex"]]) for own in (None, key))
+    for strong, weak in ((secure, seeded), (once, always)):
+        columns = list(weak.feature_names_in_)
+        strong.transform(PEOPLE[columns]).to_parquet(tmp_path / "strong.parquet")
+        ids = {"record_id": list(range(60))} if weak is always else {}
+        weak.transform(PEOPLE[columns], **ids).to_parquet(tmp_path / "weak.parquet")
+        for names in (["weak"], ["strong", "weak"], ["weak", "strong"], ["strong"]):
+            target = tmp_path / f"{weak is always}{''.join(names)}.json"
+            tally_files([tmp_path / f"{name}.parquet" for name in names], strong if given else None, target=target)
+            stated = json.loads(target.read_text())["skdp.protocol"]["guarantee"]
+            expected = (weak if "weak" in names else strong).guarantee_
+            assert (stated["epsilon"], stated["secure"]) == (expected.epsilon, expected.secure)
+            assert ReportTransformer.from_json(said_by(target)).guarantee_.epsilon == expected.epsilon
+
+
+def test_a_tally_does_not_repeat_a_guarantee_that_does_not_follow(tmp_path):
+    reports = encoder().fit(PEOPLE).transform(PEOPLE)
+    content = json.loads(reports.attrs["skdp.protocol"])
+    content["guarantee"]["epsilon"] = 7
+    reports.attrs["skdp.protocol"] = json.dumps(content)
+    reports.to_parquet(tmp_path / "reports.parquet")
+    with pytest.raises(ValueError, match="states another guarantee"):
+        tally_files(tmp_path / "reports.parquet", encoder().fit(PEOPLE), target=tmp_path / "tally.json")

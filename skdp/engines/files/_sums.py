@@ -89,10 +89,20 @@ def _count_rows(path: Source) -> int | None:
     return path.rows if isinstance(path, ReleasedFolder) else TableFile(path).count_rows()
 
 
-def tally_text(tally: Any, transformer: ReportTransformer) -> str:
-    """Write a tally as JSON that says its protocol."""
-    content = json.loads(tally.to_json())
-    return json.dumps(content | {PROTOCOL_KEY: json.loads(transformer.to_json())}, allow_nan=False)
+def tally_text(tally: Any, transformer: ReportTransformer, paths: Iterable[Source]) -> str:
+    """Write a tally as JSON that says its protocol: of those that its files say, the one that promises least."""
+    own = transformer.to_json()
+    texts = dict.fromkeys([*(text for path in paths if (text := said_by(path)) is not None), own])
+    for text in texts:
+        if text != own:
+            ReportTransformer.from_json(text)  # what a file states must follow from its parameters
+    weakest = max(map(json.loads, texts), key=_weakness)
+    return json.dumps(json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False)
+
+
+def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
+    guarantee = protocol["guarantee"]
+    return guarantee.get("secure") is not True, guarantee["epsilon"]
 
 
 def checked_paths(sources: Any) -> list[Source]:

@@ -30,7 +30,8 @@ def tally_files(
         files, if they say their protocol.
     target : str or path-like, optional
         A new file for the tally (``.json``): its sums, its own header, and its protocol under ``skdp.protocol``, which
-        `estimate_file` and `tally_files` read.
+        `estimate_file` and `tally_files` read. If the files state several guarantees, it is the weakest of them: one of
+        seeded randomness, or else the one with the largest epsilon.
     progress : callable, optional
         As for `privatize_file`.
 
@@ -84,7 +85,7 @@ def tally_files(
     first, *others = (sum_file(path, found, progress) for path in paths)
     tally = sum(others, start=first)
     if place is not None:
-        text = tally_text(tally, found)
+        text = tally_text(tally, found, paths)
         with written_beside(place) as beside:
             beside.write_text(text + "\n", encoding="utf-8")
             sync(beside)
