@@ -40,7 +40,7 @@ types: .venv/installed
 layers: .venv/installed
 	$(BIN)/lint-imports
 
-# The two short notebooks first: they are the longest tests. The other notebooks run in `make test-long`.
+# A short notebook first: it is a long test. The other notebooks run in `make test-long`.
 pytest: .venv/installed
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long" tests/test_notebooks.py tests skdp
 

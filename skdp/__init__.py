@@ -29,6 +29,7 @@ from skdp.local import (
     UnaryEncodingTransformer,
     recommend_strategy,
 )
+from skdp.persistence import load, save
 from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLeakWarning, PrivacyLedger, privacy_statement
 from skdp.synthesis import DPMarginalSynthesizer, SyntheticResampler
 
@@ -64,7 +65,9 @@ __all__ = [
     "SubsetSelectionEncoder",
     "SyntheticResampler",
     "UnaryEncodingTransformer",
+    "load",
     "privacy_cost",
     "privacy_statement",
     "recommend_strategy",
+    "save",
 ]

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 _PRECISION = 320
 """Fractional bits: the bounds of e^700 agree in their first 290 bits."""
 
 
+@lru_cache(maxsize=128)  # every fit of an estimator asks for those of the same public epsilon
 def exp_bounds(exponent: Fraction | float, *, precision: int = _PRECISION) -> tuple[Fraction, Fraction]:
     """Return a lower and an upper bound of ``e**exponent`` as fractions."""
     # The exponent is halved until it is below 1/2, the Taylor series is summed in fixed point, and the result is

@@ -131,7 +131,7 @@ def read_table(data: Any) -> Table:
         return Table(tuple(f"x{index}" for index in range(data.shape[1])), tuple(data.T), data)
     if isinstance(data, pd.DataFrame):
         names = tuple(data.columns)
-        columns = tuple(data.iloc[:, index] for index in range(len(names)))
+        columns = tuple(column for _, column in data.items())
     elif type(data).__module__.startswith("pyarrow") and type(data).__name__ == "Table":  # faster for batches
         names, columns = tuple(data.column_names), tuple(data.columns)
     else:

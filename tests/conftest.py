@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import secrets
+from collections import Counter
 from contextlib import contextmanager
 from functools import partialmethod, wraps
 
@@ -39,7 +41,15 @@ def pytest_addoption(parser):
     parser.addoption("--secure", action="store_true", help="draw secure bytes in all tests, as `make test-long`")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(config, items):
+    crosses = {}
+    for item in items:
+        if item.get_closest_marker("covering") and not item.get_closest_marker("long"):
+            crosses.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cross in crosses.values():
+        for item in _not_needed(cross):
+            item.add_marker("long")
     if config.getoption("first"):
         cases = {}
         for item in items:
@@ -47,6 +57,20 @@ def pytest_collection_modifyitems(config, items):
         first = set(cases.values())
         config.hook.pytest_deselected(items=[item for item in items if item not in first])
         items[:] = [item for item in items if item in first]
+
+
+def _not_needed(cross):
+    """List the cases of a cross of parameters without which each value of each parameter is in some case."""
+    values = {case: {(name, id(value)) for name, value in case.callspec.params.items()} for case in cross}
+    uses, left = Counter(), set().union(*values.values())
+    rest = list(cross)
+    while left:
+        # Of the cases with the most new values the one of the rarest others, so that pairs vary.
+        best = max(rest, key=lambda case: (len(values[case] & left), -sum(uses[value] for value in values[case])))
+        rest.remove(best)
+        uses.update(values[best])
+        left -= values[best]
+    return rest
 
 
 def pytest_collection_finish(session):
@@ -106,6 +130,31 @@ def _repeatable_draws(request):
 def often(values, chosen):
     """List the values of a parameter, with those that are not chosen left to `make test-long`."""
     return [value if value in chosen else pytest.param(value, marks=pytest.mark.long) for value in values]
+
+
+def each(names, values):
+    """Run a test for each value of a parameter in one case: for what takes less time than a case of pytest."""
+
+    def decorate(test):
+        given = inspect.signature(test)
+        own = names.replace(",", " ").split()
+
+        @wraps(test)
+        def loop(*args, **fixtures):
+            for value in values:
+                case = dict(zip(own, value if len(own) > 1 else [value], strict=True))
+                try:
+                    test(*args, **fixtures, **case)
+                except BaseException as error:
+                    error.add_note(f"in the case {case}")
+                    raise
+
+        del loop.__wrapped__  # pytest would ask it for its parameters
+        rest = [parameter for name, parameter in given.parameters.items() if name not in own]
+        loop.__signature__ = given.replace(parameters=rest)
+        return loop
+
+    return decorate
 
 
 class ScriptedSource:
@@ -185,6 +234,10 @@ FRAME_KINDS = {
     "pyarrow-dictionary": _arrow_dictionary,
     "pyarrow-view": _arrow_view,
 }
+
+
+few_kinds = pytest.mark.parametrize("frame_kind", often(FRAME_KINDS, ["pandas-category", "polars", "pyarrow-chunked"]))
+"""For what takes long behind the reading of a frame: a kind of each library."""
 
 
 @pytest.fixture(params=list(FRAME_KINDS))

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 
 import skdp
 from skdp.base import SITE
+from tests.conftest import each
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -86,7 +87,7 @@ def test_an_incomplete_guarantee_page_is_found(tmp_path):
         load("skdp_guarantees").read_mechanism(page)
 
 
-@pytest.mark.parametrize("name", LISTED)
+@each("name", LISTED)
 def test_estimators_link_to_their_page(name):
     package, _, own = name.rpartition(".")
     thing = getattr(importlib.import_module(package), own)
@@ -133,7 +134,7 @@ def test_examples_have_a_title_and_cells(path):
     assert (path.parent / "GALLERY_HEADER.rst").exists()
 
 
-@pytest.mark.parametrize("name", sorted({*LISTED} - {*API["data"]}))
+@each("name", sorted({*LISTED} - {*API["data"]}))
 def test_every_object_has_an_example(name):
     package, _, own = name.rpartition(".")
     thing = inspect.unwrap(getattr(importlib.import_module(package), own))

@@ -20,7 +20,7 @@ CHECKS = {
     *("YD01", "SA02", "SA03", "SA04"),
 }
 # What only other rooms import; each says so in its docstring.
-INTERNAL = {"skdp.base", "skdp.coding", "skdp.frames", "skdp.exact", "skdp.markup"}
+INTERNAL = {"skdp.archive", "skdp.base", "skdp.coding", "skdp.frames", "skdp.exact", "skdp.markup"}
 ROOMS = [skdp] + [
     importlib.import_module(room.name)
     for room in pkgutil.iter_modules(skdp.__path__, "skdp.")

@@ -67,6 +67,7 @@ def test_local_model():
     assert ranking.min() / ranking["unary_encoding with p = 3/4, q = 1/4"] == pytest.approx(0.75, abs=0.03)
 
 
+@pytest.mark.long
 def test_local_sensitivity():
     found = run("02_local_sensitivity")
     assert all(share <= 1 + 1e-9 for share in found["share_of_corrected"].values())

@@ -253,6 +253,8 @@ LONG = [
     "resampled target",
     "hashing",
     "subsets",
+    "any oracle",
+    "to polars",
 ]
 
 

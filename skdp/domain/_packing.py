@@ -33,6 +33,9 @@ _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
 }
 
+_TIMES, _LONGEST_TIME = frozenset({"timestamp", "date", "time", "timedelta"}), 100
+"""Their parsers take seconds for long texts."""
+
 
 _SAME = {str, int, bool, type(None)}
 
@@ -71,5 +74,7 @@ def unpack(packed: Any) -> Any:
     if name == "mapping":
         return {unpack(key): unpack(item) for key, item in value}
     if name not in _SCALARS:
-        raise ValueError(f"unknown type {name!r}")
+        raise ValueError(f"unknown type {str(name)[:50]!r}")
+    if name in _TIMES and isinstance(value, str) and len(value) > _LONGEST_TIME:
+        raise ValueError("a time is too long")
     return _SCALARS[name][2](value)

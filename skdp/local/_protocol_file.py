@@ -31,6 +31,7 @@ class WrittenProtocol:
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         given = transformer.get_params(deep=False)
         self._name, self._protocol = type(transformer).__name__, protocol
+        self.named = hasattr(transformer, "feature_names_in_")
         self.is_carried = _is_ours(type(transformer))
         """Whether reports carry it: of other classes it is not known which parameters are secret."""
         self._parameters = {name: value for name, value in given.items() if name not in _SECRET}
@@ -43,11 +44,11 @@ class WrittenProtocol:
     def text(self) -> str:
         """The JSON."""
         if self._text is None:
-            self._text = write_protocol(self._name, self._parameters, self._protocol)
+            self._text = write_protocol(self._name, self._parameters, self._protocol, named=self.named)
         return self._text
 
 
-def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportProtocol) -> str:
+def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportProtocol, *, named: bool) -> str:
     """Write what a transformer was fitted with as JSON."""
     content = {
         "format": FORMAT,
@@ -55,7 +56,8 @@ def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportPro
         "transformer": name,
         "parameters": {key: pack(value) for key, value in {**parameters, **protocol.declared}.items()},
         "columns": list(map(pack, protocol.columns)),
-        "protocol": _comparable(protocol),
+        "named": named,
+        "protocol": comparable(protocol),
         "guarantee": asdict(protocol.guarantee) | {"text": str(protocol.guarantee)},
         "client": _client(protocol),
     }
@@ -75,12 +77,13 @@ def read_protocol(text: str, kind: type[Any]) -> Any:
             raise ValueError
         if getattr(transformer, "memoize", False):
             transformer.set_params(secret_key=SecretKey.generate())  # this side makes no permanent reports
-        _fit(transformer, list(map(unpack, columns)))
-        same = json.loads(json.dumps(_comparable(transformer.protocol_), allow_nan=False)) == content["protocol"]
+        same = refitted(transformer, list(map(unpack, columns)), content["protocol"])
     except Exception:  # of any kind, memory and recursion included: a text from others decides what is tried
         failure = f"the protocol of {name} cannot be read: a parameter is missing, out of range, or too large"
     if failure is not None:
         raise ValueError(failure)
+    if content.get("named") is False:
+        forget_names(transformer)
     if not same:
         raise ValueError(
             f"this version of skdp makes another protocol of the parameters of {name}: reports would be misread"
@@ -179,9 +182,21 @@ def _is_ours(kind: type[Any]) -> bool:
     return kind.__module__.startswith("skdp.")
 
 
-def _comparable(protocol: ReportProtocol) -> Any:
-    """Return the integers on which client and server must agree, as JSON reads them back."""
+def comparable(protocol: ReportProtocol) -> Any:
+    """Return the integers on which client and server must agree, as JSON."""
     return pack(protocol.parameters())
+
+
+def refitted(transformer: Any, columns: list[Any], expected: Any) -> bool:
+    """Fit a transformer to what is declared of columns, within limits; return whether its protocol is as expected."""
+    _fit(transformer, columns)
+    return bool(json.loads(json.dumps(comparable(transformer.protocol_), allow_nan=False)) == expected)
+
+
+def forget_names(transformer: Any) -> None:
+    """Make a transformer one that was fitted to an array, without names of columns."""
+    vars(transformer).pop("feature_names_in_", None)
+    transformer._written.named = False
 
 
 def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:

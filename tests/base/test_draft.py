@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval, PrivacyLeakWarning
 from skdp.base import draft_domain, draft_domain_toml
+from tests.conftest import each
 
 
 def draft(frame, **options):
@@ -187,7 +188,7 @@ CALENDAR = [(1, 1), (1, 9999), (1999, 3000), (999, 2001), (5, 9), (9998, 9999), 
 
 
 @pytest.mark.parametrize(("first", "last"), CALENDAR)
-@pytest.mark.parametrize("bins", [1, 2, 3, 5, 9, 32])
+@each("bins", [1, 2, 3, 5, 9, 32])
 @pytest.mark.parametrize("kind", [dt.date, dt.datetime])
 def test_dates_of_any_years_are_drafted(first, last, bins, kind):
     """Dates from 1999 to 3000 were left out at one bin: two of a thousand years do not cover them."""

@@ -56,7 +56,8 @@ SUBJECTS = [
     (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="tree", delta=1e-6), NUMBERS),
     (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
 ]
-LONG = [20, 22]  # fitted in several rounds, with noise of the same source as the others
+# Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
+LONG = [2, 8, 11, 16, 20, 22, 23]
 CASES = [
     pytest.param(
         check, id=f"{type(estimator).__name__}-{place}-{name}", marks=pytest.mark.long if place in LONG else []

@@ -161,6 +161,7 @@ class TestSampleAndAggregate:
         errors = np.array([run.value for run in runs]) - 50
         assert kstest(errors, laplace(scale=100 / 10 / 200).cdf).pvalue > FALSE_ALARM
 
+    @pytest.mark.long
     def test_the_standard_error_is_that_of_the_noise(self):
         runs = [aggregate(np.full((400, 1), 80.0), n_chunks=20, epsilon=5.0, random_state=seed) for seed in range(300)]
         errors = np.array([run.value for run in runs]) - 80

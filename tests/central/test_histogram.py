@@ -201,7 +201,7 @@ class TestAccuracy:
     @pytest.mark.parametrize(
         "parameters",
         [
-            {"method": "flat"},
+            pytest.param({"method": "flat"}, marks=pytest.mark.long),
             {"method": "hierarchical"},
             pytest.param({"method": "hierarchical", "branching": 2}, marks=pytest.mark.long),
         ],

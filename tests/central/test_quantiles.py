@@ -94,6 +94,7 @@ class TestGuarantee:
             for rows in tables(self.VALUES, 5)
         }
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3)])
     @pytest.mark.parametrize(
         "probabilities", [*([q] for q in PROBABILITIES), [Fraction(1, 4), Fraction(3, 4)], PROBABILITIES], ids=str

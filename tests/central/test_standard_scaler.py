@@ -91,10 +91,10 @@ class TestAccuracy:
     @pytest.mark.parametrize(
         ("parameters", "n_columns", "dimension"),
         [
-            ({}, 1, 3),
+            pytest.param({}, 1, 3, marks=pytest.mark.long),
             pytest.param({}, 4, 9, marks=pytest.mark.long),
             ({"missing": "ignore"}, 4, 12),
-            ({"with_std": False}, 4, 5),
+            pytest.param({"with_std": False}, 4, 5, marks=pytest.mark.long),
             pytest.param({"missing": "ignore", "with_std": False}, 4, 8, marks=pytest.mark.long),
         ],
     )

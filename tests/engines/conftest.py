@@ -96,7 +96,6 @@ LONG = [
     pytest.param("dask_cluster", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore:Sending large graph")]),
     pytest.param("spark_engine", id="spark", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore")]),
 ]
-PROCESSES = ["dask_processes", *LONG]
 NEEDS_ROW_NUMBERS = {
     "test_a_seeded_release_is_the_same_on_every_engine",
     "test_reports_that_are_no_values_are_tallied_too",
@@ -127,7 +126,7 @@ def engine(request):
     return _start(request)
 
 
-@pytest.fixture(params=[*LAZY, *PROCESSES])
+@pytest.fixture(params=[*LAZY, pytest.param("dask_processes", marks=pytest.mark.long), *LONG])
 def lazy_engine(request):
     return _start(request)
 
@@ -245,3 +244,15 @@ def parquet(tmp_path):
         return tmp_path / name
 
     return write
+
+
+# pandas and Polars in memory go the way of Arrow once they are read, which `test_privatize.py` tests.
+_OF_ONE_FRAME_IN_MEMORY = ("test_privatize_memoised.py", "test_privatize_rappor.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        in_memory = getattr(item, "callspec", None) and item.callspec.params.get("engine") in ("pandas", "polars")
+        if in_memory and item.path.name in _OF_ONE_FRAME_IN_MEMORY:
+            item.add_marker("long")

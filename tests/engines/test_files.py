@@ -113,6 +113,7 @@ def test_the_reports_are_those_of_memory_in_every_format(people, tmp_path, befor
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([source.name, found.name, *beside])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("form", often(FORMATS, ["csv", "parquet"]))
 @pytest.mark.parametrize(
     "make",

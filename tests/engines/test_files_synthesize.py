@@ -112,6 +112,7 @@ class Bars:
         self.lines[-1][3] = "closed"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("marginals", ["auto", "tree", "independent", [("age", "color")]], ids=str)
 def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
     """The same counts, with the same noise, of the columns in the order of the file."""
@@ -130,6 +131,7 @@ def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path, marginals):
         assert synthetic[name].astype(str).tolist() == again[name].astype(str).tolist()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("form", FORMATS)
 def test_rows_are_of_the_model(source, tmp_path, form, monkeypatch):
     found, target = made(), tmp_path / f"out.{form}"
@@ -192,6 +194,7 @@ def test_a_seed_repeats(source, tmp_path):
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("column", "values"),
     [

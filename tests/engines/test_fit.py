@@ -20,7 +20,7 @@ from skdp import BudgetExceeded, Domain, DPHistogram, DPMarginalSynthesizer, DPM
 from skdp.frames import open_large, read_table
 from skdp.synthesis.tables import CodedRecords, LargeRecords, _records, read_codes
 
-# Marks do not go through a fixture; the same list as in conftest.py.
+# Marks do not go through a fixture. Other tests of lazy frames leave `dask_processes` to `make test-long`.
 PROCESSES = [
     "dask_processes",
     pytest.param("dask_cluster", marks=pytest.mark.long),
@@ -72,6 +72,7 @@ def same_fit(one, other):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "marginals", ["auto", "tree", "independent", [("color", "age", "number"), ("member", "weight")]], ids=str
 )
@@ -227,6 +228,7 @@ def test_tables_without_rows_and_empty_partitions(dask_frame, rows):
     same_fit(synthesizer(marginals="tree").fit(empty), synthesizer(marginals="tree").fit(kept))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("column", "values"),
     [
@@ -256,6 +258,7 @@ def test_dtypes_declare(rows):
         DPHistogram().fit(pl.from_arrow(rows).lazy())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("names", [["age"], ["color", "number"], list(DOMAIN.columns)], ids=len)
 @pytest.mark.parametrize("handle_unknown", ["error", "ignore"])
 def test_histograms(lazy_engine, rows, names, handle_unknown):
@@ -350,6 +353,7 @@ def test_a_dataset_is_handed_to_what_is_installed(visits, monkeypatch):
         fit(ds.dataset(visits), groups="person")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("params", "given", "error", "match"),
     [

@@ -53,6 +53,7 @@ def test_a_release_hides_and_nulls_are_values(engine, people):
         assert values != truth[name]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", [encoder, lambda **p: encoder(strategy="joint", **p)])
 def test_tallies_are_those_of_the_rows(engine, people, make):
     fitted = make()
@@ -64,6 +65,7 @@ def test_tallies_are_those_of_the_rows(engine, people, make):
     assert fitted.estimate_counts(found).equals(fitted.estimate_counts(table))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "make",
     [

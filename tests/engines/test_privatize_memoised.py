@@ -32,6 +32,7 @@ from skdp.engines._record_ids import DistinctIds, digest_records
 from skdp.engines.backends import duckdb as _duckdb
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.local import HadamardResponseEncoder, LocalHashingEncoder, RapporEncoder, SecretKey
+from tests.conftest import often
 from tests.engines.test_files import StoppedBar
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
@@ -97,6 +98,7 @@ def memory(transformer, table):
 # The reports
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", [encoder, lambda: encoder(UnaryEncodingTransformer), perturber])
 def test_they_are_those_of_transform_on_every_engine(engine, people, make):
     check_they_are_those_of_transform(engine, people, make())
@@ -149,6 +151,7 @@ def test_ids_are_released_only_when_they_are_kept(engine, people):
     assert kept.select(["number", "person"]).to_pydict() == people.select(["number", "person"]).to_pydict()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "ids",
     [
@@ -190,7 +193,9 @@ def released(frame, fitted, cuts):
     return pd.concat([release(frame[start:stop], Place(first=start)) for start, stop in pairwise(edges)])
 
 
-@pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
+@pytest.mark.parametrize(
+    "make", often([RandomizedResponseEncoder, UnaryEncodingTransformer], [RandomizedResponseEncoder])
+)
 def test_seeded_second_rounds_do_not_depend_on_where_the_table_is_cut(make):
     frame = persons(BLOCK_ROWS + 100).to_pandas()
     fitted = second(make=make, random_state=3).fit(frame[["color", "size"]])
@@ -272,6 +277,7 @@ def refused(frame, make, error, message, **options):
     return str(caught.value)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 def test_wrong_columns_of_ids(engine, people, make):
     frame = engine.frame(people)
@@ -283,6 +289,7 @@ def test_wrong_columns_of_ids(engine, people, make):
     refused(frame, make, TypeError, "name of a column, got list", record_id=["person"])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "make",
     [
@@ -295,6 +302,7 @@ def test_ids_without_permanent_reports(engine, people, make):
     refused(engine.frame(people), make, ValueError, "of use with a secret_key only", record_id="person")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("place", [1, ROWS - 1])
 def test_a_person_who_comes_twice_wherever_in_the_table(engine, people, make, place):
@@ -308,6 +316,7 @@ def test_a_person_who_comes_twice_wherever_in_the_table(engine, people, make, pl
     assert ids[0] not in text
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_missing_id(engine, people, make):
     if engine.name == "reader":
@@ -332,6 +341,7 @@ def test_two_zeros_are_one_record(engine, people):
     refused(engine.frame(table), encoder, ValueError, "record_id has repeated entries", record_id="person")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "make_id", [Decimal, lambda row: timedelta(row), lambda row: [row]], ids=["decimals", "durations", "lists"]
 )
@@ -526,6 +536,7 @@ def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_eng
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.covering
 @pytest.mark.usefixtures("_distinct_when_counted")
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])

@@ -89,6 +89,7 @@ def test_the_reports_are_those_of_memory(people, used, tmp_path):
     assert not used  # fresh reports need none
 
 
+@pytest.mark.long
 def test_the_pool_of_joblib_is_left_alone(people, used):
     """It ended for each batch, and with the user's own jobs in a thread the two ended each other."""
     pool = get_reusable_executor(1, timeout=60)

@@ -88,6 +88,7 @@ def test_counts_of_any_rows_are_exact(engines, name, data):
         assert counts.tolist() == [rows.count(value) for value in values], fast
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_rows", [1, 500])
 def test_reports_and_their_tallies_are_those_of_the_rows(engine, n_rows):
     """Reports are declared values, unused ones and nulls among them, and what is tallied are these reports."""
@@ -165,6 +166,7 @@ def _text_dtypes():
     return dtypes
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("converted", [True, False], ids=["Dask's text", "as it is"])
 @pytest.mark.parametrize("dtype", _text_dtypes().values(), ids=_text_dtypes())
 def test_text_of_pandas(dtype, converted):

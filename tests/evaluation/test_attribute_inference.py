@@ -19,7 +19,7 @@ from skdp.datasets import load_adult
 from skdp.evaluation import AttackResult, attribute_inference, bayes_accuracy, guessing_bound
 from skdp.evaluation.attacks._attacker import cells_of, code_column
 from skdp.local import LocalHashingEncoder, UnaryEncodingTransformer
-from tests.conftest import often
+from tests.conftest import few_kinds, often
 
 N = 600
 TREE = DecisionTreeClassifier(random_state=0)
@@ -67,6 +67,7 @@ def test_the_true_cell_that_was_left_in_is_certainty(adult):
     assert both.accuracy == 1.0
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_without_it_the_proxies_are_named(adult):
     private, truth, joint = adult
     result = attribute_inference(private, None, truth["sex_binary"], report=REPORT, encoder=joint, random_state=0)
@@ -102,6 +103,8 @@ def test_the_report_alone_gives_what_the_channel_gives():
     assert result.std_error == pytest.approx(math.sqrt(result.accuracy * (1 - result.accuracy) / 20_000))
 
 
+@few_kinds
+@pytest.mark.usefixtures("few_trees")
 def test_every_kind_of_frame_gives_the_same(make_frame):
     rng = np.random.default_rng(0)
     data = {
@@ -118,6 +121,7 @@ def test_every_kind_of_frame_gives_the_same(make_frame):
     assert result.carriers["drop"].tolist() == pytest.approx([0.446, 0, 0], abs=0.06)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_columns_of_any_dtype_are_read():
     truth = np.array([0, 1] * 150)
     rng = np.random.default_rng(0)
@@ -154,6 +158,7 @@ def test_cells_keep_values_apart_and_bin_many_numbers():
     assert cells_of(code_column(pd.Series([None, None], dtype=object))).tolist() == [1, 1]
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_known_columns_and_the_label_are_what_the_attacker_sees(sex):
     released = pd.DataFrame({"title": sex.map({"F": "Ms", "M": "Mr"}), "noise": np.arange(N) % 7, "report": sex})
     options = {"estimator": _trees(), "random_state": 0}
@@ -171,6 +176,7 @@ def test_known_columns_and_the_label_are_what_the_attacker_sees(sex):
     assert blind.carriers.empty
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 def test_the_bound_is_that_of_the_attribute(strategy):
     rng = np.random.default_rng(0)
@@ -204,6 +210,7 @@ def test_the_bound_is_that_of_the_attribute(strategy):
         assert of_both.bound == "the best protocol of epsilon = 2, for all reports of a record together"
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize(
     "made",
     often([RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder], [UnaryEncodingTransformer]),
@@ -264,6 +271,7 @@ def test_rare_and_missing_values_are_guessed_too():
     assert 0 <= lone.accuracy <= 2 / 3
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_a_seed_repeats(sex):
     frame = pd.DataFrame(
         {"a": np.random.default_rng(0).normal(size=N), "sex": encoder().fit_transform(sex.to_frame())["sex"]}

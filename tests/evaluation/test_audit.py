@@ -45,8 +45,8 @@ DRAWS = 60_000
 @pytest.fixture
 def few_calls(monkeypatch):
     """Look at few calls where it is about rows: calls take nearly all of the time."""
-    for name in ("_FIRST", "_AGAIN"):
-        monkeypatch.setattr(f"skdp.evaluation.audits._search.{name}", 3)
+    for name, few in (("_FIRST", 3), ("_AGAIN", 3), ("_FEW_CALLS", 20), ("_FACTOR", 3)):
+        monkeypatch.setattr(f"skdp.evaluation.audits._search.{name}", few)
 
 
 # The bound
@@ -186,18 +186,22 @@ def test_each_published_fault_is_refuted(fault, neighbours, options, least):
     ],
 )
 def test_what_shows_in_fit_transform_or_in_two_rows_is_refuted(fault, call):
-    """Seeded; the sound base class, of the same random bits, is not refuted."""
+    """Seeded."""
     result = audit_epsilon(fault(k=2), TWO, n_draws=5_000, random_state=1)
     assert result.rejected
     assert call in result.event
     assert set(result.neighbours) == {0, 1}
+
+
+def test_what_shows_nothing_there_is_not_refuted():
+    """The sound base class of these, with the same coins."""
     assert audit_epsilon(broken.Fitted(k=2), TWO, n_draws=5_000, random_state=1).passed
 
 
 def test_rows_in_the_order_of_their_true_values_are_refuted():
     """Only three values show it: [a, c] and [b, c] then differ in both rows. Seeded: the power is about a half."""
     values = {"value": list(range(4))}
-    result = audit_epsilon(broken.SortsRows(categories=values), random_state=0)
+    result = audit_epsilon(broken.SortsRows(categories=values), random_state=0, n_draws=400_000)
     assert result.rejected
     assert "two rows" in result.event
 
@@ -239,14 +243,13 @@ def test_whoever_knows_the_seed_breaks_a_release():
         return encoder.fit_transform(rows)
 
     many = [pd.DataFrame({"value": [value] * 64}) for value in (0, 1)]
-    assert audit_epsilon(release, many, epsilon=1.0, n_draws=600).rejected
+    assert audit_epsilon(release, many, epsilon=1.0, n_draws=300).rejected
 
 
 # What must not be refuted
 
 
-AUDITED = ["randomised response, two columns, joint", "unary encoding, optimized", "subset selection", "local hashing"]
-AUDITED += ["Hadamard response", "hybrid", "square wave", "RAPPOR, one report", "heavy hitters"]
+AUDITED = ["randomised response, two columns, joint", "local hashing", "square wave", "heavy hitters"]
 
 
 @pytest.mark.parametrize("name", often([name for name, _ in audited_transformers()], AUDITED))
@@ -267,6 +270,7 @@ def test_the_bound_comes_near_a_claim_that_is_tight(epsilon):
     assert 0.75 * epsilon < result.epsilon_lower < epsilon == result.epsilon_exact
 
 
+@pytest.mark.usefixtures("few_calls")
 def test_wrappers_and_several_reports():
     encoder = RandomizedResponseEncoder(1.0, categories={"value": ["a", "b"]})
     result = audit_epsilon(OnFitOnly(encoder), n_draws=500)
@@ -304,7 +308,7 @@ def test_of_a_central_transformer_what_fit_learns_is_audited(monkeypatch):
     assert audit_epsilon(scaler, (NUMBERS[0], NUMBERS[0].iloc[:3]), n_draws=100).epsilon_claimed == 1.0
     fit = DPStandardScaler.fit
     monkeypatch.setattr(DPStandardScaler, "fit", lambda self, X: _with_true_mean(fit(self, X), X))
-    assert audit_epsilon(scaler, NUMBERS, n_draws=1_000).rejected
+    assert audit_epsilon(scaler, NUMBERS, n_draws=500).rejected
 
 
 def _with_true_mean(fitted, X):

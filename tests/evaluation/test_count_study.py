@@ -37,6 +37,7 @@ def test_adult_has_the_published_cells_and_the_closed_form_its_errors():
     assert result.expected["l2_rms"].round().to_dict() == RMS_L2
 
 
+@pytest.mark.long
 def test_errors_are_as_large_as_the_closed_form_says():
     """40 runs: each bound is 4.9 standard errors of the mean, which fails by chance once in 10**6."""
     result = study(40)

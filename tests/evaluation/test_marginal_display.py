@@ -14,6 +14,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 from skdp import Domain, Interval  # noqa: E402
 from skdp.evaluation import MarginalDisplay  # noqa: E402
 from skdp.metrics import marginal_error, marginal_table, workload_error  # noqa: E402
+from tests.conftest import few_kinds  # noqa: E402
 
 REAL = {
     "sex": ["F", "M", "M", None, "F", "M", "F"],
@@ -45,6 +46,7 @@ def ticks(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
+@few_kinds
 def test_bars_have_the_length_of_the_shares_on_every_kind_of_frame(make_frame):
     display = MarginalDisplay.from_tables(make_frame(REAL), make_frame(SYNTHETIC))
     assert list(display.marginals) == [("sex",), ("age",), ("smokes",)]
@@ -70,6 +72,7 @@ def test_bins_are_drawn_as_steps_with_what_is_beyond_them_below(as_domain):
     assert axes.get_xlabel() == "missing: 14.3% | 40.0%\noutside the domain: 0.0% | 20.0%"
 
 
+@few_kinds
 def test_two_columns_are_two_heat_maps_of_one_scale(make_frame):
     display = MarginalDisplay.from_tables(make_frame(REAL), make_frame(SYNTHETIC), [("sex", "age")], domain=DOMAIN)
     table = marginal_table(pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC), ["sex", "age"], domain=DOMAIN)

@@ -108,6 +108,7 @@ def test_audits_of_one_classifier(people):
     assert again[20.0][TRUE_GROUPS].equals(audits[20.0][TRUE_GROUPS])  # no coin of a report is in what is predicted
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_attacks_see_reports_and_no_truth(people):
     results = attack_releases(read(people), lambda: None)
     assert results[0.001].accuracy < 0.85
@@ -116,6 +117,7 @@ def test_attacks_see_reports_and_no_truth(people):
     assert results[0.001].bayes_bound == pytest.approx(results[0.001].baseline, abs=1e-3)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_the_bound_of_an_attack_is_what_the_best_guess_gets_right(people):
     """Of one column of several that are reported together: less than any protocol of this epsilon might give away."""
     frame = people.assign(other=np.arange(len(people)) % 3)

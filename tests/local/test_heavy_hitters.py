@@ -162,7 +162,9 @@ def zipf(n, seed, *, size=5_000, longest=8, exponent=1.3):
 
 class TestFinding:
     @pytest.mark.slow
-    @pytest.mark.parametrize(("seed", "alphabet"), [(0, None), (1, string.ascii_lowercase)])
+    @pytest.mark.parametrize(
+        ("seed", "alphabet"), [pytest.param(0, None, marks=pytest.mark.long), (1, string.ascii_lowercase)]
+    )
     def test_the_frequent_words_of_a_zipf_vocabulary(self, seed, alphabet):
         words = zipf(200_000, seed)
         truth = words.value_counts()
@@ -196,7 +198,7 @@ class TestFinding:
 
     @pytest.mark.slow
     def test_noise_is_not_found(self):
-        runs, rng = 20, np.random.default_rng(0)
+        runs, rng = 10, np.random.default_rng(0)
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", first_bits=8, random_state=2)
         found = 0
         for _ in range(runs):

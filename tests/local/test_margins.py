@@ -14,6 +14,7 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
+from tests.conftest import often
 
 VALUES = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}
 PEOPLE = pd.DataFrame({"sex": list("fmffmf") * 50, "age": ["old", "young", "middle", "middle", "old", "old"] * 50})
@@ -94,7 +95,7 @@ def test_margins_are_sums_of_cells(name):
         )
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.long] * (one == "sketch")) for one in KINDS])
+@pytest.mark.parametrize("name", often(KINDS, ["unary"]))
 def test_intervals_cover(name):
     """95 % intervals over 150 releases: 85 % of them cover, but for a chance of 1e-6 for each margin."""
     encoder = KINDS[name].fit(PEOPLE)

@@ -83,6 +83,7 @@ def strategy(request):
 
 
 class TestPermanence:
+    @pytest.mark.covering
     def test_over_calls_orders_batches_pickles_and_clones(self, kind, strategy):
         rows, ids = table(), np.arange(60)
         encoder = make(kind, strategy=strategy, handle_unknown="uniform").fit(rows)
@@ -357,6 +358,7 @@ class TestSecondRound:
             assert ratio <= exp_bounds(bound)[0]
             assert guarantee.epsilon == pytest.approx(bound)
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("kind", TWO_ROUNDS)
     def test_estimates_are_unbiased_with_the_stated_errors(self, kind, strategy):
         n, z = 600, []
@@ -437,6 +439,7 @@ class TestHashing:
             assert len(pairs) == len({bucket for bucket, _ in pairs}) <= oracle.n_buckets
         assert encoder.guarantee_for_changes(k).epsilon == pytest.approx(oracle.n_buckets * 1.0)
 
+    @pytest.mark.covering
     @pytest.mark.parametrize(("epsilon", "again"), [(4.0, 1.0), (2.0, 0.5), (3.0, 2.5), (8.0, 3.0), (1.0, 0.999)])
     @pytest.mark.parametrize("k", [2, 5, 40, 1_000])
     def test_no_other_number_of_buckets_has_a_smaller_error(self, k, epsilon, again):

@@ -366,6 +366,7 @@ def test_the_sign_of_zero_in_the_bounds_changes_nothing():
     assert first.equals(second)
 
 
+@pytest.mark.covering
 @every_mechanism
 @pytest.mark.parametrize("steps", [3, 16, 250, 1_024])
 def test_many_records_draw_together_what_each_draws_alone(mechanism, steps):

@@ -31,7 +31,7 @@ from skdp.exact import exp_bounds
 from skdp.oracles import ORACLES, names_with, two_rounds
 from skdp.oracles._choice import make_first_round
 from skdp.randomness import SeededSource
-from tests.conftest import FRAME_KINDS
+from tests.conftest import FRAME_KINDS, each
 
 CATEGORIES = {
     "sex": ["Female", "Male"],
@@ -78,6 +78,7 @@ def make(name, epsilon=2.0, **parameters):
     return TRANSFORMERS[name](epsilon, **{"categories": CATEGORIES, "random_state": 0} | parameters)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_counts_come_back_within_their_errors(name, strategy):
@@ -147,6 +148,7 @@ def test_sampling_reports_one_column_of_each_record():
     assert labels.groupby("sampled").size().sub(1000).abs().max() < 150
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sampled_counts_have_the_error_that_is_stated():
     table = pd.DataFrame(data(2_000))
@@ -176,7 +178,7 @@ def test_joint_counts_of_columns_that_were_reported_apart(name):
     assert alone["count"].to_numpy() == pytest.approx(single["count"].to_numpy())
     assert alone["std_error"].to_numpy() == pytest.approx(single["std_error"].to_numpy(), rel=0.02)
     with pytest.raises(ValueError, match="joint counts are estimated from strategy='split', not 'joint'"):
-        make(name, strategy="joint").fit(table).estimate_joint_counts(reports)
+        (joint := make(name, strategy="joint")).estimate_joint_counts(joint.fit_transform(table))
     for columns in (["size"], [], ["sex", "sex"]):
         with pytest.raises(ValueError, match="columns must be distinct ones of"):
             encoder.estimate_joint_counts(reports, columns=columns)
@@ -328,9 +330,7 @@ def test_shares_and_given_probabilities_do_not_mix():
 
 
 class TestFrequencyOracle:
-    @pytest.mark.parametrize(
-        ("k", "epsilon"), list(product([2, 3, 5, 14, 40, 100, 300, 1000], [0.25, 0.5, 1.0, 2.0, 4.0]))
-    )
+    @each("k, epsilon", list(product([2, 3, 5, 14, 40, 100, 300, 1000], [0.25, 0.5, 1.0, 2.0, 4.0])))
     def test_auto_is_never_beaten(self, k, epsilon):
         encoder = FrequencyOracleEncoder(epsilon, categories=[range(k)], max_report_bytes=None).fit([[0]])
         errors = {name: make_oracle(k, epsilon).mean_squared_error for name, make_oracle in ORACLES.items()}
@@ -524,6 +524,7 @@ def test_clone_pickle_and_seeds(name):
     assert not encoder.guarantee_.secure
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_simultaneous_intervals_are_wider_and_cover_all_cells():
     table = pd.DataFrame(data(3_000))

@@ -34,6 +34,7 @@ from skdp import (
 )
 from skdp.engines import estimate_file
 from skdp.local import ReportTransformer, SecretKey
+from tests.conftest import often
 
 CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "f", "m"] * 50, "rooms": [1, 2, 3, 1] * 50})
@@ -81,9 +82,11 @@ def reports_of(name):
     return encoder.fit(table), encoder.transform(table, **permanent)
 
 
-@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("name", often(FITTED, FITTED.keys() - {"large hashing"}))
 def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
     encoder, reports = reports_of(name)
+    tally, counted = encoder.tally(reports), hasattr(encoder, "estimate_counts") and name != "rappor"
+    estimate = encoder.estimate_counts(reports) if counted else None
     encoder.save(tmp_path / "protocol.json")
     for again in (
         type(encoder).from_json(encoder.to_json()),
@@ -91,11 +94,11 @@ def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
         ReportTransformer.from_json(ReportTransformer.from_json(encoder.to_json()).to_json()),
     ):
         assert type(again) is type(encoder)
-        assert again.tally(reports) == encoder.tally(reports)
+        assert again.tally(reports) == tally
         assert again.guarantee_.epsilon == encoder.guarantee_.epsilon
         assert again.guarantee_.scope == encoder.guarantee_.scope
-        if hasattr(encoder, "estimate_counts") and name != "rappor":
-            pd.testing.assert_frame_equal(again.estimate_counts(reports), encoder.estimate_counts(reports))
+        if counted:
+            pd.testing.assert_frame_equal(again.estimate_counts(reports), estimate)
 
 
 def test_nothing_secret_is_written():
@@ -196,6 +199,15 @@ def test_clients_are_given_what_they_need(name):
 def test_reports_that_the_client_cannot_make_are_not_offered(name):
     encoder, table = FITTED[name]
     assert json.loads(encoder.fit(table).to_json())["client"] is None
+
+
+def test_a_transformer_of_arrays_is_one_again():
+    rows = np.zeros((3, 2), int)
+    encoder = RandomizedResponseEncoder(1.0, categories=[[0, 1], [0, 1]]).fit(rows)
+    copy = RandomizedResponseEncoder.from_json(encoder.to_json())
+    assert not hasattr(copy, "feature_names_in_")
+    assert copy.transform(rows).shape == (3, 2)  # without scikit-learn's warning of names
+    assert copy.to_json() == encoder.to_json()
 
 
 def test_seeds_of_hashes_may_be_text():

@@ -24,6 +24,7 @@ from skdp.local import RapporEncoder, RapporTally, ReportTally, SecretKey
 from skdp.local.memo import keyed_coins, keyed_digests, to_bytes
 from skdp.oracles import BloomRandomizer
 from skdp.randomness import ONE
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 KEY = bytes(range(32))
@@ -79,7 +80,7 @@ class TestPromise:
         if n_reports == 1:
             assert max(ratios) == rappor.report_ratio
 
-    @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.1, math.log(3), 1.0, 4.0, 20.0, 36.0, 40.0, 150.0, 700.0])
+    @each("epsilon", [1e-9, 1e-3, 0.1, math.log(3), 1.0, 4.0, 20.0, 36.0, 40.0, 150.0, 700.0])
     @pytest.mark.parametrize(("n_bits", "n_hashes"), [(128, 1), (128, 2), (128, 4), (8, 8)])
     def test_epsilon_is_kept_and_used(self, epsilon, n_bits, n_hashes):
         rappor = BloomRandomizer(n_bits, n_hashes, 8, epsilon=epsilon)
@@ -366,7 +367,7 @@ class TestDecoding:
         pd.testing.assert_frame_equal(encoder.decode(whole, ["alpha"]), encoder.decode(parts, ["alpha"]))
         other = RapporEncoder(2.0, n_bits=16).fit(rows)
         with pytest.raises(ValueError, match="cannot be added"):
-            parts + other.tally(first)
+            parts + other.tally(other.transform(rows))
         with pytest.raises(ValueError, match="different parameters or columns"):
             other.decode(parts, ["alpha"])
         with pytest.raises(TypeError):

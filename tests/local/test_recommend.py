@@ -39,7 +39,7 @@ def test_published_figures_of_randomised_response(sizes, joint, margins):
             "symmetric_unary_encoding",
             "local_hashing",
         ],
-        ["randomized_response", "optimized_unary_encoding"],
+        ["optimized_unary_encoding"],
     ),
 )
 def test_expected_errors_are_those_of_runs(oracle):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval, RandomizedResponseEncoder
 from skdp.metrics import expected_l2_error, l1_count_error, l2_count_error, percent_error, total_variation
+from tests.conftest import each
 
 ERRORS = [l1_count_error, l2_count_error, percent_error, total_variation]
 
@@ -77,7 +78,7 @@ def test_labels_of_intervals_match_those_of_estimates():
     assert l1_count_error(pd.Series({"[38, 100]": 1, "[0, 38)": 2}), estimate) == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize("error", ERRORS)
+@each("error", ERRORS)
 @pytest.mark.parametrize(
     ("true", "estimate", "message"),
     [

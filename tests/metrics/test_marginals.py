@@ -47,6 +47,7 @@ def bin_of(value, edges):
     return place if 0 < place < len(edges) else "outside"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_the_error_of_every_marginal_of_every_kind_of_frame(make_frame, order):
     table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp.metrics import train_on_synthetic
+from tests.conftest import few_kinds
 
 
 def table(size, seed, labels=("no", "yes")):
@@ -38,6 +39,7 @@ def auc(train, test):
     return roc_auc_score(test["buys"], MODEL.fit(X, train["buys"]).predict_proba(X_test)[:, 1])
 
 
+@few_kinds
 def test_it_fits_on_synthetic_rows_and_scores_on_real_ones(frame_kind, make_frame):
     if frame_kind.startswith("pyarrow"):
         make = make_frame  # scikit-learn selects no columns of Arrow tables

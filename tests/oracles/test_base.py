@@ -28,7 +28,7 @@ from skdp.oracles import (
 )
 from skdp.oracles._support import MOST_EPSILON, capped_epsilon, column_sums, lie_threshold
 from skdp.randomness import ONE, SecureSource, SeededSource
-from tests.conftest import often
+from tests.conftest import each, often
 
 ENUMERATED = ["GRR", "OUE", "SUE", "THE", "SS", "HR", "HR4"]
 
@@ -250,7 +250,7 @@ def test_intervals_cover_the_truth_everywhere(all_oracles, name, k, epsilon):
 # Parameters.
 
 
-@pytest.mark.parametrize("epsilon", [1e7, 1e300, 10**400, Fraction(10**400), np.float32(1e9), np.int64(10**9), 1000])
+@each("epsilon", [1e7, 1e300, 10**400, Fraction(10**400), np.float32(1e9), np.int64(10**9), 1000])
 def test_huge_requests_are_cut_at_once(make_oracle, epsilon):
     start = time.perf_counter()
     oracle = make_oracle(6, epsilon)
@@ -259,9 +259,7 @@ def test_huge_requests_are_cut_at_once(make_oracle, epsilon):
     assert 0 < oracle.epsilon < 100
 
 
-@pytest.mark.parametrize(
-    "epsilon", [Fraction(1, 3), 1, np.float64(0.3), np.float32(0.3), np.float16(0.3), np.int8(2), np.uint64(3)]
-)
+@each("epsilon", [Fraction(1, 3), 1, np.float64(0.3), np.float32(0.3), np.float16(0.3), np.int8(2), np.uint64(3)])
 def test_epsilon_may_be_any_number(make_oracle, epsilon):
     exact = Fraction(epsilon.item() if isinstance(epsilon, np.generic) else epsilon)
     oracle = make_oracle(6, epsilon)
@@ -269,7 +267,7 @@ def test_epsilon_may_be_any_number(make_oracle, epsilon):
     assert oracle.parameters() == make_oracle(6, exact).parameters()
 
 
-@pytest.mark.parametrize("epsilon", [1e-300, 5e-324, Fraction(1, 10**400)])
+@each("epsilon", [1e-300, 5e-324, Fraction(1, 10**400)])
 def test_tiny_requests_give_no_information_and_no_crash(make_oracle, all_reports, epsilon):
     oracle = make_oracle(6, epsilon)
     assert oracle.worst_ratio == 1
@@ -285,8 +283,8 @@ def test_tiny_requests_give_no_information_and_no_crash(make_oracle, all_reports
     assert np.isnan(oracle.maximum_likelihood(tally, 6, reports)).all()
 
 
-@pytest.mark.parametrize(
-    ("k", "epsilon", "error"),
+@each(
+    "k, epsilon, error",
     [
         (1, 1, ValueError),
         (0, 1, ValueError),
@@ -452,7 +450,7 @@ class NoSource:
         raise AssertionError("bytes were drawn")
 
 
-@pytest.mark.parametrize(
+@each(
     "codes",
     [
         np.array([0, 6], np.uint8),

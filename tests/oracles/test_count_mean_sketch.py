@@ -133,6 +133,7 @@ def test_the_tally_is_the_sum_of_inner_estimates(monkeypatch):
         assert (oracle.inner.tally(own) == table[number]).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_error_is_near_the_stated_one_over_seeds():
     """Few functions, so that collisions of heavy values count."""

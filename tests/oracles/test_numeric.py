@@ -22,6 +22,7 @@ from skdp.oracles.numeric import (
 )
 from skdp.oracles.numeric._window import WindowMechanism
 from skdp.randomness import SecureSource, SeededSource, bernoulli_ratio
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 MAX_STEPS = 1 << 16
@@ -30,13 +31,10 @@ EPSILONS = [1e-9, 1e-3, 0.1, 0.61, math.log(3), 1, 4, 20, 40, 700, 1e300]
 STEPS = [1, 2, 5, 16]
 
 mechanisms = pytest.mark.parametrize("make", MECHANISMS)
-steps_and_epsilons = [pytest.mark.parametrize("steps", STEPS), pytest.mark.parametrize("epsilon", EPSILONS)]
 
 
 def every_case(test):
-    for mark in [mechanisms, *steps_and_epsilons]:
-        test = mark(test)
-    return test
+    return mechanisms(pytest.mark.parametrize("steps", STEPS)(each("epsilon", EPSILONS)(test)))
 
 
 @every_case

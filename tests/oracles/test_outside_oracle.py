@@ -78,6 +78,7 @@ def test_a_line_in_the_registry_compares_it(oracle, monkeypatch):
     assert (table["oracles"].str.split(", ").str[0] == "outside").all()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("memoize", [False, True])
 def test_a_line_in_the_registry_makes_it_an_encoder(oracle, monkeypatch, memoize):
     monkeypatch.setitem(ORACLES, "outside", type(oracle))
@@ -88,6 +89,6 @@ def test_a_line_in_the_registry_makes_it_an_encoder(oracle, monkeypatch, memoize
     assert list(reports) == ([f"x_{value}" for value in range(K)] if oracle.has_bits else ["x"])
     estimate = encoder.estimate_counts(reports)
     assert (abs(estimate["count"] - np.bincount(CODES[:4_000], minlength=K)) < 5 * estimate["std_error"]).all()
-    result = audit_epsilon(encoder, n_draws=500 if memoize else 5_000, random_state=0)
+    result = audit_epsilon(encoder, n_draws=100 if memoize else 5_000, random_state=0)
     assert result.passed
     assert result.epsilon_exact == oracle.epsilon

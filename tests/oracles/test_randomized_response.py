@@ -14,6 +14,7 @@ from scipy.stats import chisquare
 from skdp.exact import exp_bounds
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import ONE, SecureSource, SeededSource
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 KS = [2, 3, 4, 16, 257]
@@ -25,7 +26,7 @@ def worst_ratio(channel):
     return max(max(column) / min(column) for column in zip(*channel, strict=True))
 
 
-@pytest.mark.parametrize(("k", "epsilon"), [*product(KS[:-1], EPSILONS), (KS[-1], 1), (KS[-1], 700)])
+@each("k, epsilon", [*product(KS[:-1], EPSILONS), (KS[-1], 1), (KS[-1], 700)])
 def test_no_report_is_more_than_e_to_the_epsilon_times_likelier(k, epsilon):
     oracle = RandomizedResponse(k, epsilon)
     channel = oracle.channel()
@@ -37,7 +38,7 @@ def test_no_report_is_more_than_e_to_the_epsilon_times_likelier(k, epsilon):
 
 
 @pytest.mark.parametrize("k", KS)
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@each("epsilon", EPSILONS)
 def test_the_stated_epsilon_is_achieved_and_not_above_the_wanted_one(k, epsilon):
     oracle = RandomizedResponse(k, epsilon)
     assert oracle.worst_ratio <= exp_bounds(oracle.epsilon)[0]
@@ -47,7 +48,7 @@ def test_the_stated_epsilon_is_achieved_and_not_above_the_wanted_one(k, epsilon)
 
 
 @pytest.mark.parametrize("k", KS)
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@each("epsilon", EPSILONS)
 def test_no_smaller_probability_of_a_lie_keeps_the_promise(k, epsilon):
     """The rounding is the least possible: one step less of lying breaks the bound."""
     oracle = RandomizedResponse(k, epsilon)

@@ -16,6 +16,7 @@ import skdp.randomness._subsets as randomness
 from skdp.exact import exp_bounds
 from skdp.oracles import SubsetSelection
 from skdp.randomness import ONE, SeededSource
+from tests.conftest import each
 
 SIZES = [(k, size) for k in range(2, 9) for size in range(1, k)]
 
@@ -46,7 +47,7 @@ def test_probabilities_are_those_of_the_channel():
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 7, 14, 40, 100])
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 2.0, 4.0, 8.0])
+@each("epsilon", [0.01, 0.5, 1.0, 2.0, 4.0, 8.0])
 def test_the_size_is_the_best_one(k, epsilon):
     errors = [SubsetSelection(k, epsilon, subset_size=size).mean_squared_error for size in range(1, k)]
     assert SubsetSelection(k, epsilon).mean_squared_error == min(errors)

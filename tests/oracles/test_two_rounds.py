@@ -14,6 +14,7 @@ from skdp.exact import exp_bounds
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, UnaryEncoding, two_rounds
 from skdp.oracles._two_rounds import TwoRoundHashing, TwoRoundResponse, TwoRoundUnaryEncoding
 from skdp.randomness import SecureSource, SeededSource
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 PAIRS = [(2e-9, 1e-9), (0.5, 0.1), (1.0, 0.999), (2.0, 1.0), (8.0, 0.5), (40.0, 3.0), (700.0, 20.0), (700.0, 699.0)]
@@ -66,7 +67,7 @@ ORACLES = {
 
 
 @pytest.mark.parametrize("name", ORACLES)
-@pytest.mark.parametrize(("epsilon", "single"), PAIRS)
+@each("epsilon, single", PAIRS)
 def test_the_composed_channel_is_that_of_both_rounds_and_keeps_epsilon(name, epsilon, single):
     oracle = ORACLES[name](epsilon, single)
     assert oracle.worst_ratio <= exp_bounds(single)[1]

@@ -15,12 +15,13 @@ import skdp.oracles._unary_encoding as module
 from skdp.exact import exp_bounds
 from skdp.oracles import UnaryEncoding
 from skdp.randomness import ONE, SeededSource
+from tests.conftest import each
 
 VARIANTS = ["optimized", "symmetric", "threshold"]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("k", [2, 3, 6])
+@each("k", [2, 3, 6])
 def test_every_vector_of_bits_keeps_the_promise(check_channel, variant, k, epsilon):
     oracle = UnaryEncoding(k, epsilon, variant=variant)
     assert check_channel(oracle, oracle.channel(), epsilon) == oracle.worst_ratio

@@ -14,6 +14,7 @@ from scipy.stats import norm
 
 from skdp.privacy import _gaussian as module
 from skdp.privacy import gaussian_delta, gaussian_epsilon, largest_mu, zcdp_epsilon
+from tests.conftest import each
 
 MUS = st.floats(1e-9, 50)
 EPSILONS = st.floats(1e-6, 1e4)
@@ -170,7 +171,7 @@ EXTREMES = [0, 5e-324, 1e-300, 1e-6, 1e-3, 1, 1e4, 1e16, 1e300, 1.7e308]
 
 
 @pytest.mark.parametrize("epsilon", EXTREMES)
-@pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-15, 0.5, 1 - 2**-53])
+@each("delta", [5e-324, 1e-300, 1e-15, 0.5, 1 - 2**-53])
 def test_extremes_are_safe_and_finite(epsilon, delta):
     mu = largest_mu(epsilon, delta)
     assert 0 < mu < math.inf

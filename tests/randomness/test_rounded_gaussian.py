@@ -50,7 +50,7 @@ def test_what_is_accepted_has_the_normal_density_exactly(variance):
     assert len(rest) == 1
 
 
-@pytest.mark.parametrize("variance", [Fraction(256), Fraction(1000, 3)])
+@pytest.mark.parametrize("variance", [pytest.param(Fraction(256), marks=pytest.mark.long), Fraction(1000, 3)])
 def test_the_coins_of_all_places_make_up_the_normal_probability_of_a_cell(variance):
     """All places of 6 bits: the coins that their first bits settle, and those that they leave open, enclose the law."""
     bits, digits, scale = 6, 40, math.isqrt(math.floor(variance))

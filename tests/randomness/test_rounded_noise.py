@@ -23,6 +23,7 @@ def counted(draws, cells):
     return [((drawn >= left) & (drawn < right)).sum() for left, right in pairwise(cells)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("center", CENTERS)
 @pytest.mark.parametrize("scale", [Fraction(1, 7), Fraction(5, 2), 10**6])
 def test_rounded_laplace_has_the_real_law(fits, center, scale):

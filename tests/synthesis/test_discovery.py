@@ -17,6 +17,7 @@ from skdp.coding import ColumnError
 from skdp.randomness import SeededSource
 from skdp.synthesis.tables import _discovery
 from skdp.synthesis.tables._discovery import count_values, discover_values, discovery_threshold
+from tests.conftest import each
 
 TINY = Decimal(10) ** -60
 """Far more than 80 digits leave open."""
@@ -93,7 +94,7 @@ def partitions(total, largest):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 9])
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12)])
+@each("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12)])
 @pytest.mark.parametrize("delta", [Fraction(9, 20), Fraction(1, 10), Fraction(1, 10**9)])
 def test_the_worst_person_among_all_divisions_of_rows_decides(epsilon, delta, rows):
     ratio = (-number(epsilon) / rows).exp()

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
+from skdp import archive as _file
 from skdp.domain import Domain
-from skdp.synthesis import _persistence as _file
 
 TABLE = pd.DataFrame({"a": [0, 1, 2, 0] * 50, "b": ["x", "y"] * 100, "age": np.arange(200.0) % 80})
 DOMAIN = {"a": [0, 1, 2], "b": ["x", "y"], "age": Interval(0, 80, bins=4)}

@@ -116,6 +116,7 @@ class TestWhatIsMeasured:
         pairs = [clique for clique in synthesizer.selected_cliques_ if len(clique) > 1]
         assert pairs == [("a", "b")]
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("method", ["auto", "adaptive"])
     @pytest.mark.parametrize("max_cells", [4, 12])
     def test_no_clique_is_larger_than_allowed(self, method, max_cells):

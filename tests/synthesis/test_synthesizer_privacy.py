@@ -241,6 +241,7 @@ class TestCoins:
             samples += [one.sample(200).to_csv(), one.transform(TABLE).to_csv()]
         assert len(set(samples)) == 8
 
+    @pytest.mark.covering
     @every_method
     @every_noise
     def test_a_seed_replays(self, method, delta):
@@ -324,6 +325,7 @@ def tables_with_a_secret():
     }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", tables_with_a_secret())
 @pytest.mark.parametrize("method", ["auto", "adaptive", "full"])
 def test_no_value_and_no_number_of_rows_stays_or_shows(kind, method, capsys):

@@ -57,14 +57,15 @@ KEEPING = {
     "square waves": NumericPerturber(mechanism="square_wave", grid_size=16),
     "Laplace noise": NumericPerturber(mechanism="laplace", grid_size=16),
 }
-# Of each class one or more in `make test`; all in `make test-long`.
+# Each class once in `make test`; all in `make test-long`.
 OFTEN = [
     "interval",
     "unbiased bits",
-    "sampled sets",
+    "sets",
     "buckets",
     "indices",
     "best oracle",
+    "numbers",
 ]
 TRANSFORMERS = [
     pytest.param(estimator, id=name, marks=[] if name in OFTEN else pytest.mark.long)

@@ -75,8 +75,9 @@ def smooth_mean_sensitivity(count: int, beta: Fraction) -> Fraction:
     #    analysis. STOC.
     if count <= 1:
         return Fraction(WIDTH)
-    # Where the exponential is far below 1 / n, it does not matter how far.
-    return WIDTH * max(Fraction(1, count), 1 / exp_bounds(min(beta * (count - 1), Fraction(1000)))[0])
+    # Where the exponential is far below 1 / n, it does not matter how far. The count is private, so nothing of it is
+    # cached.
+    return WIDTH * max(Fraction(1, count), 1 / exp_bounds.__wrapped__(min(beta * (count - 1), Fraction(1000)))[0])
 
 
 def smooth_mean(

@@ -1,5 +1,6 @@
 """Ledgers: budgets to which releases are charged, in memory or in a file."""
 
 from skdp.privacy.ledger._ledger import Amount, BudgetExceeded, PrivacyLedger
+from skdp.privacy.ledger._ledger import closed_ledger as closed_ledger
 
 __all__ = ["Amount", "BudgetExceeded", "PrivacyLedger"]

@@ -106,6 +106,7 @@ class MemoryBook:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
+        self._refusal = _ONE_PROCESS
         self._account = Account(budget)
         self._charges: list[Charge] = []
         self._turn = Turn()
@@ -133,11 +134,11 @@ class MemoryBook:
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
-            raise RuntimeError(_ONE_PROCESS)
+            raise RuntimeError(self._refusal)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # joblib would replace an error of pickling by its own; the error of the first charge reaches the user.
-        return _copied, (self.budget,)
+        return closed_book, (self.budget, self._refusal)
 
 
 class RecordBook:
@@ -169,8 +170,8 @@ class RecordBook:
         )
 
 
-def _copied(budget: Budget) -> MemoryBook:
+def closed_book(budget: Budget, refusal: str) -> MemoryBook:
     """Return a book that has its budget and refuses everything else."""
     book = MemoryBook(budget)
-    book._process = None
+    book._process, book._refusal = None, refusal
     return book

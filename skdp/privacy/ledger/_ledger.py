@@ -13,7 +13,7 @@ import pandas as pd
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_relation
 from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook, RecordBook
+from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook, RecordBook, closed_book
 from skdp.privacy.ledger._file_book import FileBook
 from skdp.privacy.ledger._record import read_book, write_book
 
@@ -285,6 +285,13 @@ class PrivacyLedger(JsonRecord):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+def closed_ledger(epsilon: float, delta: float, refusal: str) -> PrivacyLedger:
+    """Return a ledger that stands for one that is elsewhere, and refuses all charges."""
+    ledger = PrivacyLedger(epsilon=epsilon, delta=delta)
+    ledger._book = closed_book(ledger._book.budget, refusal)
+    return ledger
 
 
 def _read_budget(epsilon: Any, delta: Any, relation: Any) -> Budget | None:

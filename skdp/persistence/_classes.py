@@ -1,0 +1,186 @@
+"""Which classes may be in a file, by name: nothing is imported by a name that a file gives."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar
+
+from sklearn.base import BaseEstimator
+
+Class = TypeVar("Class", bound=type[BaseEstimator])
+
+
+@dataclass(frozen=True)
+class SavedClass:
+    """A class whose instances may be saved."""
+
+    name: str
+    """How files name it."""
+    module: str
+    """Where it is imported from."""
+    attributes: frozenset[str] = frozenset()
+    """What `fit` sets besides names that end in an underscore."""
+    fixed: tuple[str, ...] = ()
+    """Parameters that must be None."""
+
+    def find(self) -> type[Any]:
+        """Import the class."""
+        found: type[Any] = getattr(import_module(self.module), self.name.rpartition(".")[2])
+        return found
+
+    def is_that_of(self, kind: type[Any]) -> bool:
+        """Whether it is this class, without importing it: an instance of it has done so."""
+        module = sys.modules.get(self.module)
+        return getattr(module, self.name.rpartition(".")[2], None) is kind
+
+    def holds(self, kind: type[Any], attribute: str) -> bool:
+        """Whether files may hold an attribute."""
+        public = attribute.isidentifier() and attribute[0] != "_" and attribute[-1] == "_" and attribute[-2:] != "__"
+        return attribute in self.attributes or (public and not hasattr(kind, attribute))
+
+
+@dataclass(frozen=True)
+class _Registered(SavedClass):
+    kind: type[Any] = object
+
+    def find(self) -> type[Any]:
+        return self.kind
+
+    def is_that_of(self, kind: type[Any]) -> bool:
+        return self.kind is kind
+
+
+# Left out: trees, forests and boosting, whose compiled code uses numbers of the file as addresses; neighbours and
+# kernel machines, which keep rows of the training data; and all that holds functions.
+_OURS = (
+    "DPHistogram DPKBinsDiscretizer DPMarginalSynthesizer DPMean DPMinMaxScaler DPQuantileBinarizer DPSimpleImputer "
+    "DPStandardScaler FrequencyOracleEncoder HadamardResponseEncoder HeavyHitters LocalHashingEncoder NumericPerturber "
+    "OnFitOnly PosteriorFeatures RandomizedResponseEncoder RapporEncoder SubsetSelectionEncoder SyntheticResampler "
+    "UnaryEncodingTransformer"
+)
+_INFREQUENT = "_infrequent_enabled _infrequent_indices _default_to_infrequent_mappings"
+_OF_OTHERS = {
+    "sklearn.compose": {
+        "ColumnTransformer": "_columns _transformer_to_input_indices _remainder _name_to_fitted_passthrough _n_features"
+    },
+    "sklearn.decomposition": {"PCA": "_fit_svd_solver", "TruncatedSVD": ""},
+    "sklearn.dummy": {"DummyClassifier": "_strategy", "DummyRegressor": ""},
+    "sklearn.feature_selection": {"VarianceThreshold": ""},
+    "sklearn.frozen": {"FrozenEstimator": ""},
+    "sklearn.impute": {
+        "MissingIndicator": "_precomputed _n_features",
+        "SimpleImputer": "_fit_dtype _fill_dtype",
+    },
+    "sklearn.linear_model": {
+        "ElasticNet": "",
+        "Lasso": "l1_ratio",
+        "LinearRegression": "",
+        "LogisticRegression": "",
+        "LogisticRegressionCV": "",
+        "Ridge": "",
+        "RidgeClassifier": "_label_binarizer",
+    },
+    "sklearn.naive_bayes": {
+        "BernoulliNB": "",
+        "CategoricalNB": "",
+        "ComplementNB": "",
+        "GaussianNB": "",
+        "MultinomialNB": "",
+    },
+    "sklearn.pipeline": {"FeatureUnion": "", "Pipeline": ""},
+    "sklearn.preprocessing": {
+        "Binarizer": "",
+        "FunctionTransformer": "",
+        "KBinsDiscretizer": "_encoder",
+        "LabelBinarizer": "",
+        "LabelEncoder": "",
+        "MaxAbsScaler": "",
+        "MinMaxScaler": "",
+        "Normalizer": "",
+        "OneHotEncoder": f"{_INFREQUENT} _drop_idx_after_grouping _n_features_outs",
+        "OrdinalEncoder": f"{_INFREQUENT} _missing_indices",
+        "PolynomialFeatures": "_min_degree _max_degree _n_out_full",
+        "PowerTransformer": "_scaler",
+        "QuantileTransformer": "",
+        "RobustScaler": "",
+        "StandardScaler": "",
+    },
+    "sklearn.svm": {"LinearSVC": "", "LinearSVR": ""},
+    "imblearn.pipeline": {"Pipeline": ""},
+}
+
+
+def _known() -> Iterator[SavedClass]:
+    for name in _OURS.split():
+        own = {"_privatize"} if name == "PosteriorFeatures" else set()
+        yield SavedClass(f"skdp.{name}", "skdp", frozenset(own))
+    for module, names in _OF_OTHERS.items():
+        for name, private in names.items():
+            # joblib would read pickles from the folder that `memory` names.
+            fixed = ("memory",) if name == "Pipeline" else ()
+            yield SavedClass(f"{module}.{name}", module, frozenset(private.split()), fixed)
+
+
+_CLASSES = {saved.name: saved for saved in _known()}
+
+
+def by_name(name: Any) -> SavedClass:
+    """Find the class that a file names."""
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise ValueError(
+            f"the file holds {str(name)[:100]!r}, which is no class that skdp.load knows; a class of another package "
+            "is known once its module has called skdp.persistence.register"
+        )
+    return _CLASSES[name]
+
+
+def by_class(kind: type[Any]) -> SavedClass | None:
+    """Find an exact class, None if it cannot be saved."""
+    return next((saved for saved in _CLASSES.values() if saved.is_that_of(kind)), None)
+
+
+def register(kind: Class, *, attributes: Sequence[str] = ()) -> Class:
+    """Let `skdp.save` and `skdp.load` take the instances of a class.
+
+    Parameters
+    ----------
+    kind : class
+        An estimator or transformer, derived from `sklearn.base.BaseEstimator`, whose constructor only stores its
+        parameters. Subclasses need a call of their own. Files know it by its module and name.
+    attributes : sequence of str, default=()
+        Attributes that `fit` sets and whose names do not end in an underscore. Those of a `ReportTransformer` are not
+        saved, but made again by `fit` from what is declared.
+
+    Returns
+    -------
+    class
+        The same class, so that this can be used as a decorator.
+
+    Raises
+    ------
+    TypeError
+        If it is no such class.
+
+    Notes
+    -----
+    **Privacy.** A file can make an instance with any parameters and any fitted attributes of plain types. Its
+    constructor must do nothing else than store them.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator
+    >>> from skdp.persistence import register
+    >>> @register
+    ... class Doubler(BaseEstimator):
+    ...     def fit(self, X, y=None):
+    ...         self.n_features_in_ = X.shape[1]
+    ...         return self
+    """
+    if not isinstance(kind, type) or not issubclass(kind, BaseEstimator):
+        raise TypeError(f"kind must be a class derived from BaseEstimator, got {kind!r}")
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    _CLASSES[name] = _Registered(name, kind.__module__, frozenset(attributes), (), kind)
+    return kind

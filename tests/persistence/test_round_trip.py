@@ -1,0 +1,459 @@
+"""What `skdp.save` writes, `skdp.load` reads: the same parameters, fitted attributes and releases."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn import (
+    compose,
+    decomposition,
+    dummy,
+    feature_selection,
+    frozen,
+    impute,
+    linear_model,
+    naive_bayes,
+    pipeline,
+    preprocessing,
+    svm,
+)
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.neighbors import KNeighborsClassifier
+
+import skdp
+from skdp import (
+    BudgetExceeded,
+    Domain,
+    DPHistogram,
+    DPMarginalSynthesizer,
+    DPMean,
+    DPStandardScaler,
+    Interval,
+    NumericPerturber,
+    OnFitOnly,
+    PosteriorFeatures,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SecretKey,
+    SyntheticResampler,
+    UnaryEncodingTransformer,
+)
+from skdp.persistence import register
+from tests.local.test_protocol_file import FITTED
+from tests.outside_transformer import SaidTransformer
+from tests.persistence.same import assert_same
+from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
+
+pytestmark = pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
+
+NO_ESTIMATORS = {"RapporTally", "ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}
+"""Public classes that are not estimators: ledgers and tallies have files of their own."""
+
+OURS = [(f"{place}-{type(one).__name__}", one, X) for place, (one, X) in enumerate(SUBJECTS)]
+OURS += [(f"protocol: {name}", one, X) for name, (one, X) in FITTED.items() if name[:5] != "large"]
+TARGET = np.arange(len(NUMBERS)) % 2
+THEIRS = [
+    (preprocessing.StandardScaler(), NUMBERS),
+    (preprocessing.MinMaxScaler(), NUMBERS),
+    (preprocessing.MaxAbsScaler(), NUMBERS),
+    (preprocessing.RobustScaler(), NUMBERS),
+    (preprocessing.Binarizer(threshold=50), NUMBERS),
+    (preprocessing.Normalizer(), NUMBERS),
+    (preprocessing.PolynomialFeatures(3), NUMBERS),
+    (preprocessing.QuantileTransformer(n_quantiles=5), NUMBERS),
+    (preprocessing.PowerTransformer(), NUMBERS),
+    (preprocessing.KBinsDiscretizer(3, strategy="uniform"), NUMBERS),
+    (preprocessing.FunctionTransformer(), NUMBERS),
+    (preprocessing.OneHotEncoder(dtype=np.float32), WORDS),
+    (preprocessing.OneHotEncoder(min_frequency=15, drop="first", handle_unknown="infrequent_if_exist"), WORDS),
+    (preprocessing.OrdinalEncoder(), WORDS),
+    (preprocessing.OrdinalEncoder(max_categories=2, handle_unknown="use_encoded_value", unknown_value=-1), WORDS),
+    (preprocessing.LabelEncoder(), TARGET),
+    (preprocessing.LabelBinarizer(), TARGET),
+    (impute.SimpleImputer(add_indicator=True), np.where(NUMBERS < 10, np.nan, NUMBERS)),
+    (impute.MissingIndicator(), np.where(NUMBERS < 10, np.nan, NUMBERS)),
+    (feature_selection.VarianceThreshold(), NUMBERS),
+    (decomposition.PCA(1), NUMBERS),
+    (decomposition.TruncatedSVD(1), NUMBERS),
+    (linear_model.LogisticRegression(max_iter=1000), NUMBERS),
+    (linear_model.LogisticRegression(class_weight={0: 1, 1: 2.5}, max_iter=1000), NUMBERS),
+    (linear_model.LinearRegression(), NUMBERS),
+    (linear_model.Ridge(), NUMBERS),
+    (linear_model.RidgeClassifier(), NUMBERS),
+    (linear_model.Lasso(), NUMBERS),
+    (linear_model.ElasticNet(), NUMBERS),
+    (svm.LinearSVC(), NUMBERS),
+    (svm.LinearSVR(), NUMBERS / 100),
+    (naive_bayes.GaussianNB(), NUMBERS),
+    (naive_bayes.BernoulliNB(), NUMBERS > 50),
+    (naive_bayes.MultinomialNB(), NUMBERS),
+    (naive_bayes.ComplementNB(), NUMBERS),
+    (naive_bayes.CategoricalNB(), (NUMBERS // 20).astype(int)),
+    (dummy.DummyClassifier(), NUMBERS),
+    (dummy.DummyRegressor(), NUMBERS),
+    (frozen.FrozenEstimator(preprocessing.StandardScaler().fit(NUMBERS)), NUMBERS),
+    (pipeline.make_union(preprocessing.StandardScaler(), DPStandardScaler(100.0, bounds=BOUNDS)), NUMBERS),
+    (
+        compose.make_column_transformer(
+            (RandomizedResponseEncoder(categories={"job": DECLARED["job"]}, random_state=3), ["job"]),
+            (preprocessing.OneHotEncoder(), [1]),
+            remainder="passthrough",
+        ),
+        WORDS,
+    ),
+    (
+        pipeline.make_pipeline(
+            compose.ColumnTransformer(
+                [("all", OnFitOnly(UnaryEncodingTransformer(categories=DECLARED)), slice(0, 2))], n_jobs=None
+            ),
+            pipeline.make_union(preprocessing.MinMaxScaler(), "passthrough"),
+            linear_model.LogisticRegression(),
+        ),
+        WORDS,
+    ),
+]
+
+
+@register
+class Widest(BaseEstimator):
+    def __init__(self, guarantee=None):
+        self.guarantee = guarantee
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        self.steps_ = [DPStandardScaler(bounds=BOUNDS).fit(X)]
+        return self
+
+
+def fitted(estimator, X):
+    if isinstance(estimator, SyntheticResampler):
+        estimator = clone(estimator)
+        estimator.fit_resample(X)
+        return estimator
+    if isinstance(estimator, skdp.HeavyHitters | DPMarginalSynthesizer) or np.ndim(X) == 1:
+        return estimator.fit(X)
+    return clone(estimator).fit(X, np.arange(len(X)) % 2)
+
+
+def saved(estimator, **options):
+    file = io.BytesIO()
+    skdp.save(estimator, file, **options)
+    return file
+
+
+def passed_through(estimator, **options):
+    return skdp.load(saved(estimator, secrets=True), **options)
+
+
+def seeded(estimator):
+    """Set all seeds, also of fitted parts, so that releases repeat."""
+    for name, value in estimator.get_params().items():
+        if name.rpartition("__")[2] == "random_state" and value is None:
+            estimator.set_params(**{name: 0})
+    return estimator
+
+
+def releases(estimator, X):
+    """Return what an estimator makes of a table."""
+    estimator = pickle.loads(pickle.dumps(estimator))
+    permanent = {"record_id": np.arange(len(X))} if getattr(estimator, "secret_key", None) else {}
+    made = {}
+    for method in ("transform", "predict", "sample", "inverse_transform"):
+        if hasattr(estimator, method) and not (method == "inverse_transform" and "transform" not in made):
+            given = 50 if method == "sample" else made["transform"] if method == "inverse_transform" else X
+            try:
+                made[method] = getattr(estimator, method)(given, **permanent)
+            except (ValueError, TypeError) as error:
+                made[method] = str(error)
+    return {name: value.toarray() if hasattr(value, "toarray") else value for name, value in made.items()}
+
+
+def check_round_trip(estimator, X):
+    again = passed_through(estimator)
+    assert_same(again, estimator)
+    assert_same(releases(again, X), releases(estimator, X))
+    if hasattr(estimator, "guarantee_"):
+        assert again.guarantee_ == estimator.guarantee_
+    assert_same(passed_through(again), again)
+    assert saved(again, secrets=True).getvalue() == saved(estimator, secrets=True).getvalue()
+
+
+@pytest.mark.parametrize(("estimator", "X"), [pair[1:] for pair in OURS], ids=[name for name, *_ in OURS])
+def test_estimators_of_skdp(estimator, X):
+    check_round_trip(fitted(seeded(clone(estimator)), X), X)
+
+
+@pytest.mark.parametrize(("estimator", "X"), THEIRS, ids=lambda value: type(value).__name__)
+def test_steps_of_scikit_learn(estimator, X):
+    check_round_trip(fitted(estimator, X), X)
+
+
+def test_a_pipeline_of_imbalanced_learn():
+    imblearn = pytest.importorskip("imblearn.pipeline")
+    synthesizer = DPMarginalSynthesizer(domain=DECLARED | {"target": [0, 1]}, max_iter=3, random_state=0)
+    steps = imblearn.make_pipeline(
+        SyntheticResampler(synthesizer), preprocessing.OneHotEncoder(), linear_model.LogisticRegression()
+    )
+    check_round_trip(steps.fit(WORDS, pd.Series(np.arange(len(WORDS)) % 2, name="target")), WORDS)
+
+
+def test_the_table_is_complete():
+    classes = [value for name in skdp.__all__ if isinstance(value := getattr(skdp, name), type)]
+    estimators = {one.__name__ for one in classes if issubclass(one, BaseEstimator)}
+    assert estimators == {type(one).__name__ for _, one, _ in OURS}
+    assert {one.__name__ for one in classes} - estimators - NO_ESTIMATORS == {"BudgetExceeded", "PrivacyLeakWarning"}
+
+
+def test_the_privacy_statement_is_the_same():
+    with pytest.warns(skdp.PrivacyLeakWarning):
+        encoder = RandomizedResponseEncoder(1.0).fit(WORDS)
+    again = passed_through(encoder)
+    assert again.categories == "auto"
+    assert again.domain_["job"].observed
+    for one in (encoder, DPHistogram(domain=DECLARED).fit(WORDS)):
+        assert str(skdp.privacy_statement(passed_through(one), WORDS)) == str(skdp.privacy_statement(one, WORDS))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RandomizedResponseEncoder(Fraction(1, 3), categories=Domain(DECLARED)),
+        NumericPerturber(bounds={"a": (0, np.int64(7))}),
+        DPMean(bounds=np.array([[0.0, 1.0]])),
+        DPHistogram(domain={"age": Interval(0, 100, bins=5), 3: [None, 1.5, date(2020, 1, 1)]}),
+        RapporEncoder(secret_key=SecretKey.generate()),
+        SyntheticResampler(DPMarginalSynthesizer(domain=range(4), workload=[("a", "b")], verbose=True)),
+        PosteriorFeatures(RandomizedResponseEncoder(), privatize=False),
+        preprocessing.StandardScaler().set_output(transform="polars"),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_before_fit(estimator):
+    assert_same(passed_through(estimator), estimator)
+
+
+def test_synthesizers_of_other_libraries():
+    for table in (pl.DataFrame({"sex": ["f", "m"] * 20}), pd.DataFrame({"sex": ["f", "m"] * 20}).convert_dtypes()):
+        synthesizer = DPMarginalSynthesizer(domain={"sex": ["f", "m"]}, random_state=0).fit(table)
+        check_round_trip(synthesizer, table)
+        assert type(passed_through(synthesizer).sample(3)) is type(table)
+
+
+def test_output_and_routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        encoder = RandomizedResponseEncoder(
+            memoize=True, secret_key=SecretKey(b"k" * 32), categories=DECLARED
+        ).set_transform_request(record_id=True)
+        steps = pipeline.make_pipeline(encoder, preprocessing.OrdinalEncoder()).set_output(transform="polars")
+        steps.fit(WORDS, record_id=np.arange(len(WORDS)))
+        again = passed_through(steps)
+        reports = [one.transform(WORDS, record_id=np.arange(len(WORDS))) for one in (steps, again)]
+    assert isinstance(reports[1], pl.DataFrame)
+    assert reports[0].equals(reports[1])
+
+
+class TestSecrets:
+    encoder = RandomizedResponseEncoder(
+        memoize=True, secret_key=SecretKey(b"nobody may see it"), categories=DECLARED
+    ).fit(WORDS)
+
+    @pytest.mark.parametrize("key", [SecretKey(b"nobody may see it"), b"nobody may see it"])
+    def test_keys_are_refused(self, key, tmp_path):
+        encoder = clone(self.encoder).set_params(secret_key=key)
+        for one in (encoder, encoder.fit(WORDS), pipeline.make_pipeline(OnFitOnly(encoder))):
+            with pytest.raises(ValueError, match="secrets=True") as caught:
+                skdp.save(one, tmp_path / "file")
+            assert "nobody" not in str(caught.value)
+            assert not list(tmp_path.iterdir())
+
+    def test_keys_are_kept_if_asked(self):
+        again = passed_through(self.encoder)
+        ids = np.arange(len(WORDS))
+        assert isinstance(again.secret_key, SecretKey)
+        assert again.transform(WORDS, record_id=ids).equals(self.encoder.transform(WORDS, record_id=ids))
+
+
+class TestLedgers:
+    def encoder(self, ledger):
+        return RandomizedResponseEncoder(1.0, categories=DECLARED, ledger=ledger).fit(WORDS)
+
+    @pytest.mark.parametrize("file", [None, "ledger.jsonl"])
+    def test_without_its_ledger_nothing_is_released(self, file, tmp_path):
+        ledger = PrivacyLedger(file and tmp_path / file, epsilon=1.5)
+        path = tmp_path / "encoder.skdp"
+        skdp.save(self.encoder(ledger), path)
+        assert str(tmp_path).encode() not in path.read_bytes()
+        again = skdp.load(path)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=r"skdp\.load\(path, ledger="):
+                again.transform(WORDS)
+            again = passed_through(again)
+        assert ledger.spent.epsilon == 0
+        assert again.ledger.epsilon == 1.5
+        pickle.loads(pickle.dumps(again))
+
+    def test_a_given_ledger_is_charged(self):
+        scaler = DPStandardScaler(1.0, bounds=(0, 40), ledger=PrivacyLedger(epsilon=1.0))
+        steps = pipeline.make_union(self.encoder(scaler.ledger), self.encoder(scaler.ledger))
+        ledger = PrivacyLedger(epsilon=2.5)
+        again = passed_through(steps, ledger=ledger)
+        again.transform(WORDS)
+        assert ledger.spent.epsilon == 2
+        with pytest.raises(BudgetExceeded):
+            again.transform(WORDS)
+
+    def test_a_transform_that_is_not_charged_goes_on(self):
+        scaler = DPStandardScaler(1.0, bounds=BOUNDS, ledger=PrivacyLedger(epsilon=1.0)).fit(NUMBERS)
+        again = passed_through(scaler)
+        np.testing.assert_array_equal(again.transform(NUMBERS), scaler.transform(NUMBERS))
+        with pytest.raises(RuntimeError, match="without its ledger"):
+            again.fit(NUMBERS)
+
+    def test_refusals(self):
+        with pytest.raises(ValueError, match="different ledgers"):
+            saved(pipeline.make_union(*(self.encoder(PrivacyLedger(epsilon=1.0)) for _ in range(2))))
+        with pytest.raises(ValueError, match="no estimator of the file had one"):
+            passed_through(DPMean(bounds=BOUNDS), ledger=PrivacyLedger(epsilon=1.0))
+        with pytest.raises(TypeError, match="ledger must be"):
+            skdp.load(io.BytesIO(), ledger=1.0)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("estimator", "message"),
+        [
+            (RandomForestClassifier(2).fit(NUMBERS, TARGET), "RandomForestClassifier cannot be saved"),
+            (pipeline.make_pipeline(KNeighborsClassifier()), r"Pipeline.steps: a KNeighborsClassifier cannot be saved"),
+            (preprocessing.FunctionTransformer(np.log), r"FunctionTransformer.func: a ufunc cannot be saved"),
+            (dummy.DummyClassifier(random_state=np.random.RandomState(0)), "RandomState cannot be saved"),
+            (type("Mine", (DPMean,), {})(bounds=BOUNDS), "a Mine cannot be saved"),
+            (RandomizedResponseEncoder, "estimator must be an estimator"),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_what_cannot_be_saved(self, estimator, message):
+        with pytest.raises(TypeError, match=message):
+            saved(estimator)
+
+    def test_an_attribute_that_nobody_knows(self):
+        scaler = DPStandardScaler(bounds=BOUNDS).fit(NUMBERS)
+        scaler._hidden = 1
+        with pytest.raises(TypeError, match=r"DPStandardScaler\._hidden"):
+            saved(scaler)
+
+    def test_a_pipeline_with_a_cache(self, tmp_path):
+        with pytest.raises(ValueError, match="memory"):
+            saved(pipeline.make_pipeline(DPMean(bounds=BOUNDS), memory=str(tmp_path)))
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"epsilon": 2.0}, {"random_state": 5}, {"secret_key": b"l" * 32}, {"ledger": PrivacyLedger(epsilon=9.0)}],
+    )
+    def test_parameters_that_were_changed_after_fit(self, changes):
+        encoder = RandomizedResponseEncoder(memoize=True, secret_key=b"k" * 32, categories=DECLARED).fit(WORDS)
+        with pytest.raises(ValueError, match="changed after fit"):
+            saved(encoder.set_params(**changes), secrets=True)
+
+    def test_nothing_is_left_of_a_file_that_is_refused(self, tmp_path):
+        (tmp_path / "file").write_text("before")
+        with pytest.raises(TypeError):
+            skdp.save(preprocessing.FunctionTransformer(np.log), tmp_path / "file")
+        assert (tmp_path / "file").read_text() == "before"
+
+
+class TestClassesOfOthers:
+    def test_a_local_transformer(self):
+        transformer = SaidTransformer(1.0, categories=DECLARED, random_state=1).fit(WORDS)
+        other = type("Other", (SaidTransformer,), {})(1.0, categories=DECLARED)
+        with pytest.raises(TypeError, match=r"a Other cannot be saved.*skdp\.persistence\.register"):
+            saved(other)
+        assert register(SaidTransformer) is SaidTransformer
+        check_round_trip(pipeline.make_pipeline(transformer), WORDS)
+
+    def test_an_estimator(self):
+        check_round_trip(Widest(PrivacyGuarantee(1.0, scope=("a", 1))).fit(NUMBERS), NUMBERS)
+        with pytest.raises(TypeError, match="BaseEstimator"):
+            register(dict)
+
+    def test_a_class_that_is_not_known_here(self):
+        file = saved(DPMean(bounds=BOUNDS))
+        with ZipFile(file) as archive:
+            text = archive.read("estimator.json").decode()
+        assert json.loads(text)["estimator"]["class"] == "skdp.DPMean"
+        with pytest.raises(ValueError, match=r"os\.system.*no class that skdp\.load knows"):
+            skdp.load(with_header(file, lambda header: header["estimator"].update({"class": "os.system"})))
+
+
+def with_header(file, change):
+    """Change the JSON of a file, and compute its digests again."""
+    with ZipFile(file) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(parts["estimator.json"])
+    change(header)
+    return written(parts | {"estimator.json": json.dumps(header).encode()})
+
+
+def written(parts):
+    from hashlib import sha256
+
+    parts = {name: content for name, content in parts.items() if name != "SHA256SUMS"}
+    sums = "".join(f"{sha256(content).hexdigest()}  {name}\n" for name, content in parts.items())
+    made = io.BytesIO()
+    with ZipFile(made, "w") as archive:
+        for name, content in (parts | {"SHA256SUMS": sums}).items():
+            archive.writestr(name, content)
+    return made
+
+
+class TestVersions:
+    def test_of_the_format(self):
+        file = with_header(saved(DPMean(bounds=BOUNDS)), lambda header: header.update(version=7))
+        with pytest.raises(ValueError, match="the file has version 7; this skdp reads version 1"):
+            skdp.load(file)
+
+    def test_of_scikit_learn(self):
+        file = with_header(saved(DPMean(bounds=BOUNDS)), lambda header: header.update({"scikit-learn": "0.1"}))
+        with pytest.warns(InconsistentVersionWarning, match=r"0\.1"):
+            skdp.load(file)
+
+    def test_of_a_parameter(self):
+        def change(header):
+            header["estimator"]["parameters"]["added_later"] = 1
+
+        with pytest.raises(ValueError, match=r"skdp\.DPMean has no parameter 'added_later' in this version"):
+            skdp.load(with_header(saved(DPMean(bounds=BOUNDS)), change))
+
+
+def test_a_protocol_that_this_version_would_make_otherwise():
+    encoder = RandomizedResponseEncoder(1.0, categories=DECLARED).fit(WORDS)
+
+    def change(header):
+        header["estimator"]["parameters"]["epsilon"] = 0.5
+
+    with pytest.raises(ValueError, match="another protocol"):
+        skdp.load(with_header(saved(encoder), change))
+
+
+def test_paths(tmp_path):
+    scaler = DPStandardScaler(bounds=BOUNDS).fit(NUMBERS)
+    for path in (tmp_path / "one.skdp", str(tmp_path / "two.skdp")):
+        skdp.save(scaler, path)
+        assert_same(skdp.load(path), scaler)
+    assert Path(tmp_path / "one.skdp").read_bytes() == Path(tmp_path / "two.skdp").read_bytes()
+    with pytest.raises(OSError, match="no such"):
+        skdp.load(tmp_path / "no such file")
