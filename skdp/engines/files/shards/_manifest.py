@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -56,12 +57,10 @@ class Manifest:
 
     def to_json(self) -> str:
         """Write the manifest."""
-        from skdp import __version__
-
         content = {
             "format": _FORMAT,
             "version": _VERSION,
-            "skdp": __version__,
+            "skdp": str(getattr(sys.modules.get("skdp"), "__version__", "unknown")),
             "protocol": self.protocol,
             "guarantee": self.guarantee.to_dict(),
             "charged": None if self.charged is None else self.charged.to_dict(),
