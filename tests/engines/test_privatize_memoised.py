@@ -341,6 +341,13 @@ def test_two_zeros_are_one_record(engine, people):
     refused(engine.frame(table), encoder, ValueError, "record_id has repeated entries", record_id="person")
 
 
+def test_ids_are_counted_where_rows_are_not_checked(engine, people):
+    if engine.name == "reader":
+        return  # it is read once only
+    table = people.set_column(3, "person", pa.array([*range(ROWS - 1), 0]))
+    refused(engine.frame(table), encoder, ValueError, "record_id has repeated entries", record_id="person", check=False)
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize(
     "make_id", [Decimal, lambda row: timedelta(row), lambda row: [row]], ids=["decimals", "durations", "lists"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import Any, Self
 
 from skdp.privacy import PrivacyGuarantee
@@ -60,7 +60,7 @@ class Manifest:
         content = {
             "format": _FORMAT,
             "version": _VERSION,
-            "skdp": str(getattr(sys.modules.get("skdp"), "__version__", "unknown")),
+            "skdp": version("skdp"),
             "protocol": self.protocol,
             "guarantee": self.guarantee.to_dict(),
             "charged": None if self.charged is None else self.charged.to_dict(),
