@@ -69,7 +69,9 @@ class ArrowTable(Engine):
         frame = self._frame
         if not isinstance(frame, dataset.FileSystemDataset) or frame.format.default_extname == "csv":
             return super().said()
-        return set(map(said_by_file, frame.get_fragments()))
+        # A filtered dataset shows no fragments.
+        whole = dataset.dataset(frame.files, format=frame.format, filesystem=frame.filesystem)
+        return set(map(said_by_file, whole.get_fragments()))
 
     def tally(self, protocol: ReportProtocol) -> Any:
         reports, groups = ReportSums(protocol), protocol.counted_columns
