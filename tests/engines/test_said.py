@@ -176,3 +176,16 @@ def test_files_of_two_protocols_are_not_added(tmp_path):
         tally_files(paths)
     with pytest.raises(ValueError, match="reports of two protocols are never added"):
         tally(ds.dataset(paths), encoder().fit(PEOPLE))
+
+
+def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
+    PEOPLE.to_parquet(tmp_path / "in.parquet")
+    path = privatize_file(tmp_path / "in.parquet", tmp_path / "out.parquet", encoder())
+    tally_files(path, target=tmp_path / "tally.json")
+    (tmp_path / "again.parquet").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    for same in (path, "out.parquet", "./out.parquet", path.as_uri(), tmp_path / "again.parquet"):
+        with pytest.raises(ValueError, match="is given twice"):
+            tally_files([path, tmp_path / "tally.json", same])
+    with pytest.raises(ValueError, match=r"tally.json is given twice"):
+        tally_files(["tally.json", tmp_path / "tally.json"])
