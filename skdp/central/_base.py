@@ -28,7 +28,7 @@ from skdp.base import (
 )
 from skdp.exact import round_up
 from skdp.frames import LargeTable, Table, open_large
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon, spend
 from skdp.randomness import ByteSource
 from skdp.typing import TableLike
 
@@ -59,8 +59,7 @@ def charge(
         secure=random_state is None,
         rho=None if rho is None else round_up(rho),
     )
-    if ledger is not None:
-        ledger.charge(guarantee, what)
+    spend(ledger, guarantee, what)
     return guarantee, coins(random_state, what)
 
 

@@ -15,7 +15,7 @@ from skdp.cli._arguments import (
     read_domain_file,
     read_epsilon,
     read_positive,
-    read_share,
+    real_number,
     refuse_options,
 )
 from skdp.domain import Domain, Interval
@@ -49,6 +49,14 @@ DECLARING = ("domain", "columns", "epsilon", "strategy", "transformer", *_OF_NUM
 """The options of `make_transformer`, which a protocol takes the place of."""
 
 
+def _check_probability(value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError
+
+
+_read_probability = real_number(_check_probability, "expected a number from 0 to 1")
+
+
 def add_transformer(command: Any) -> None:
     """Add the options of `make_transformer`; None stands for what is not given."""
     add = command.add_argument
@@ -69,8 +77,8 @@ def add_transformer(command: Any) -> None:
     add("--n-bits", type=read_positive, help="of rappor: the size of a filter (default: 128)")
     add("--n-hashes", type=read_positive, help="of rappor: hash functions (default: 2)")
     add("--n-cohorts", type=read_positive, help="of rappor: groups of rows (default: 8)")
-    add("--p", type=read_share, help="of rappor: how often a 0 is reported as 1 (default: 0.5)")
-    add("--q", type=read_share, help="of rappor: how often a 1 is reported as 1 (default: 0.75)")
+    add("--p", type=_read_probability, help="of rappor: how often a 0 is reported as 1 (default: 0.5)")
+    add("--q", type=_read_probability, help="of rappor: how often a 1 is reported as 1 (default: 0.75)")
     help_missing = "of rappor: whether a missing value stops the run, or is one more value (default: error)"
     add("--handle-missing", choices=["error", "value"], help=help_missing)
 

@@ -29,7 +29,7 @@ from skdp.local._carried import carried_text, check_carried, text_in_memory, wit
 from skdp.local._portable import Portable
 from skdp.local._protocol_file import WrittenProtocol
 from skdp.local.protocol import ReportProtocol, Reports
-from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, spend
 
 
 class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
@@ -240,11 +240,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         BudgetExceeded
             If the ledger does not cover the release.
         """
-        if self._ledger is None:
-            return
-        name = type(self).__name__ if run is None else f"{type(self).__name__}, run {run}"
-        if run is None or not self._ledger.report()["what"].str.endswith(f", run {run}").any():
-            self._ledger.charge(self.guarantee_, name)
+        ledger, name = self._ledger, type(self).__name__ if run is None else f"{type(self).__name__}, run {run}"
+        if run is None or ledger is None or not ledger.report()["what"].str.endswith(f", run {run}").any():
+            spend(ledger, self.guarantee_, name)
 
     def check_budget(self) -> None:
         """Refuse what the ledger does not cover before a row is read; `charge` decides.

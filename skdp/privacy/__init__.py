@@ -5,7 +5,10 @@ from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
 from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger import Amount, BudgetExceeded, PrivacyLedger
+from skdp.privacy.ledger import Metered as Metered
 from skdp.privacy.ledger import closed_ledger as closed_ledger
+from skdp.privacy.ledger import metered as metered
+from skdp.privacy.ledger import spend as spend
 from skdp.privacy.statement import PrivacyStatement, StatedStep, privacy_statement
 
 __all__ = [

@@ -1,5 +1,8 @@
 """`privacy_cost` is what the ledger is charged, and reads no value."""
 
+from functools import partial
+from threading import Thread
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,12 +11,13 @@ import pytest
 import sklearn
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.decomposition import PCA
-from sklearn.ensemble import StackingClassifier, VotingClassifier
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier, VotingClassifier
 from sklearn.feature_selection import SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -411,6 +415,108 @@ def test_a_ledger_of_a_fitted_part_is_not_charged():
     cost = privacy_cost(make_pipeline(FrozenEstimator(fitted), one_hot(), model()), X)
     assert ledger.spent == (0.0, 0.0)
     assert cost.totals["predict"].epsilon == 1.0
+
+
+class Holder:
+    """Keeps an object out of the sight of `vars`."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held):
+        self.held = held
+
+
+def spend_a_mean(X, held=None, ledger=None):
+    DPMean(2.0, bounds=(0, 1), ledger=ledger if held is None else held.held).fit(X)
+    return X
+
+
+@pytest.mark.parametrize("place", ["grid", "partial", "slots", "method", "closure"])
+def test_no_ledger_is_charged_wherever_it_is(place):
+    """Nor is its charge left out, also where `get_params` does not lead to it."""
+    ledger = PrivacyLedger(epsilon=100.0)
+    fitted = NumericPerturber(2.0, bounds=BOUNDS, ledger=ledger).fit(table()[NUMBERS])
+    pipeline = Pipeline([("s", "passthrough"), ("m", model())])
+    step = DPStandardScaler(2.0, bounds=BOUNDS, ledger=ledger)
+    estimator = {
+        "grid": lambda: GridSearchCV(pipeline, [{"m__C": [1.0]}, {"s": [step]}], cv=3, refit=False),
+        "partial": lambda: FunctionTransformer(partial(spend_a_mean, ledger=ledger)),
+        "slots": lambda: FunctionTransformer(spend_a_mean, kw_args={"held": Holder(ledger)}),
+        "method": lambda: FunctionTransformer(fitted.transform),
+        "closure": lambda: FunctionTransformer(lambda X: spend_a_mean(X, ledger=ledger)),
+    }[place]()
+    call = "fit" if place == "grid" else "transform"
+    assert privacy_cost(estimator, table()[NUMBERS]).totals[call].epsilon == (6.0 if place == "grid" else 2.0)
+    assert ledger.spent == (0.0, 0.0)
+
+
+def test_a_release_elsewhere_is_charged_meanwhile():
+    ledger = PrivacyLedger(epsilon=100.0)
+
+    def release(X):
+        thread = Thread(target=lambda: spend_a_mean(np.zeros((3, 1)), ledger=ledger))
+        thread.start()
+        thread.join()
+        return X
+
+    privacy_cost(FunctionTransformer(release), table()[NUMBERS])
+    assert ledger.spent.epsilon >= 2.0
+    spend_a_mean(np.zeros((3, 1)), ledger=ledger)
+    assert ledger.report().iloc[-1]["epsilon"] == 2.0
+
+
+def test_parts_without_a_ledger_are_counted():
+    X = table()[TEXT]
+    frozen = FrozenEstimator(response(None).fit(X))
+    assert privacy_cost(frozen, X).totals["transform"].epsilon == 1.0
+    pipeline = Pipeline([("s", "passthrough"), ("m", model())])
+    search = GridSearchCV(pipeline, {"s": [scaler(None), StandardScaler()]}, cv=3, refit=False)
+    assert privacy_cost(search, table()[NUMBERS]).charges["times"].tolist() == [3]
+
+
+@pytest.mark.filterwarnings("ignore:the noise drowns")
+@pytest.mark.parametrize("n_classes", [2, 3, 20])
+def test_a_fit_for_each_class(n_classes):
+    ledger = PrivacyLedger(epsilon=100.0)
+    estimator = OneVsRestClassifier(make_pipeline(scaler(ledger), model()))
+    X, y = table()[NUMBERS], np.arange(N) % n_classes
+    total = privacy_cost(estimator, X, list(range(n_classes))).totals["fit"]
+    estimator.fit(X, y)
+    assert total.epsilon == ledger.spent.epsilon
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([3, 5]),
+        pd.Series([3, 5]),
+        pd.Series(["SECRET", "b"], dtype="category"),
+        pl.Series([3, 5]),
+        pl.Series(["SECRET", "b"]),
+        pa.array([1.5, 2.5]),
+        pa.chunked_array([["SECRET", "b"]]),
+    ],
+    ids=str,
+)
+def test_a_target_of_a_dtype_has_two_classes(y):
+    estimator = OneVsRestClassifier(make_pipeline(scaler(None), model()))
+    assert privacy_cost(estimator, table()[NUMBERS], y).totals["fit"].epsilon == 0.1
+
+
+@pytest.mark.parametrize("y", [pd.DataFrame({"t": ["SECRET"]}), {"SECRET"}, object()])
+def test_errors_show_no_value_of_a_target(y):
+    with pytest.raises(TypeError, match="y must be a list of the possible values, or a column, got") as caught:
+        privacy_cost(scaler(None), table()[NUMBERS], y)
+    assert "SECRET" not in str(caught.value)
+    with pytest.raises(TypeError, match="column 'age' must be a dtype") as caught:
+        privacy_cost(scaler(None), {"age": y})
+    assert "SECRET" not in str(caught.value)
+
+
+def test_the_generator_of_numpy_is_left_as_it_was():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    privacy_cost(make_pipeline(scaler(None), RandomForestClassifier(2)), table()[NUMBERS])
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 def test_a_file_ledger_is_not_charged(tmp_path):

@@ -69,9 +69,8 @@ class ArrowTable(Engine):
         frame = self._frame
         if not isinstance(frame, dataset.FileSystemDataset) or frame.format.default_extname == "csv":
             return super().said()
-        # A filtered dataset shows no fragments.
-        whole = dataset.dataset(frame.files, format=frame.format, filesystem=frame.filesystem)
-        return set(map(said_by_file, whole.get_fragments()))
+        files = _files(frame)
+        return super().said() if files is None else quietly(lambda: set(map(said_by_file, files)))
 
     def tally(self, protocol: ReportProtocol) -> Any:
         reports, groups = ReportSums(protocol), protocol.counted_columns
@@ -129,6 +128,14 @@ class StreamedTable(ArrowTable):
         return _ipc_tables(source, names) if _is_ipc(self._frame) else text_batches(source, names)
 
 
+def _files(frame: Any) -> list[Any] | None:
+    """Return the files of a dataset, None of one that is filtered: some of their rows only."""
+    try:
+        return list(frame.get_fragments())
+    except ValueError:
+        return None
+
+
 def said_by_file(file: Any) -> str | None:
     """Return the protocol that a Parquet or Arrow file says: not all writers of Parquet put it into the schema."""
     parquet = isinstance(file, dataset.ParquetFileFragment)
@@ -157,10 +164,9 @@ def _ipc_files(frame: Any, columns: list[str]) -> list[Any] | None:
     """Return the Arrow files of a dataset, whose scanner follows the offsets of a damaged file before we see them."""
     if not isinstance(frame, dataset.FileSystemDataset) or not _is_ipc(frame):
         return None
-    try:
-        files = list(frame.get_fragments())
-    except ValueError:
-        return None  # some of the rows only
+    files = _files(frame)
+    if files is None:
+        return None
     wanted = [frame.schema.field(name) for name in columns]
     return files if all(_has_fields(file.physical_schema, wanted) for file in files) else None
 
@@ -218,10 +224,9 @@ def _coded_files(frame: Any, columns: list[str]) -> list[Any] | None:
     """Return the files of a Parquet dataset, their text to be read as the codes that they hold."""
     if not isinstance(frame, dataset.FileSystemDataset) or not isinstance(frame.format, dataset.ParquetFileFormat):
         return None
-    try:
-        files = list(frame.get_fragments())
-    except ValueError:
-        return None  # some of the rows only
+    files = _files(frame)
+    if files is None:
+        return None
     if not all(set(columns) <= set(file.physical_schema.names) for file in files):
         return None  # a column is in the paths
     text = [name for name in columns if frame.schema.field(name).type in (pyarrow.string(), pyarrow.large_string())]

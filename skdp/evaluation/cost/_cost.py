@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -19,8 +19,8 @@ from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from skdp.domain import Domain
-from skdp.evaluation.cost._made_up import N_ROWS, made_up_rows, made_up_target
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PrivacyStatement, privacy_statement
+from skdp.evaluation.cost._made_up import made_up_rows, made_up_target, rows_for
+from skdp.privacy import Metered, PrivacyGuarantee, PrivacyLedger, PrivacyStatement, metered, privacy_statement
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
 _CALLS = ("fit", "fit_transform", "fit_resample", "transform", "predict")
@@ -78,8 +78,8 @@ def privacy_cost(
 ) -> PrivacyCost:
     """Find what `fit`, `transform` and `predict` of a pipeline are going to charge, without reading a value.
 
-    A copy of the estimator is fitted to 240 rows that are made up from names, dtypes and declared values. Each charge
-    goes to a meter in place of the ledger, also where an estimator has no ledger.
+    A copy of the estimator is fitted to 240 rows or more that are made up from names, dtypes and declared values. Each
+    charge is listed and not made, also where an estimator has no ledger.
 
     Parameters
     ----------
@@ -90,8 +90,9 @@ def privacy_cost(
         The columns. Of a table, lazy or not, only names and dtypes are read. Values are made up from what X declares,
         or else from what the estimators declare (``categories=``, ``domain=``, ``bounds=``), or else from the dtype.
     y : array-like or list, optional
-        The target: a list of its possible values, or an array or a column, of which only the dtype is read. By default
-        two classes, or numbers for a regression. A column keeps its name.
+        The target: a list of its possible values, or an array or a column, of which only the dtype is read, which makes
+        two classes, or numbers for a regression, as by default. A column keeps its name. Where the number of fits
+        depends on that of the classes (one against the rest), list them.
 
     Returns
     -------
@@ -113,11 +114,11 @@ def privacy_cost(
     Notes
     -----
     **Privacy.** No value of X or y is read and nothing is released, so it is free. What skdp charges depends on
-    parameters, columns and the number of calls, not on values. Three things depend on the rows: a search that takes
-    more rows from step to step (successive halving) or a cross-validation with one fold a row makes more fits on a
-    larger table; `max_rows_per_person` matters only for the privacy of a person; and a `fit` that fails after its
-    charge is not repeated here. Releases outside skdp, which no ledger sees, have no cost here: `statement` names
-    their columns as released unprotected.
+    parameters, columns and the number of calls, not on values. The number of fits may depend on the rows: a search
+    that takes more rows from step to step (successive halving), one fold a row, self-training until nothing changes; or
+    on chance: a search that draws epsilon. Then this is the cost of one run, on the rows that are made up. Processes
+    that a part of an estimator starts by itself are not followed. Releases outside skdp, which no ledger sees, have no
+    cost here: `statement` names their columns as released unprotected.
 
     Each method is listed by itself: ``pipeline.fit(X, y)`` includes the `fit_transform` of its steps.
     `predict_proba`, `decision_function` and `score` cost what `predict` does.
@@ -149,84 +150,51 @@ def privacy_cost(
     """
     if isinstance(estimator, type) or not (hasattr(estimator, "fit") or hasattr(estimator, "fit_resample")):
         raise TypeError(f"estimator must be an estimator, got {type(estimator).__name__}")
-    rows = made_up_rows(estimator, X)
-    target = made_up_target(y, regression=is_regressor(estimator))
-    meter = _Meter()
-    copy = _metered(estimator, meter)
-    charged: dict[str, list[tuple[str, PrivacyGuarantee]]] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of rows that nobody has
-        fitted = copy
-        for call in ("report",) if hasattr(copy, "report") else _CALLS:
-            if not hasattr(fitted, call):
-                continue
-            used = fitted if call in ("transform", "predict") else clone(copy)
-            arguments = (rows,) if call in ("transform", "predict", "report") else (rows, target)
-            charged[call] = meter.during(_rehearsal(used, call, arguments))
-            fitted = used if call == "fit" else fitted
-        statement = privacy_statement(fitted)
-    steps = tuple(step._replace(charged=False) for step in statement.steps)  # the meter is no ledger
-    statement = replace(statement, steps=steps, ledgers=())
-    return PrivacyCost({call: _total(own, estimator) for call, own in charged.items()}, _listed(charged), statement)
+    n_rows = rows_for(y)
+    rows = made_up_rows(estimator, X, n_rows)
+    target = made_up_target(y, regression=is_regressor(estimator), n_rows=n_rows)
+    charged: dict[str, list[Metered]] = {}
+    state = np.random.get_state()  # noqa: NPY002 - models without random_state use it
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of rows that nobody has
+            fitted = copy = _alone(estimator)
+            for call in ("report",) if hasattr(copy, "report") else _CALLS:
+                if not hasattr(fitted, call):
+                    continue
+                used = fitted if call in ("transform", "predict") else _alone(estimator)
+                arguments = (rows,) if call in ("transform", "predict", "report") else (rows, target)
+                charged[call] = _rehearsed(used, call, arguments)
+                fitted = used if call == "fit" else fitted
+            statement = privacy_statement(fitted)
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+    return PrivacyCost({call: _total(own) for call, own in charged.items()}, _listed(charged), statement)
 
 
-class _Meter(PrivacyLedger):
-    """A ledger that refuses nothing, and keeps each charge."""
-
-    def __init__(self) -> None:
-        super().__init__(epsilon=_MOST)
-        self._kept: list[tuple[str, PrivacyGuarantee]] = []
-
-    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
-        self._kept.append((what, guarantee))
-
-    def during(self, action: Callable[[], Any]) -> list[tuple[str, PrivacyGuarantee]]:
-        """Return the charges of an action."""
-        before = len(self._kept)
-        action()
-        return self._kept[before:]
-
-
-def _metered(estimator: Any, meter: _Meter) -> Any:
-    """Copy an estimator with a meter in place of each ledger, one process, and no cache on the disk."""
-    copy = clone(deepcopy(estimator, {id(ledger): meter for ledger in _ledgers(estimator, set())}))
-    replaced = {"ledger": meter, "n_jobs": None, "memory": None}
+def _alone(estimator: Any) -> Any:
+    """Copy an estimator, fitted ones inside it too, with one process and no cache on the disk."""
+    copy = clone(deepcopy(estimator))
+    replaced = {"n_jobs": None, "memory": None}
     names = copy.get_params(deep=True)
-    return copy.set_params(**{name: replaced[own] for name in names if (own := name.rpartition("__")[2]) in replaced})
+    copy.set_params(**{name: replaced[own] for name in names if (own := name.rpartition("__")[2]) in replaced})
+    return copy  # a FrozenEstimator returns None above
 
 
-def _ledgers(value: Any, seen: set[int]) -> Iterator[PrivacyLedger]:
-    """Yield the ledgers in an object, also those of fitted estimators inside it."""
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, PrivacyLedger):
-        yield value
-    elif isinstance(value, list | tuple | set | frozenset):
-        for item in value:
-            yield from _ledgers(item, seen)
-    elif isinstance(value, dict):
-        yield from _ledgers(list(value.values()), seen)
-    elif hasattr(value, "__dict__") and not isinstance(value, type):
-        yield from _ledgers(vars(value), seen)
+def _rehearsed(estimator: Any, call: str, arguments: tuple[Any, ...]) -> list[Metered]:
+    """Call a method with rows that are made up, and return what would have been charged."""
+    try:
+        with metered() as charges:
+            getattr(estimator, call)(*arguments, **_record_ids(estimator, call, len(arguments[0])))
+    except Exception as error:
+        raise ValueError(
+            f"{call} refuses rows that are made up from names, dtypes and declared values: {error}. Declare the "
+            "values of the columns in X, as {column: [values]}"
+        ) from error
+    return charges
 
 
-def _rehearsal(estimator: Any, call: str, arguments: tuple[Any, ...]) -> Callable[[], Any]:
-    """Return a call with rows that are made up."""
-
-    def rehearse() -> None:
-        try:
-            getattr(estimator, call)(*arguments, **_record_ids(estimator, call))
-        except Exception as error:
-            raise ValueError(
-                f"{call} refuses rows that are made up from names, dtypes and declared values: {error}. Declare the "
-                "values of the columns in X, as {column: [values]}"
-            ) from error
-
-    return rehearse
-
-
-def _record_ids(estimator: Any, call: str) -> dict[str, Any]:
+def _record_ids(estimator: Any, call: str, n_rows: int) -> dict[str, Any]:
     """Return record ids for permanent reports where they are asked for."""
     if get_config()["enable_metadata_routing"] and hasattr(estimator, "get_metadata_routing"):
         asked = bool(get_routing_for_object(estimator).consumes(call, {"record_id"}))
@@ -235,31 +203,30 @@ def _record_ids(estimator: Any, call: str) -> dict[str, Any]:
         permanent = any(_is_permanent(name.rpartition("__")[2], value) for name, value in kept.items())
         accepted = signature(getattr(estimator, call)).parameters
         asked = permanent and ("record_id" in accepted or (call == "fit_transform" and "params" in accepted))
-    return {"record_id": np.arange(N_ROWS)} if asked else {}
+    return {"record_id": np.arange(n_rows)} if asked else {}
 
 
 def _is_permanent(name: str, value: Any) -> bool:
     return (name == "memoize" and value is True) or (name == "secret_key" and value is not None)
 
 
-def _total(charges: list[tuple[str, PrivacyGuarantee]], estimator: Any) -> PrivacyGuarantee | None:
+def _total(charges: list[Metered]) -> PrivacyGuarantee | None:
     """Add charges as the ledger of an estimator would."""
     if not charges:
         return None
-    given = next(_ledgers(estimator, set()), None)
-    total = reduce(add, (guarantee for _, guarantee in charges))
-    relation = given.relation if given is not None and given.relation is not None else total.relation
+    total = reduce(add, (charge.guarantee for charge in charges))
+    relation = next((charge.relation for charge in charges if charge.relation is not None), total.relation)
     ledger = PrivacyLedger(epsilon=_MOST, delta=float(np.nextafter(1, 0)), relation=relation)
-    for what, guarantee in charges:
-        ledger.charge(guarantee, what)
+    for charge in charges:
+        ledger.charge(charge.guarantee, charge.what)
     return replace(total.to(relation), epsilon=ledger.spent.epsilon, delta=ledger.spent.delta)
 
 
-def _listed(charged: dict[str, list[tuple[str, PrivacyGuarantee]]]) -> pd.DataFrame:
+def _listed(charged: dict[str, list[Metered]]) -> pd.DataFrame:
+    named = [(call, charge.what, charge.guarantee) for call, charges in charged.items() for charge in charges]
     rows = [
         (call, what, own.mechanism, own.epsilon, own.delta, own.relation, own.trust, ", ".join(map(str, own.scope)))
-        for call, charges in charged.items()
-        for what, own in charges
+        for call, what, own in named
     ]
     columns = [name for name in _CHARGE if name != "times"]
     table = pd.DataFrame(rows, columns=columns)

@@ -16,11 +16,11 @@ from skdp.base import domains_of_dtypes, read_bounds
 from skdp.domain import Categories, Domain, Interval
 from skdp.frames import open_large, read_table
 
-N_ROWS = 240
+_LEAST_ROWS, _ROWS_A_CLASS = 240, 20
 """So many that each value occurs in each fold of a cross-validation."""
 
 _FEW = 8
-"""The most values of a column that occur: the cost does not depend on their number."""
+"""The most values of a column of X that occur."""
 
 _BY_DTYPE: list[tuple[Any, list[Any]]] = [
     (nw.Boolean, [False, True]),
@@ -29,7 +29,7 @@ _BY_DTYPE: list[tuple[Any, list[Any]]] = [
 ]
 
 
-def made_up_rows(estimator: Any, schema: Any) -> Any:
+def made_up_rows(estimator: Any, schema: Any, n_rows: int) -> Any:
     """Make rows of a schema that an estimator accepts."""
     sample, declared = _read_schema(schema)
     table = read_table(sample)
@@ -40,20 +40,39 @@ def made_up_rows(estimator: Any, schema: Any) -> Any:
         values = next((_few(own[name]) for own in (declared, known, by_dtype) if len(own.get(name, ()))), None)
         columns.append(values or _values_of_dtype(column))
     random = np.random.default_rng(0)  # of rows that nobody supplied
-    drawn = [random.permutation(np.resize(np.arange(len(values)), N_ROWS)) for values in columns]
+    drawn = [random.permutation(np.resize(np.arange(len(values)), n_rows)) for values in columns]
     return _like(sample, [[values[code] for code in codes] for values, codes in zip(columns, drawn, strict=True)])
 
 
-def made_up_target(y: Any, *, regression: bool) -> NDArray[Any] | pd.Series:
+def made_up_target(y: Any, *, regression: bool, n_rows: int) -> NDArray[Any] | pd.Series:
     """Make a target of declared values, of a dtype, or of two classes."""
     if y is None:
         values: list[Any] = [0.5, 1.5, 2.5] if regression else [0, 1]
     elif isinstance(y, list | tuple | Categories | Interval):
-        values = _few(y)
+        values = _known(y)
     else:
-        values = _values_of_dtype(_read_schema({"y": getattr(y, "dtype", y)})[0]["y"])
-    made = np.random.default_rng(1).permutation(np.resize(np.array(values), N_ROWS))
+        column = _empty(y)
+        if isinstance(getattr(column, "dtype", None), pd.CategoricalDtype):
+            values = column.dtype.categories.tolist()
+        else:
+            values = _values_of_dtype(column)[: 3 if regression else 2]
+    made = np.random.default_rng(1).permutation(np.resize(np.array(values), n_rows))
     return made if getattr(y, "name", None) is None else pd.Series(made, name=y.name)
+
+
+def _empty(y: Any) -> Any:
+    """Return a column of the dtype of a target, without its values."""
+    if isinstance(y, pd.Series):
+        return pd.Series(dtype=y.dtype)
+    if isinstance(y, np.ndarray):
+        return np.empty(0, y.dtype)
+    if type(y).__module__.startswith("pyarrow") and hasattr(y, "type"):
+        import pyarrow
+
+        return pyarrow.chunked_array([], y.type)
+    if type(y).__module__.startswith("polars") and hasattr(y, "clear"):
+        return y.clear()
+    raise TypeError(f"y must be a list of the possible values, or a column, got {type(y).__name__}")
 
 
 def _read_schema(schema: Any) -> tuple[Any, dict[Any, Any]]:
@@ -88,14 +107,24 @@ def _of_dtype(name: Any, dtype: Any) -> pd.Series:
     try:
         return pd.Series(dtype=dtype)
     except (TypeError, ValueError):
-        raise TypeError(
-            f"X: column {name!r} must be a dtype, or a list, Categories or Interval of values, got {dtype!r}"
-        ) from None
+        got = repr(dtype) if isinstance(dtype, str) else type(dtype).__name__
+    raise TypeError(f"X: column {name!r} must be a dtype, or a list, Categories or Interval of values, got {got}")
+
+
+def rows_for(y: Any) -> int:
+    """Return the number of rows to make up."""
+    classes = len(_known(y)) if isinstance(y, list | tuple | Categories | Interval) else 0
+    return max(_LEAST_ROWS, _ROWS_A_CLASS * classes)
+
+
+def _known(declared: Any) -> list[Any]:
+    """Return the declared values but missing."""
+    return [value for value in Domain({"column": declared})["column"].values if value is not None]
 
 
 def _few(declared: Any) -> list[Any]:
-    """Return a few of the declared values, none of them missing."""
-    values = [value for value in Domain({"column": declared})["column"].values if value is not None]
+    """Return a few of the declared values."""
+    values = _known(declared)
     places = np.linspace(0, len(values) - 1, min(_FEW, len(values))).astype(int)
     return [values[place] for place in places]
 

@@ -26,7 +26,7 @@ from skdp.frames import Table, is_frame, read_table
 from skdp.local.heavy_hitters._words import Start, WordCoder, check_words
 from skdp.local.protocol import read_report_table
 from skdp.oracles import PrefixHashing, check_size, vectors_of
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon, spend
 
 
 class HeavyHitters(OnSite, BaseEstimator):
@@ -204,8 +204,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         check_words(values)
         protocol.check_size(len(values))
         vectors = coder.vectors(values)
-        if self.ledger is not None:
-            self.ledger.charge(self._guarantee(protocol), type(self).__name__)
+        spend(self.ledger, self._guarantee(protocol), type(self).__name__)
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
         source = coins(self.random_state, type(self).__name__, self._calls.advance(), "report")

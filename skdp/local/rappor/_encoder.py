@@ -211,7 +211,7 @@ class RapporEncoder(ReportTransformer):
         check_key(self.secret_key)
 
     def charge(self, run: str | None = None) -> None:
-        if self._ledger is not None and not self._charged:
+        if not self._charged:
             super().charge(run)
             self._charged = self._once
 

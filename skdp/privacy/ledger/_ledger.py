@@ -15,6 +15,7 @@ from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook, RecordBook, closed_book
 from skdp.privacy.ledger._file_book import FileBook
+from skdp.privacy.ledger._meter import Metered, meter
 from skdp.privacy.ledger._record import read_book, write_book
 
 _REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
@@ -228,7 +229,10 @@ class PrivacyLedger(JsonRecord):
             )
         if not isinstance(what, str):
             raise TypeError(f"what must be a str, got {type(what).__name__}")
-        self._book.add(partial(_admitted, what, guarantee))
+        if (listed := meter()) is not None:
+            listed.append(Metered(what, guarantee, self.relation))
+        else:
+            self._book.add(partial(_admitted, what, guarantee))
 
     def report(self) -> pd.DataFrame:
         """List the charges in order.
