@@ -57,8 +57,10 @@ def text_batches(source: SourceFile, columns: list[str]) -> Iterator[Any]:
         )
         for batch in reader:
             yield pyarrow.Table.from_batches([batch])
-    except pyarrow.ArrowInvalid:  # its text has a row
-        raise unreadable_error(source) from None
+        return
+    except pyarrow.ArrowInvalid:
+        pass  # its text has a row, and it would be the context of an error that is raised here
+    raise unreadable_error(source)
 
 
 def text_dataset(source: SourceFile, columns: list[str]) -> Any:

@@ -1,10 +1,12 @@
 """Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
 
 from skdp.local._bit_encoders import SubsetSelectionEncoder, UnaryEncodingTransformer
+from skdp.local._carried import ATTRS_KEY as ATTRS_KEY
 from skdp.local._carried import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.local._carried import carried_text as carried_text
 from skdp.local._carried import check_carried as check_carried
 from skdp.local._carried import protocol_text as protocol_text
+from skdp.local._carried import schema_with_protocol as schema_with_protocol
 from skdp.local._carried import text_in_memory as text_in_memory
 from skdp.local._carried import text_of as text_of
 from skdp.local._carried import with_protocol as with_protocol

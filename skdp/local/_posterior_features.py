@@ -219,7 +219,7 @@ class PosteriorFeatures(WrapsTransformer):
         if len(set(names)) < len(names):
             raise ValueError("two columns of the output would have the same name; rename columns or categories")
         reports = encoder.transform(X, **params) if self.privatize else X
-        self.prior_ = _estimate_prior(encoder.protocol_, reports, self.postprocess)
+        self.prior_ = _estimate_prior(encoder, reports, self.postprocess)
         self.encoder_ = encoder
         self._privatize = bool(self.privatize)
         self.n_features_in_ = source.n_features_in_
@@ -294,9 +294,9 @@ def posterior(oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike) 
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _estimate_prior(protocol: OracleProtocol, reports: Any, postprocess: str) -> list[NDArray[np.float64]]:
+def _estimate_prior(encoder: Any, reports: Any, postprocess: str) -> list[NDArray[np.float64]]:
     """Estimate the share of each value from reports; one more record of each keeps all of them positive."""
-    arrays = protocol.read(reports)
+    protocol, arrays = encoder.protocol_, encoder._read_reports(reports)
     table = protocol.estimate(protocol.tally(arrays), reports=arrays, postprocess=postprocess)
     # Reports that say nothing (p = q) give nan, and a uniform prior.
     more = [np.nan_to_num(part) + 1 for part in split_counts(protocol, table["count"].to_numpy())]

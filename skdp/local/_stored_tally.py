@@ -43,7 +43,13 @@ class StoredTally(ABC):
             return NotImplemented
         if self._meaning() != other._meaning():
             raise ValueError(f"the tallies come from {self._makers} and cannot be added")
-        return self._of_numbers([left + right for left, right in zip(self._numbers(), other._numbers(), strict=True)])
+        # Each has at most `MOST_REPORTS` of them, so that nothing overflows here.
+        total: Any = self._of_numbers(
+            [left + right for left, right in zip(self._numbers(), other._numbers(), strict=True)]
+        )
+        if total.n_reports > MOST_REPORTS:
+            raise ValueError(f"a tally has at most 2**56 reports, got {total.n_reports:,}")
+        return total
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -210,7 +216,7 @@ class StoredTally(ABC):
 
 
 MOST_REPORTS = 1 << 56
-"""Of one cohort or attribute: sums of many tallies then still fit into 64 bits."""
+"""Of a tally, so that the sums of two still fit into 64 bits."""
 
 
 def are_counts(numbers: Sequence[Any]) -> bool:

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from skdp.domain import Domain, Interval
 from skdp.local._stored_tally import StoredTally, are_counts, are_whole, plain_name, whole_sums
 
+_UNSIGNED = ("UnaryEncoding", "TwoRoundUnaryEncoding", "SubsetSelection", "LocalHashing", "TwoRoundHashing")
+"""Oracles whose sums count the reports that support a value."""
+
 
 @dataclass(frozen=True, eq=False)
 class ReportTally(StoredTally):  # numpydoc ignore=PR02
@@ -89,12 +92,21 @@ class ReportTally(StoredTally):  # numpydoc ignore=PR02
             raise ValueError("the sums of the tally do not fit its domain")
         fit = are_counts([n_reports, *sizes]) and are_whole(parts)
         fit = fit and (sum(sizes) == n_reports if sampled else set(sizes) == {n_reports})
-        # Signed sums too are at most as large as the number of reports.
         fit = fit and all(
-            -size <= part.min(initial=0) and part.max(initial=0) <= size
-            for part, size in zip(parts, sizes, strict=True)
+            _are_of_reports(part, size, oracle["oracle"])
+            for part, size, oracle in zip(parts, sizes, protocol["oracles"], strict=True)
         )
         return cls(whole_sums(parts, fit), sizes, n_reports, domain, protocol)
+
+
+def _are_of_reports(support: NDArray[Any], size: int, name: Any) -> bool:
+    """Check whether a number of reports of an oracle can have these sums."""
+    if support.max(initial=0) > size:
+        return False
+    if name in ("RandomizedResponse", "TwoRoundResponse"):  # a report supports one value
+        return support.min(initial=0) >= 0 and sum(support.tolist()) == size
+    # Signed sums too are at most as large as the number of reports; those of an oracle of others may be signed.
+    return support.min(initial=0) >= (0 if name in _UNSIGNED else -size)
 
 
 def _domain_to_plain(domain: Domain) -> list[dict[str, Any]]:
@@ -198,7 +210,7 @@ class RapporTally(StoredTally):  # numpydoc ignore=PR02
         if not are_counts(shape[1:]) or [part.shape for part in parts] != [(shape[1] * shape[2],)] * shape[0]:
             raise ValueError("the sums of the tally do not fit its parameters")
         ones = np.reshape(parts, shape)
-        fit = are_counts(sizes) and len(sizes) == shape[1] and are_whole([ones])
+        fit = are_counts(sizes) and are_counts([sum(sizes)]) and len(sizes) == shape[1] and are_whole([ones])
         fit = fit and not ((ones < 0).any() or (ones > np.array(sizes)[:, np.newaxis]).any())
         (sums,) = whole_sums([ones], fit)
         return cls(sums, np.array(sizes, np.int64), protocol)

@@ -292,6 +292,7 @@ def test_no_row_changes_how_another_one_is_read(tmp_path):
         ("1,1,1,True,x,,2000-04-01T08:30Z", "time zone"),
         ("1,SECRET", "is no CSV file"),
         ("1,1,1,True,x,,,SECRET", "is no CSV file"),
+        ('"SECRET,1,1,True,x,,', "is no CSV file"),
     ],
 )
 @pytest.mark.parametrize("check", [True, False])
@@ -300,10 +301,19 @@ def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
     with pytest.raises(ValueError, match=text) as caught:
         privatize_file(source, tmp_path / "out.csv", RandomizedResponseEncoder(categories=CSV), check=check)
     assert "SECRET" not in str(caught.value)
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert caught.value.__cause__ is caught.value.__context__ is None
     # What is no CSV file may be the fault of the disk; while it is checked, nothing is charged that could be lost.
     left = ["out.csv.unfinished"] if "no CSV" in text and not check else []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", *left]
+
+
+@pytest.mark.parametrize("row", ["SECRET,red,1", '"SECRET,1'])
+def test_a_csv_row_of_reports_that_cannot_be_read_is_in_no_error(tmp_path, row):
+    source = tmp_path / "reports.csv"
+    source.write_text("color,size\n" + "red,1\n" * 100 + row + "\n")
+    with pytest.raises(ValueError, match="is no CSV file") as caught:
+        estimate_file(source, encoder())
+    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path):

@@ -94,8 +94,31 @@ def test_every_engine_says_the_protocol_in_the_files_that_it_writes(engine, tmp_
 def test_reports_in_memory_say_it_too():
     text = encoder().fit(PEOPLE).to_json()
     assert privatize(PEOPLE, encoder()).attrs == {"skdp.protocol": text}
-    assert privatize(TABLE, encoder()).schema.metadata == {b"skdp.protocol": text.encode()}
-    assert privatize(ds.dataset(TABLE), encoder()).schema.metadata == {b"skdp.protocol": text.encode()}
+    for frame in (TABLE, ds.dataset(TABLE)):
+        released = privatize(frame, encoder())
+        assert released.schema.metadata[b"skdp.protocol"] == text.encode()
+    for released in (privatize(TABLE, encoder()), privatize(ds.dataset(TABLE), encoder()).to_table()):
+        assert released.to_pandas().attrs == {"skdp.protocol": text}
+
+
+@pytest.mark.parametrize("engine", ENGINES.keys() - {"lazy"})  # pandas does not read what Polars says of a file
+def test_pandas_reads_what_files_say(engine, tmp_path):
+    ENGINES[engine](tmp_path / "out.parquet")
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert found.attrs == {"skdp.protocol": encoder().fit(PEOPLE).to_json()}
+    assert list(found) == list(PEOPLE)
+    with pytest.raises(ValueError, match="two protocols are never added"):
+        RandomizedResponseEncoder(3.0, categories=VALUES).fit(PEOPLE).estimate_counts(found)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_pandas_reads_what_privatised_files_say_and_writes_it_again(ending, tmp_path):
+    PEOPLE.to_parquet(tmp_path / "in.parquet")
+    path = privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{ending}", encoder())
+    found = (pd.read_parquet if ending == "parquet" else pd.read_feather)(path)
+    assert found.attrs == {"skdp.protocol": encoder().fit(PEOPLE).to_json()}
+    found.to_feather(tmp_path / "again.feather")
+    assert estimate_file(tmp_path / "again.feather").equals(estimate_file(path))
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
@@ -183,3 +206,16 @@ def test_a_tally_does_not_repeat_a_guarantee_that_does_not_follow(tmp_path):
     reports.to_parquet(tmp_path / "reports.parquet")
     with pytest.raises(ValueError, match="states another guarantee"):
         tally_files(tmp_path / "reports.parquet", encoder().fit(PEOPLE), target=tmp_path / "tally.json")
+
+
+def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
+    PEOPLE.to_parquet(tmp_path / "in.parquet")
+    path = privatize_file(tmp_path / "in.parquet", tmp_path / "out.parquet", encoder())
+    tally_files(path, target=tmp_path / "tally.json")
+    (tmp_path / "again.parquet").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    for same in (path, "out.parquet", "./out.parquet", path.as_uri(), tmp_path / "again.parquet"):
+        with pytest.raises(ValueError, match="is given twice"):
+            tally_files([path, tmp_path / "tally.json", same])
+    with pytest.raises(ValueError, match=r"tally.json is given twice"):
+        tally_files(["tally.json", tmp_path / "tally.json"])

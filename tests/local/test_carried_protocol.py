@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer
-from skdp.local import OnFitOnly, ReportTransformer, SecretKey
+from skdp.engines import privatize
+from skdp.local import OnFitOnly, PosteriorFeatures, ReportTransformer, SecretKey
+from skdp.metrics import debiased_fairness
 
 KEY = "skdp.protocol"
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50})
@@ -26,7 +29,10 @@ def test_frames_and_tables_say_their_protocol():
     one = encoder()
     table = pa.Table.from_pandas(PEOPLE, preserve_index=False)
     assert one.transform(PEOPLE).attrs == {KEY: one.to_json()}
-    assert one.transform(table).schema.metadata == {KEY.encode(): one.to_json().encode()}
+    released = one.transform(table)
+    assert {*released.schema.metadata} == {KEY.encode(), b"pandas"}
+    assert released.schema.metadata[KEY.encode()] == one.to_json().encode()
+    assert released.to_pandas().attrs == {KEY: one.to_json()}
     assert ReportTransformer.from_json(one.transform(PEOPLE).attrs[KEY]).tally(one.transform(PEOPLE)).n_reports == 100
     assert OnFitOnly(encoder()).fit(PEOPLE).transform(PEOPLE).attrs == {}  # true rows
 
@@ -63,10 +69,17 @@ def test_it_survives_what_pandas_does(tmp_path):
     assert reports.equals(pd.DataFrame(reports.to_dict("list")))
 
 
-@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+LIBRARIES = {
+    "pandas": lambda one: one.transform(PEOPLE),
+    "pyarrow": lambda one: one.transform(pa.Table.from_pandas(PEOPLE, preserve_index=False)),
+    "pyarrow to pandas": lambda one: LIBRARIES["pyarrow"](one).to_pandas(),
+    "pandas to pyarrow": lambda one: pa.Table.from_pandas(one.transform(PEOPLE)),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_reports_of_another_protocol_are_refused(library):
-    people = PEOPLE if library == "pandas" else pa.Table.from_pandas(PEOPLE, preserve_index=False)
-    reports = encoder(3.0).transform(people)
+    reports = LIBRARIES[library](encoder(3.0))
     one = encoder()
     for read in (one.estimate_counts, one.estimate_frequencies, one.estimate_joint_counts, one.tally):
         with pytest.raises(ValueError, match=r"two protocols are never added: .*epsilon 3.0, not 1.0"):
@@ -76,6 +89,41 @@ def test_reports_of_another_protocol_are_refused(library):
         ordered.tally(reports)
     with pytest.raises(ValueError, match="of transformer"):
         UnaryEncodingTransformer(3.0, categories=VALUES).fit(PEOPLE).tally(reports)
+
+
+def test_two_protocols_in_the_metadata_of_one_table_are_refused():
+    one, table = encoder(), pa.Table.from_pandas(encoder(3.0).transform(PEOPLE))
+    table = table.replace_schema_metadata({**table.schema.metadata, KEY: one.to_json()})
+    with pytest.raises(ValueError, match="says different ones"):
+        one.estimate_counts(table)
+
+
+@pytest.mark.parametrize("metadata", [b"[" * 100_000, b"[]", b"\xff", b'{"attributes": 1}', b'{"attributes": {}}'])
+def test_metadata_of_others_says_nothing(metadata):
+    table = pa.table({"sex": ["f", "m"]}).replace_schema_metadata({"pandas": metadata, "PANDAS_ATTRS": metadata})
+    assert encoder().tally(table).n_reports == 2
+
+
+def test_columns_that_pandas_does_not_have_pass(tmp_path):
+    union = pa.UnionArray.from_dense(
+        pa.array([0] * 100, pa.int8()), pa.array(range(100), pa.int32()), [pa.array(range(100))]
+    )
+    table = pa.table({"sex": PEOPLE["sex"], "kept": union})
+    one = encoder()
+    assert privatize(table, one, keep=["kept"]).schema.metadata == {KEY.encode(): one.to_json().encode()}
+
+
+def test_posterior_features_learn_from_their_own_reports_only():
+    reports = encoder(3.0).transform(PEOPLE)
+    with pytest.raises(ValueError, match="two protocols are never added"):
+        PosteriorFeatures(encoder(), privatize=False).fit(reports)
+
+
+def test_metrics_read_their_own_reports_only():
+    with pytest.raises(ValueError, match="two protocols are never added"):
+        debiased_fairness(
+            [0, 1] * 50, [0, 1] * 50, encoder(3.0).transform(PEOPLE), encoder(), privileged="f", positive_label=1
+        )
 
 
 def test_numbers_and_filters_are_refused_too():
@@ -123,6 +171,18 @@ def test_a_class_of_others_says_nothing_unasked():
     assert own.transform(PEOPLE).attrs == {}
     assert json.loads(own.to_json())["transformer"] == "Own"
     assert own.tally(encoder().transform(PEOPLE)).n_reports == 100
+    for other in (encoder(3.0), UnaryEncodingTransformer(1.0, categories=VALUES).fit(PEOPLE)):
+        with pytest.raises(ValueError, match="two protocols are never added"):
+            own.tally(other.transform(PEOPLE))
+
+
+def test_what_cannot_be_written_reads_no_reports_that_were():
+    values = {"sex": [Decimal("1.5"), Decimal("2.5")]}
+    people = pd.DataFrame({"sex": values["sex"] * 5})
+    own, other = (RandomizedResponseEncoder(epsilon, categories=values).fit(people) for epsilon in (1.0, 3.0))
+    assert own.tally(own.transform(people)).n_reports == 10
+    with pytest.raises(ValueError, match="two protocols are never added"):
+        own.tally(other.transform(people))
 
 
 def test_tallies_of_two_protocols_do_not_add():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from itertools import accumulate
@@ -20,7 +21,7 @@ from skdp.engines._randomness import Place
 from skdp.engines._record_ids import DistinctIds
 from skdp.engines._registry import tell_of_lazy_reports
 from skdp.frames import Summary
-from skdp.local import PROTOCOL_KEY
+from skdp.local import ATTRS_KEY, PROTOCOL_KEY
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
@@ -60,7 +61,9 @@ class DaskTable(Engine):
             stored, ids = quietly(lambda: _wait(dask.persist(lazy, ids)))
             quietly(lambda: _refuse_repeated(ids.compute()))
             return stored
-        said = None if release.said is None else {PROTOCOL_KEY: release.said}
+        said = None
+        if release.said is not None:
+            said = {PROTOCOL_KEY: release.said, ATTRS_KEY: json.dumps({PROTOCOL_KEY: release.said})}
         with written_beside(place) as beside:
             written = lazy.to_parquet(beside, write_index=False, compute=False, custom_metadata=said)
             quietly(lambda: _refuse_repeated(dask.compute(ids, written)[0]))

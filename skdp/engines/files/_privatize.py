@@ -23,7 +23,7 @@ from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
 from skdp.engines.files._run import carry_out, describe_release, output_schema
 from skdp.engines.files._said import sidecar_of
-from skdp.local import PROTOCOL_KEY, protocol_text
+from skdp.local import protocol_text, schema_with_protocol
 
 pyarrow = Extra("pyarrow")
 
@@ -150,7 +150,7 @@ def privatize_file(
     schema = output_schema(trial.schema, transformer.protocol_, keep, of_text=table.is_text, form=form)
     check_writable(schema, form)
     said = protocol_text(transformer)
-    written = schema if is_text or said is None else schema.with_metadata({PROTOCOL_KEY: said})
+    written = schema if is_text else schema_with_protocol(schema, said)
     rows = batch_rows(trial.num_columns)
     settings = {"input file": table.fingerprint()} | describe_release(transformer, keep, record_id, rows)
     folder = WorkingFolder.resume(place, settings) if resume else WorkingFolder.start(place, settings, transformer)

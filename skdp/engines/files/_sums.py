@@ -22,7 +22,7 @@ from skdp.engines.files._said import check_said, read_json, said_by_sidecar
 from skdp.engines.files.shards import ReleasedFolder
 from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer
 
-pyarrow = Extra("pyarrow")
+pyarrow, fs = map(Extra, ("pyarrow", "pyarrow.fs"))
 
 _LINES, _TALLY = (".jsonl", ".ndjson"), ".json"
 
@@ -108,7 +108,15 @@ def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
 def checked_paths(sources: Any) -> list[Source]:
     """Take one path, URL or folder of a release, or several."""
     given = [sources] if isinstance(sources, str | os.PathLike | ReleasedFolder | SourceFile) else list(sources)
-    return list(map(source_at, given))
+    found, seen = list(map(source_at, given)), dict[str, list[Any]]()
+    for source in found:
+        filesystem, path = (None, str(source)) if isinstance(source, Path) else (source.filesystem, source.path)
+        if filesystem is None or isinstance(filesystem, fs.LocalFileSystem):
+            filesystem, path = None, os.path.realpath(path)
+        if filesystem in seen.setdefault(path, []):
+            raise ValueError(f"{source.name} is given twice: its reports would be counted twice")
+        seen[path].append(filesystem)
+    return found
 
 
 def source_at(place: Any) -> Source:

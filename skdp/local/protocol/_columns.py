@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from skdp.domain import Domain, Interval
 SAMPLED = "sampled"
 """The column that says, under ``strategy="sample"``, which attribute a row reports."""
 
-_DIGITS = re.compile(r"[0-9]{1,19}")
+_DIGITS, _WORDS = re.compile(r"[0-9]{1,20}"), 1 << 64
 
 
 def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
@@ -37,8 +38,12 @@ def named_characters(domain: Domain) -> int:
 
 def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     """Read which attribute each row reports."""
-    numbers = read_floats(np.asarray(column))
-    if not np.isin(numbers, np.arange(n_attributes)).all():
+    numbers = np.asarray(column)
+    if numbers.dtype.kind in "iuf":
+        known = np.isin(numbers, np.arange(n_attributes))
+    else:
+        known = np.array([_is_whole(value) and int(value) < n_attributes for value in numbers])
+    if not known.all():
         raise ValueError(f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}")
     return numbers.astype(np.intp)
 
@@ -56,18 +61,23 @@ def plain_values(values: Any) -> Any:
 
 def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
     """Read whole numbers that came as floats, or as text, as JSON has those of more than 53 bits."""
-    if block.dtype.kind in "OUT" and all(_is_whole(value) for value in block.flat):
-        return np.array([[int(value) for value in row] for row in block], np.uint64)
-    whole = read_floats(block)
-    if not (np.isfinite(whole).all() and (whole == np.floor(whole)).all() and (whole >= 0).all()):
-        raise ValueError("the reports hold something else than whole numbers")
-    return whole.astype(np.uint64)
+    if block.dtype.kind == "f":
+        numbers = block.astype(float)
+        if ((numbers >= 0) & (numbers < _WORDS) & (numbers == np.floor(numbers))).all():
+            return numbers.astype(np.uint64)
+    elif all(_is_whole(value) for value in block.flat):
+        return np.array([int(value) for value in block.flat], np.uint64).reshape(block.shape)
+    raise ValueError("the reports hold something else than whole numbers")
 
 
 def _is_whole(value: Any) -> bool:
+    """Return whether a value is a number or ASCII digits, of 64 bits."""
     if isinstance(value, str):
-        return _DIGITS.fullmatch(value) is not None
-    return isinstance(value, int) and 0 <= value < 1 << 64
+        return _DIGITS.fullmatch(value) is not None and int(value) < _WORDS
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        return False
+    number: Any = value
+    return bool(0 <= number < _WORDS and number % 1 == 0)
 
 
 def read_floats(block: NDArray[Any]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.local import OracleProtocol, ReportTransformer
+from skdp.local import OracleProtocol, ReportTransformer, carried_text, check_carried
 from skdp.metrics.fairness import is_collection
 from skdp.oracles import FrequencyOracle
 
@@ -69,6 +69,7 @@ class GroupReports:
 def read_groups(reports: Any, encoder: Any, columns: Any = None) -> GroupReports:
     """Read the reports of the columns that make up the group."""
     chosen = check_encoder(encoder, columns)
+    check_carried(carried_text(reports), encoder)
     protocol = encoder.protocol_
     domain, oracles = protocol.domain, protocol.oracles
     parts = [part for part, _ in protocol.parts(protocol.read(reports))]

@@ -27,7 +27,7 @@ from skdp.engines.files._run import carry_out, describe_release, digest_of, outp
 from skdp.engines.files.shards._manifest import NAME, Manifest, Shard
 from skdp.engines.files.shards._parts import Part, Sources, check_folders, check_types, open_parts
 from skdp.engines.files.shards._work import ShardFolder, Stop
-from skdp.local import PROTOCOL_KEY, ReportTransformer, protocol_text
+from skdp.local import ReportTransformer, protocol_text, schema_with_protocol
 from skdp.privacy import PrivacyGuarantee
 
 pyarrow, fs = Extra("pyarrow"), Extra("pyarrow.fs")
@@ -236,9 +236,8 @@ class _ShardedRelease:
         check_writable(self._schema, self._form)
         self._rows = batch_rows(trial.num_columns)
         said = protocol_text(transformer)
-        self._written = self._schema
-        if said is not None and self._form in ("parquet", "ipc"):
-            self._written = self._schema.with_metadata({PROTOCOL_KEY: said})
+        is_text = self._form not in ("parquet", "ipc")
+        self._written = self._schema if is_text else schema_with_protocol(self._schema, said)
         protocol = None if said is None else json.loads(said)
         self._manifest = partial(Manifest, protocol, transformer.guarantee_, _charged(transformer))
 

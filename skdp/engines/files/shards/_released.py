@@ -20,13 +20,13 @@ class ReleasedFolder:
     """A folder that `privatize_files` wrote."""
 
     def __init__(self, filesystem: Any, path: str) -> None:
-        self._filesystem, self._path = filesystem, path.rstrip("/")
-        info = filesystem.get_file_info(f"{self._path}/{NAME}")
+        self.filesystem, self.path = filesystem, path.rstrip("/")
+        info = filesystem.get_file_info(f"{self.path}/{NAME}")
         if info.type != fs.FileType.File:
             raise FileNotFoundError(f"{self.name} has no {NAME}: it is no whole release of privatize_files")
         if info.size > MOST_BYTES:
             raise ValueError(f"a manifest has at most {MOST_BYTES:,} bytes, got {info.size:,}")
-        with filesystem.open_input_stream(f"{self._path}/{NAME}") as file:
+        with filesystem.open_input_stream(f"{self.path}/{NAME}") as file:
             self._manifest = Manifest.from_json(file.read(MOST_BYTES))
         self.rows = sum(shard.rows for shard in self._manifest.shards)
 
@@ -43,7 +43,7 @@ class ReleasedFolder:
     @property
     def name(self) -> str:
         """The last part of its path."""
-        return self._path.rpartition("/")[2]
+        return self.path.rpartition("/")[2]
 
     def protocol(self) -> str | None:
         """Return the protocol that the manifest says."""
@@ -51,10 +51,10 @@ class ReleasedFolder:
 
     def tables(self, transformer: Any) -> Iterator[TableFile]:
         """Open the shards, one by one, which must be all, those of the manifest, and no others."""
-        listed = self._filesystem.get_file_info(fs.FileSelector(self._path))
+        listed = self.filesystem.get_file_info(fs.FileSelector(self.path))
         check_names(self._manifest, [file.base_name for file in listed])
         for shard in self._manifest.shards:
-            file = SourceFile(self._filesystem, f"{self._path}/{shard.name}")
+            file = SourceFile(self.filesystem, f"{self.path}/{shard.name}")
             with file.open_raw() as opened:
                 if not shard.holds(opened):
                     raise ValueError(
