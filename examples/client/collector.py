@@ -2,29 +2,21 @@
 
 python examples/client/collector.py protocol.json reports.jsonl
 
-`protocol.json` is what `encoder.save("protocol.json")` wrote. Then open http://127.0.0.1:8000/; the estimates are at
-/estimate, and what to add to the reports of other collectors at /tally.json. A line of `reports.jsonl` is one report:
-
-skdp tally reports.jsonl --protocol protocol.json --out tally.json
-skdp tally tally.json another.json --out sum.json
-skdp estimate sum.json
+`protocol.json` is what `encoder.save("protocol.json")` wrote. Then open http://127.0.0.1:8000/. The estimates are at
+/estimate; /tally.json is for `skdp tally`, which adds up those of many collectors, as it does files of reports.
 """
 
-import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 
-import pandas as pd
-
 from skdp.engines import estimate_file, tally_files
 from skdp.local import ReportTransformer
 
 HERE = Path(__file__).parent
-PAGES = {"/": ("collect.html", "text/html"), "/skdp.mjs": ("skdp.mjs", "text/javascript")}
-MOST_BYTES = 1 << 16
+KINDS = {".html": "text/html", ".mjs": "text/javascript", ".json": "application/json"}
 
 
 class Collector(BaseHTTPRequestHandler):
@@ -35,36 +27,36 @@ class Collector(BaseHTTPRequestHandler):
     lock = Lock()
 
     def do_GET(self):
-        if self.path in PAGES:
-            name, kind = PAGES[self.path]
-            self.answer(200, kind, (HERE / name).read_bytes())
-        elif self.path == "/protocol.json":
-            self.answer(200, "application/json", self.protocol.read_bytes())
+        pages = {"/": HERE / "collect.html", "/protocol.json": self.protocol}
+        page = (pages | {f"/{name}": HERE / name for name in ("skdp.mjs", "check.mjs")}).get(self.path)
+        if page:
+            self.answer(200, page.read_bytes(), KINDS[page.suffix])
         elif self.path in ("/estimate", "/tally.json") and self.reports.exists():
             with TemporaryDirectory() as folder, self.lock:
-                tally = Path(folder, "tally.json")
-                tally_files(self.reports, ReportTransformer.load(self.protocol), target=tally)
-                if self.path == "/tally.json":
-                    return self.answer(200, "application/json", tally.read_bytes())
-                table = estimate_file(tally).round(1).to_string()
-            self.answer(200, "text/plain; charset=utf-8", table.encode())
+                tally_files(self.reports, ReportTransformer.load(self.protocol), target=Path(folder, "tally.json"))
+                tally, table = Path(folder, "tally.json").read_bytes(), estimate_file(Path(folder, "tally.json"))
+            text = table.round(1).to_string().encode()
+            self.answer(200, *((tally, KINDS[".json"]) if self.path == "/tally.json" else (text,)))
         else:
-            self.answer(404, "text/plain", b"there is nothing here")
+            self.answer(404, b"there is nothing here")
 
     def do_POST(self):
         size = int(self.headers.get("Content-Length") or 0)
-        if self.path != "/report" or not 0 < size <= MOST_BYTES:
-            return self.answer(400, "text/plain", b"not a report")
-        try:
-            row = json.loads(self.rfile.read(size))
-            ReportTransformer.load(self.protocol).tally(pd.DataFrame([row]))  # refuses what is no report
-        except (ValueError, TypeError):
-            return self.answer(400, "text/plain", b"not a report of this protocol")
-        with self.lock, self.reports.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-        return self.answer(200, "text/plain", b"received")
+        if self.path != "/report" or not 0 < size < 1 << 16:
+            return self.answer(400, b"not a report")
+        with TemporaryDirectory() as folder, self.lock:
+            line = Path(folder, "report.jsonl")
+            line.write_bytes(self.rfile.read(size).strip() + b"\n")
+            try:  # what is kept is what `tally_files` reads
+                one = tally_files(line, ReportTransformer.load(self.protocol)).n_reports == 1
+            except ValueError:
+                one = False
+            if one:
+                with self.reports.open("ab") as file:
+                    file.write(line.read_bytes())
+        return self.answer(200, b"received") if one else self.answer(400, b"not a report of this protocol")
 
-    def answer(self, status, kind, body):
+    def answer(self, status, body, kind="text/plain; charset=utf-8"):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

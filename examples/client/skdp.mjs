@@ -1,5 +1,7 @@
 // A client of skdp's local protocols: one report at a time, exact, from the browser's secure random bytes.
-// The specification is docs/client.md; `node --test` checks this file against the package's test vectors.
+// The specification is docs/guide/clients.md; `node --test` checks this file against the package's test vectors.
+
+import { check, demand } from "./check.mjs";
 
 /** Random bytes of Web Crypto. A source is an object with `bytes(n)`, which returns a Uint8Array. */
 export const secureSource = {
@@ -100,23 +102,25 @@ export function clientReport(sampler, code, draws = new Draws()) {
   return KINDS[sampler.kind](sampler, code, draws);
 }
 
-/** Report a record {column: value} by a protocol, as an object {report column: value}. */
+/** Report a record {column: value} by a protocol, what `to_json` wrote, as an object {report column: value}. */
 export function report(protocol, record, draws = new Draws()) {
-  const codes = protocol.columns.map(({ name, values }) => {
-    const code = values.indexOf(record[name] ?? null);
-    if (code < 0) throw new Error(`column ${name}: the value is not declared`);
+  const client = check(protocol);
+  const { strategy, columns, samplers } = client;
+  demand(Object.keys(record).every((key) => columns.some(({ name }) => name === key)), "the record has an unknown column");
+  const codes = columns.map(({ name, values }) => {
+    const code = values.indexOf((Object.hasOwn(record, name) ? record[name] : null) ?? null);
+    demand(code >= 0, `column ${name}: the value is not declared`);
     return code;
   });
-  const sizes = protocol.columns.map(({ values }) => values.length);
-  const joint = protocol.strategy === "joint";
-  const attributes = joint ? [codes.reduce((cell, code, i) => cell * sizes[i] + code, 0)] : codes;
-  const chosen = protocol.strategy === "sample" ? draws.uniform(attributes.length) : null;
+  const attributes = strategy === "joint" ? [codes.reduce((cell, code, i) => cell * columns[i].values.length + code, 0)] : codes;
+  const chosen = strategy === "sample" ? draws.uniform(attributes.length) : null;
   const row = attributes.flatMap((code, i) => {
-    const numbers = clientReport(protocol.samplers[i], code, draws);
-    return chosen === null || chosen === i ? write(protocol, i, numbers) : numbers.map(() => (protocol.reports_values ? null : 0));
+    const numbers = clientReport(samplers[i], code, draws);
+    return chosen === null || chosen === i ? write(client, i, numbers) : numbers.map(() => (client.reports_values ? null : 0));
   });
   if (chosen !== null) row.push(chosen);
-  return Object.fromEntries(protocol.report_columns.map((name, i) => [name, row[i]]));
+  demand(new Set(client.report_columns).size === row.length && client.report_columns.length === row.length, "the report has other columns");
+  return Object.fromEntries(client.report_columns.map((name, i) => [name, row[i]]));
 }
 
 /** Randomised response reports values; a joint one reports the value of each column. */

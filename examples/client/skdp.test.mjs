@@ -28,10 +28,92 @@ for (const [place, { sampler, code, bytes, report: expected }] of vectors.entrie
   });
 }
 
+const HALF = String(2n ** 63n);
+const bits = { kind: "bits", k: 2, p: HALF, q: String(2n ** 61n) }; // (1/2 * 7/8) / (1/8 * 1/2) = 7
+const protocolOf = (client, epsilon = Math.log(7)) => ({
+  format: "skdp-protocol",
+  version: 1,
+  guarantee: { trust: "local", epsilon },
+  client: { strategy: "split", columns: [{ name: "sex", values: ["f", "m"] }], samplers: [bits], report_columns: ["sex_f", "sex_m"], ...client },
+});
+
 test("a record that is not declared is refused, without its value", () => {
-  const sampler = { kind: "bits", k: 2, p: "0", q: "0" };
-  const protocol = { strategy: "split", columns: [{ name: "sex", values: ["f", "m"] }], samplers: [sampler], report_columns: ["sex_f", "sex_m"] };
-  assert.throws(() => report(protocol, { sex: "secret" }), (error) => !error.message.includes("secret"));
-  assert.deepEqual(report(protocol, { sex: "f" }), { sex_f: 0, sex_m: 0 });
-  assert.throws(() => clientReport(sampler, 2), /out of range/);
+  assert.throws(() => report(protocolOf({}), { sex: "secret" }), (error) => !error.message.includes("secret"));
+  assert.deepEqual(Object.keys(report(protocolOf({}), { sex: "f" })), ["sex_f", "sex_m"]);
+  assert.throws(() => clientReport(bits, 2), /out of range/);
+});
+
+test("a column with another name is not a missing value", () => {
+  const protocol = protocolOf({ columns: [{ name: "sex", values: ["f", null] }] });
+  assert.equal(Object.keys(report(protocol, {})).length, 2);
+  assert.throws(() => report(protocol, { Sex: "f" }), /unknown column/);
+  assert.throws(() => report(protocolOf({ columns: [{ name: "toString", values: ["f", "m"] }] }), {}), /not declared/);
+});
+
+/** The largest ratio of the probabilities of a report, from all draws of a small sampler. */
+function worstRatio(sampler) {
+  const counts = [];
+  const words = 2 ** sampler.word_bits;
+  for (let code = 0; code < sampler.k; code++) {
+    const made = Array(sampler.k).fill(0);
+    for (let word = 0; word < words; word++)
+      for (const coin of [0n, 2n ** 64n - 1n])
+        for (let lie = 0; lie < sampler.k; lie++) {
+          const given = [BigInt(word), coin, BigInt(lie)];
+          const draws = Object.assign(new Draws(), { uniform: () => Number(given.shift()), coin: (bound) => given.shift() < BigInt(bound) });
+          made[clientReport(sampler, code, draws)[0]] += 1;
+        }
+    counts.push(made);
+  }
+  return Math.max(...counts[0].flatMap((_, y) => counts.flatMap((one) => counts.map((other) => one[y] / other[y]))));
+}
+
+test("the loss of a sampler is that of its draws", () => {
+  for (const [k, bound] of [[2, 1], [3, 1], [3, 2], [5, 0], [5, 3], [4, 2]]) {
+    const sampler = { kind: "response", k, word_bits: 4, bound, threshold: HALF };
+    const values = Array.from({ length: k }, (_, i) => i);
+    const protocol = (slack) =>
+      protocolOf({ columns: [{ name: "a", values }], samplers: [sampler], reports_values: true, report_columns: ["a"] }, Math.log(worstRatio(sampler)) + slack);
+    assert.equal(Object.keys(report(protocol(0), { a: 0 })).length, 1);
+    assert.throws(() => report(protocol(-1e-6), { a: 0 }), /guarantee/);
+  }
+});
+
+const response = { kind: "response", k: 2, word_bits: 8, bound: 32, threshold: "0" };
+const subset = { kind: "subset", k: 4, size: 2, lie: HALF };
+const hadamard = { kind: "hadamard", k: 4, n_blocks: 1, block_size: 8, lie: HALF };
+const four = [{ name: "a", values: [0, 1, 2, 3] }];
+const REFUSED = {
+  "another format": { ...protocolOf({}), format: "skdp" },
+  "a later version": { ...protocolOf({}), version: 2 },
+  "no client": { ...protocolOf({}), client: null },
+  "a curator's": { ...protocolOf({}), guarantee: { trust: "central", epsilon: 9 } },
+  "no epsilon": { ...protocolOf({}), guarantee: { trust: "local", epsilon: null } },
+  "too small an epsilon": protocolOf({}, 1.9),
+  "an unknown strategy": protocolOf({ strategy: "sampel" }),
+  "two samplers for one column": protocolOf({ samplers: [bits, bits] }),
+  "too few values": protocolOf({ columns: [{ name: "sex", values: ["f"] }] }),
+  "always the truth": protocolOf({ samplers: [{ ...response, bound: 0 }] }, 99),
+  "too long a word": protocolOf({ samplers: [{ ...response, word_bits: 64 }] }, 99),
+  "a probability that is no text": protocolOf({ samplers: [{ ...bits, p: 0.5 }] }, 99),
+  "a probability above 1": protocolOf({ samplers: [{ ...bits, p: String(2n ** 64n + 1n) }] }, 99),
+  "an unknown kind": protocolOf({ samplers: [{ kind: "truth", k: 2 }] }, 99),
+  "a kind of all objects": protocolOf({ samplers: [{ kind: "constructor", k: 2 }] }, 99),
+  "too large a set": protocolOf({ columns: four, samplers: [{ ...subset, size: 5 }] }, 99),
+  "a set that tells more": protocolOf({ columns: four, samplers: [subset] }, 1),
+  "too few blocks": protocolOf({ columns: four, samplers: [{ ...hadamard, block_size: 4 }] }, 99),
+  "blocks that tell more": protocolOf({ columns: four, samplers: [hadamard] }, 1),
+  "an inner sampler of another size": protocolOf({ samplers: [{ kind: "hashing", k: 2, n_buckets: 3, prime: 5, inner: response }] }, 99),
+};
+
+for (const [name, protocol] of Object.entries(REFUSED))
+  test(`refused before a draw: ${name}`, () => {
+    const source = { bytes: () => assert.fail("a draw") };
+    const record = Object.fromEntries((protocol.client?.columns ?? []).map(({ name: column, values }) => [column, values[0]]));
+    assert.throws(() => report(protocol, record, new Draws(source)), (error) => error.constructor === Error);
+  });
+
+test("a report has its own columns", () => {
+  for (const report_columns of [["sex_f"], ["sex_f", "sex_f"], ["sex_f", "sex_m", "sex"]])
+    assert.throws(() => report(protocolOf({ report_columns }), { sex: "f" }), /other columns/);
 });

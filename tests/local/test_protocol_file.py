@@ -288,9 +288,9 @@ class TestJavaScript:
             import {{ readFileSync }} from "node:fs";
             import {{ report }} from {json.dumps((CLIENT / "skdp.mjs").as_uri())};
             const read = (name) => JSON.parse(readFileSync(name, "utf8"));
-            const {{ client }} = read("protocol.json");
+            const protocol = read("protocol.json");
             const people = read("people.json");
-            for (let i = 0; i < 50; i++) for (const one of people) console.log(JSON.stringify(report(client, one)));
+            for (let i = 0; i < 50; i++) for (const one of people) console.log(JSON.stringify(report(protocol, one)));
         """
         done = subprocess.run(
             ["node", "--input-type=module", "-e", script], cwd=tmp_path, check=True, capture_output=True, text=True
@@ -329,10 +329,20 @@ def test_the_collector_keeps_reports_and_refuses_others(tmp_path):
     try:
         assert ask("/estimate")[0] == 404
         assert ask("/")[1].startswith("<!doctype html>")
+        assert {ask(f"/{module.name}")[0] for module in CLIENT.glob("*.mjs") if module.name != "skdp.test.mjs"} == {200}
         assert json.loads(ask("/protocol.json")[1])["client"]["report_columns"] == ["sex"]
         for row in encoder.transform(PEOPLE[["sex"]])["sex"][:8]:
             assert ask("/report", json.dumps({"sex": row}).encode())[0] == 200
-        for other in (b"", b"{", b'{"sex": "secret"}', b'{"age": 3}', b"[]", b"x" * (1 << 17)):
+        others = [b"", b"{", b'{"sex": "secret"}', b'{"age": 3}', b"[]", b"x" * (1 << 17), b"[" * 30_000]
+        others += [
+            b'{"sex": NaN}',
+            b'{"sex": "f", "sex": "m"}',
+            b'{"sex": "f"}\n{"sex": "f"}',
+            b'{"sex": ["f"]}',
+            b"\xff",
+            b"\n",
+        ]
+        for other in others:
             status, text = ask("/report", other)
             assert (status, "secret" in text) == (400, False)
         assert len(collector.reports.read_text().splitlines()) == 8

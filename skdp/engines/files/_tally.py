@@ -44,8 +44,9 @@ def tally_files(
     ------
     TypeError, ValueError
         If a file is given twice; if it says another protocol than the transformer or another file, or none where none
-        is given; if it has no rows, or other columns or values than reports of this protocol. Of JSON lines, the error names the line; no
-        error shows a value. A line has at most 2**20 bytes, a tally at most 2**24 bytes and 2**21 numbers.
+        is given; if it has no rows, or other columns or values than reports of this protocol. Of JSON lines, the error
+        names the line; no error shows a value. A line has at most 2**20 bytes, a tally at most 2**24 bytes and 2**21
+        numbers.
     FileExistsError, FileNotFoundError
         If the target exists, or there is no source or no directory for the target.
     ImportError
