@@ -181,7 +181,8 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
 
 def _open_private(path: Any) -> BinaryIO:
     """Open a file that only its owner may read, before anything is in it."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags, 0o600)
     os.chmod(path, 0o600)
     return os.fdopen(handle, "wb")
 

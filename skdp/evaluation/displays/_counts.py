@@ -220,7 +220,7 @@ class CountEstimateDisplay(PanelDisplay):
         tidy_axes(axes)
         label_rows(axes, [_label(value) for value in table.index])
         axes.set_xlabel("records")
-        axes.set_title(title, loc="left", color=INK, fontsize="medium")
+        axes.set_title(title, loc="left", parse_math=False, color=INK, fontsize="medium")
 
 
 def _match(true_counts: Any, index: pd.Index) -> pd.Series:
