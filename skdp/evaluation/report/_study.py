@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.dummy import DummyClassifier
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.dummy import DummyClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
