@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import pandas as pd
 
+from skdp.markup import html_table, html_text, written_row
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_relation
 from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy._numbers import check_delta, check_epsilon
@@ -19,6 +19,8 @@ from skdp.privacy.ledger._meter import Metered, meter
 from skdp.privacy.ledger._record import read_book, write_book
 
 _REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
+_MOST_SHOWN = 100
+"""The most charges that are shown in HTML: the last ones."""
 
 
 class BudgetExceeded(RuntimeError):
@@ -242,10 +244,7 @@ class PrivacyLedger(JsonRecord):
         pandas.DataFrame
             A row per charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
         """
-        rows = [_row(charge) for charge in self._book.charges()]
-        table = pd.DataFrame(rows, columns=_REPORT)
-        kinds = dict.fromkeys(("epsilon", "delta", "rho"), float) | {"secure": bool}
-        return table.astype(kinds).assign(time=pd.to_datetime(table["time"], utc=True))
+        return _listed(self._book.charges())
 
     def _content(self) -> dict[str, Any]:
         return write_book(self._copied_book())
@@ -268,18 +267,17 @@ class PrivacyLedger(JsonRecord):
         return RecordBook.of(self._book.budget, self._book.charges())
 
     def __repr__(self) -> str:
-        return self._shown("" if self.path is None else f"{str(self.path)!r}, ")
-
-    def _repr_html_(self) -> str:
-        table = self.report().to_html(index=False, escape=True, na_rep="", border=0)
-        return f"<div><p><code>{escape(self._shown())}</code></p>{table}</div>"
-
-    def _shown(self, place: str = "") -> str:
+        # Without the path: scikit-learn shows this in the HTML of estimators.
         try:
             spent = str(tuple(self.spent))
         except (OSError, ValueError, RuntimeError):  # the file is lost or modified, or this is a copy
             spent = "unknown"
-        return f"{type(self).__name__}({place}epsilon={self.epsilon}, delta={self.delta}, spent={spent})"
+        return f"{type(self).__name__}(epsilon={self.epsilon}, delta={self.delta}, spent={spent})"
+
+    def _repr_html_(self) -> str:
+        charges = self._book.charges()
+        more = f"<p>… and {len(charges) - _MOST_SHOWN:,} before them</p>" if len(charges) > _MOST_SHOWN else ""
+        return f"<div><p><code>{html_text(self)}</code></p>{html_table(_listed(charges[-_MOST_SHOWN:]))}{more}</div>"
 
     def __sklearn_clone__(self) -> Self:
         return self
@@ -326,6 +324,12 @@ def _admitted(what: str, guarantee: PrivacyGuarantee, account: Account) -> Charg
                 "Nothing was released."
             )
     return charge
+
+
+def _listed(charges: list[Charge]) -> pd.DataFrame:
+    table = pd.DataFrame((written_row(_row(charge)) for charge in charges), columns=_REPORT)
+    kinds = dict.fromkeys(("epsilon", "delta", "rho"), float) | {"secure": bool}
+    return table.astype(kinds).assign(time=pd.to_datetime(table["time"], utc=True))
 
 
 def _row(charge: Charge) -> tuple[Any, ...]:
