@@ -238,7 +238,8 @@ def _match(true_counts: Any, index: pd.Index) -> pd.Series:
 
 
 def _plain(index: pd.Index) -> list[Any]:
-    """Read labels in a form that can be compared: a missing value is None."""
+    """Read labels in a form that can be compared: a missing value is None, and an index of one level has no tuples."""
+    index = index.get_level_values(0) if index.nlevels == 1 else index
     return [
         tuple(None if pd.isna(part) else part for part in label)
         if isinstance(label, tuple)
