@@ -337,7 +337,7 @@ def _import_jinja2() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise ImportError("jinja2 is needed for the report: pip install skdp[plot]") from error
+        raise ImportError('jinja2 is needed for the report: pip install "skdp[plot]"') from error
     return jinja2
 
 

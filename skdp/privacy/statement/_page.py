@@ -23,7 +23,7 @@ def _template() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise ImportError("jinja2 is needed for the page: pip install skdp[plot]") from error
+        raise ImportError('jinja2 is needed for the page: pip install "skdp[plot]"') from error
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
