@@ -13,6 +13,7 @@ import pandas as pd
 from skdp.domain import Domain, Interval, check_hashes, pack, unpack
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
+from skdp.privacy import Shuffled
 
 FORMAT, _VERSION = "skdp-protocol", 1
 _SECRET = ("ledger", "random_state", "secret_key")
@@ -32,6 +33,8 @@ class WrittenProtocol:
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         given = transformer.get_params(deep=False)
+        if isinstance(given.get("epsilon"), Shuffled):  # whoever reads it need not find the local one again
+            given["epsilon"] = transformer.local_epsilon_
         self._name, self._protocol = type(transformer).__name__, protocol
         self.named = hasattr(transformer, "feature_names_in_")
         self.is_carried = _is_ours(type(transformer))

@@ -20,9 +20,11 @@ from skdp.local._tallies import NumericTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import MemoisedReports, NumericMemo
 from skdp.local.numeric._protocol import NumericProtocol
+from skdp.local.protocol import shuffled_parts
 from skdp.oracles import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Piecewise, SquareWave
 from skdp.oracles.numeric import check_steps
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
+from skdp.privacy.shuffle import Released, ReportPair
 from skdp.typing import Bounds
 
 _MECHANISMS: dict[str, tuple[type[Any], str]] = {
@@ -202,10 +204,12 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         self.random_state = random_state
 
     def _make_protocol(self, table: Table) -> NumericProtocol:
-        epsilon = self._check_parameters()
+        self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
         make, description = _MECHANISMS[self.mechanism]
         self._mechanism = description
+        wanted = self.epsilon.released if isinstance(self.epsilon, Shuffled) else "tally"
+        epsilon = self._local_epsilon(lambda local: self._pairs(local, len(table.names), wanted))
         share = epsilon / len(table.names)
         mechanism: NumericMechanism = make(self.grid_size, share)
         memo = None
@@ -227,17 +231,26 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         read_numbers(table)
         return protocol
 
+    def _pairs(self, epsilon: float, n_columns: int, released: Released) -> tuple[ReportPair, ...]:
+        """Return what shuffling protects of a report with a local epsilon."""
+        mechanism = _MECHANISMS[self.mechanism][0](self.grid_size, Fraction(epsilon) / n_columns)
+        return shuffled_parts([mechanism.shuffle_pair()] * n_columns, "split", released)
+
+    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+        check_is_fitted(self)
+        return self._pairs(epsilon, len(self.protocol_.columns), released)
+
     def _set_fitted(self, protocol: NumericProtocol) -> None:
         self.bounds_, self.mechanism_ = protocol.bounds, protocol.mechanism
         self.report_values_ = protocol.values_of
 
-    def _check_parameters(self) -> Fraction:
-        epsilon = check_epsilon(self.epsilon)
+    def _check_parameters(self) -> None:
+        if not isinstance(self.epsilon, Shuffled):
+            check_epsilon(self.epsilon)
         if not isinstance(self.mechanism, str) or self.mechanism not in _MECHANISMS:
             raise ValueError(f"mechanism must be one of {tuple(_MECHANISMS)}, got {self.mechanism!r}")
         check_steps(self.grid_size)
         self._check_memo()
-        return epsilon
 
     def tally(self, reports: Any) -> NumericTally:
         check_is_fitted(self)
