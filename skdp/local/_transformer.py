@@ -299,7 +299,9 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         return (any_pair(epsilon),)
 
-    def _local_epsilon(self, pairs_at: Callable[[float], tuple[ReportPair, ...]]) -> Fraction:
+    def _local_epsilon(
+        self, pairs_at: Callable[[float], tuple[ReportPair, ...]] = lambda epsilon: (any_pair(epsilon),)
+    ) -> Fraction:
         """Return the epsilon of a report: as given, or the largest one that reaches what is wanted after shuffling."""
         self.__dict__.pop("local_epsilon_", None)
         if not isinstance(self.epsilon, Shuffled):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -17,10 +16,4 @@ def shuffled_parts(pairs: Sequence[ReportPair], strategy: str, released: Release
     # at least that over (u, u) and (v, v), as where the values agree, and that over any (u', v') and (v', u') between.
     if strategy == "sample":
         return (ReportPair.mixed((Fraction(1, len(pairs)), pair) for pair in pairs),)
-    if released == "tally":
-        return tuple(pairs)
-    joint = ReportPair.product(pairs)
-    if joint is None:  # too many classes: what holds for any randomiser
-        worst = math.prod((pair.worst_ratio for pair in pairs), start=Fraction(1))
-        joint = ReportPair.of_any(worst)
-    return (joint,)
+    return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
