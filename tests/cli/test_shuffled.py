@@ -18,7 +18,7 @@ def files(tmp_path, monkeypatch):
 
 
 def privatize(*words):
-    options = "--domain domain.toml --strategy joint".split()
+    options = ["--domain", "domain.toml", "--strategy", "joint"]
     return main(["privatize", "people.csv", "reports.csv", *options, *words])
 
 

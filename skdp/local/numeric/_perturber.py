@@ -45,7 +45,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
     Parameters
     ----------
-    epsilon : float, default=1.0
+    epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together; finite and > 0. Each column gets an equal share. Smaller
         is more private.
     mechanism : {"hybrid", "duchi", "piecewise", "square_wave", "laplace"}, default="hybrid"
@@ -184,7 +184,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Shuffled = 1.0,
         *,
         mechanism: str = "hybrid",
         bounds: Bounds | None = None,
