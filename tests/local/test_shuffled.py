@@ -21,9 +21,11 @@ from skdp import (
     save,
 )
 from skdp.central import DPMean
+from skdp.evaluation import audit_epsilon
 from skdp.local import SecretKey, shuffle_reports
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import Shuffled, local_epsilon, shuffled_guarantee
+from skdp.randomness import SecureSource
 
 N, DELTA = 10_000, 1e-6
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": [20, 30, 40, 50] * 25})
@@ -197,3 +199,20 @@ def test_only_tables_are_shuffled():
         shuffle_reports(np.arange(3))
     with pytest.raises(TypeError, match="random_state"):
         shuffle_reports(PEOPLE, random_state="1")
+
+
+@pytest.mark.parametrize("n_draws", [2_000, pytest.param(50_000, marks=pytest.mark.long)])
+def test_an_audit_of_tallies_stays_below_the_guarantee(n_draws):
+    oracle, delta = RandomizedResponse(3, 2.0), 0.05
+    claimed = shuffled_guarantee(oracle, 4, delta).epsilon
+
+    def sums(codes):
+        return oracle.tally(oracle.report(codes[:, 0], SecureSource()))
+
+    def audit(epsilon):
+        tables = [np.array([[own], [2], [2], [2]]) for own in (0, 1)]
+        return audit_epsilon(sums, tables, epsilon=epsilon, delta=delta, n_draws=n_draws, confidence=0.999)
+
+    assert claimed < 0.95 * oracle.epsilon
+    assert audit(claimed).passed
+    assert audit(0.3 * claimed).rejected

@@ -38,8 +38,8 @@ MOST_RECORDS = 1 << 30
 _TAIL = 2.0**-120
 """The mass at either end of a distribution that is cut off."""
 
-_UNDERFLOW = 2.0**-900
-"""Bound of the sum of all products that underflow."""
+_UNDERFLOW = 2.0**-700
+"""Bound of what all products that underflow add."""
 
 
 def delta_above(pair: ReportPair, n: int, ratio: Fraction, *, points: int) -> float:

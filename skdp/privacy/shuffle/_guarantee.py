@@ -144,18 +144,19 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     persons add up (`compose`).
 
     It is a proven upper bound, the *privacy blanket* ([1]_, lemma 5.3, proven again in the source), which sees all
-    outcomes of the exact channel and not its epsilon only. Numerical errors are bounded and added ([2]_ has a similar
-    method). For k-ary randomised response of 3 or more values, an attained lower bound is less than 1 % below from
-    1,000 reports on. For 2 values, and oracles whose reports are two-sided as with Hadamard response, up to 30 % of
-    epsilon is not needed. Several columns that are released together are taken as one report with the product of
-    their channels; in a tally, they are shuffled by themselves, and compose. What is known by its epsilon only is
-    bounded as the worst local randomiser ([3]_).
+    outcomes of the exact channel and not its epsilon only, and is the best bound that takes the reports of others apart
+    ([2]_). Numerical errors are bounded and added. For k-ary randomised response of 3 or more values, an attained lower
+    bound is less than 1 % below from 1,000 reports on. For 2 values, and oracles whose reports are two-sided as with
+    Hadamard response, up to 30 % of epsilon is not needed. Several columns that are released together are taken as one
+    report with the product of their channels; in a tally, they are shuffled by themselves, and compose. What is known
+    by its epsilon only is bounded as the worst local randomiser ([3]_).
 
     References
     ----------
     .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the shuffle model. CRYPTO.
        arXiv:1903.02837
-    .. [2] P. Biswas, J. Mueller, A. Honkela, G. Gupta (2025). arXiv:2504.07414
+    .. [2] P. Su, H. Cheng, P. Wang (2025). Decomposition-based optimal bounds for privacy amplification via shuffling.
+       arXiv:2504.07414
     .. [3] V. Feldman, A. McMillan, K. Talwar (2023). Stronger privacy amplification by shuffling for Rényi and
        approximate differential privacy. SODA. arXiv:2208.04591
 
@@ -165,7 +166,7 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     >>> from skdp.privacy import shuffled_guarantee
     >>> encoder = RandomizedResponseEncoder(4.0, categories=[["a", "b", "c", "d"]]).fit([["a"]])
     >>> print(shuffled_guarantee(encoder, n=45_222, delta=1e-6))
-    epsilon = 0.177528, delta = 0.000001, shuffle model, replacing one record's values of: x0
+    epsilon = 0.177531, delta = 0.000001, shuffle model, replacing one record's values of: x0
     """
     exact_delta = check_delta(delta)
     n = _check_n(n)
