@@ -154,7 +154,7 @@ class FrequencyOracleEncoder(OracleEncoder):
     def _choose(self, k: int, epsilon: Any, again: Fraction | None) -> FrequencyOracle:
         limit = self.max_report_bytes if self.oracle == "auto" else None
         name, oracle = choose_oracle(k, epsilon, again=again, max_report_bytes=limit, among=self._candidates())
-        self._chosen[oracle] = name
+        vars(self).get("_chosen", {})[oracle] = name  # only `fit` needs it
         return oracle
 
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
@@ -166,6 +166,7 @@ class FrequencyOracleEncoder(OracleEncoder):
     def _set_fitted(self, protocol: OracleProtocol) -> None:
         super()._set_fitted(protocol)
         self.oracle_ = [self._chosen[oracle] for oracle in protocol.permanent or protocol.oracles]
+        del self._chosen  # oracles are equal only if they are the same object
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
 
 

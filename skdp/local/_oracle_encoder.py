@@ -126,8 +126,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         if max(sizes) >= self._most_cells:
             raise ValueError(f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns")
         if epsilon is not None:
-            wanted = self.epsilon.released if isinstance(self.epsilon, Shuffled) else "tally"
-            epsilon = self._local_epsilon(lambda local: self._pairs(local, attributes, sizes, wanted))
+            epsilon = self._local_epsilon(lambda *asked: self._pairs(*asked, attributes, sizes))
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
         if (width := sum(oracle.width for oracle in oracles)) > self._most_columns:
             raise ValueError(f"reports of {width:,} columns are too many")
@@ -158,7 +157,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         return tuple(map(cache(self._make_first_round), sizes, epsilons, again)), again
 
     def _pairs(
-        self, epsilon: float, attributes: Sequence[tuple[Any, ...]], sizes: Sequence[int], released: Released
+        self, epsilon: float, released: Released, attributes: Sequence[tuple[Any, ...]], sizes: Sequence[int]
     ) -> tuple[ReportPair, ...]:
         """Return what shuffling protects of a report with a local epsilon."""
         epsilons = attribute_epsilons(Fraction(epsilon), attributes, sizes, self.strategy, self.shares)
@@ -168,7 +167,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
     def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
         check_is_fitted(self)
         protocol = self.protocol_
-        return self._pairs(epsilon, protocol.attributes, [domain.size for domain in protocol.domains], released)
+        return self._pairs(epsilon, released, protocol.attributes, [domain.size for domain in protocol.domains])
 
     def _add_round(
         self, oracles: Sequence[FrequencyOracle], again: list[Any], guarantee: PrivacyGuarantee

@@ -300,13 +300,14 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         return (any_pair(epsilon),)
 
     def _local_epsilon(
-        self, pairs_at: Callable[[float], tuple[ReportPair, ...]] = lambda epsilon: (any_pair(epsilon),)
+        self, pairs_at: Callable[[float, Released], tuple[ReportPair, ...]] = lambda epsilon, _: (any_pair(epsilon),)
     ) -> Fraction:
         """Return the epsilon of a report: as given, or the largest one that reaches what is wanted after shuffling."""
         self.__dict__.pop("local_epsilon_", None)
-        if not isinstance(self.epsilon, Shuffled):
-            return check_epsilon(self.epsilon)
-        self.local_epsilon_ = self.epsilon.local_epsilon(pairs_at)
+        wanted = self.epsilon
+        if not isinstance(wanted, Shuffled):
+            return check_epsilon(wanted)
+        self.local_epsilon_ = wanted.local_epsilon(lambda epsilon: pairs_at(epsilon, wanted.released))
         return Fraction(self.local_epsilon_)
 
     @property

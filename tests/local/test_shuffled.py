@@ -85,14 +85,17 @@ def test_fit_finds_the_largest_local_epsilon(strategy, released):
         UnaryEncodingTransformer(Shuffled(0.5, DELTA, N), categories=DECLARED, strategy="sample"),
         SubsetSelectionEncoder(Shuffled(0.5, DELTA, N), categories=DECLARED, strategy="joint"),
         FrequencyOracleEncoder(Shuffled(0.5, DELTA, N), categories=DECLARED, strategy="joint"),
+        NumericPerturber(Shuffled(0.05, DELTA, N), mechanism="optimal", bounds=(0, 100), grid_size=32),
         RapporEncoder(Shuffled(0.5, DELTA, N)),
     ],
     ids=lambda made: type(made).__name__,
 )
 def test_every_transformer_takes_a_guarantee_after_shuffling(made):
-    table = PEOPLE[["sex"]] if isinstance(made, RapporEncoder) else PEOPLE
+    table = PEOPLE[{RapporEncoder: ["sex"], NumericPerturber: ["age"]}.get(type(made), ["sex", "age"])]
     fitted = clone(made).fit(table)
-    assert shuffled_guarantee(fitted, N, DELTA, released="tally").epsilon <= 0.5 < fitted.guarantee_.epsilon
+    wanted = made.epsilon.epsilon
+    assert shuffled_guarantee(fitted, N, DELTA, released="tally").epsilon <= wanted < fitted.guarantee_.epsilon
+    assert wanted < local_epsilon(wanted, DELTA, N, fitted)
     assert len(fitted.transform(table)) == len(table)
 
 

@@ -110,7 +110,8 @@ def test_the_pair_has_the_worst_ratio(name, k):
 @pytest.mark.parametrize("mechanism", [Duchi, Piecewise, SquareWave, Hybrid, ClampedLaplace])
 def test_the_pair_of_numbers_has_the_worst_ratio(mechanism):
     oracle = mechanism(50, 2.0)
-    assert oracle.shuffle_pair().worst_ratio == oracle.worst_ratio
+    # Rounded up to 128 bits where nothing but the ratio is known.
+    assert oracle.worst_ratio <= oracle.shuffle_pair().worst_ratio <= oracle.worst_ratio + Fraction(1, 2**120)
 
 
 def test_a_pair_of_many_values_takes_no_enumeration():
