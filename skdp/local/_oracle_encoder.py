@@ -126,7 +126,7 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         if max(sizes) >= self._most_cells:
             raise ValueError(f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns")
         if epsilon is not None:
-            epsilon = self._local_epsilon(lambda *asked: self._pairs(*asked, attributes, sizes))
+            epsilon = self._local_epsilon(lambda local, released: self._pairs(local, released, attributes, sizes))
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
         if (width := sum(oracle.width for oracle in oracles)) > self._most_columns:
             raise ValueError(f"reports of {width:,} columns are too many")

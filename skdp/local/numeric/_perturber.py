@@ -213,7 +213,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         bounds = read_bounds(self.bounds, table.names)
         make, description = _MECHANISMS[self.mechanism if isinstance(self.mechanism, str) else "optimal"]
         self._mechanism = description
-        epsilon = self._local_epsilon(lambda *asked: self._pairs(*asked, len(table.names)))
+        epsilon = self._local_epsilon(lambda local, released: self._pairs(local, released, len(table.names)))
         share = epsilon / len(table.names)
         further = {} if isinstance(self.mechanism, str) else {"outcomes": self.mechanism}
         mechanism: NumericMechanism = make(self.grid_size, share, **further)
@@ -240,7 +240,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         """Return what shuffling protects of a report with a local epsilon."""
         share = Fraction(epsilon) / n_columns
         known = isinstance(self.mechanism, str) and self.mechanism != "optimal"  # a linear program for each epsilon
-        pair = _MECHANISMS[self.mechanism][0](self.grid_size, share).shuffle_pair() if known else any_pair(share)
+        pair = _MECHANISMS[str(self.mechanism)][0](self.grid_size, share).shuffle_pair() if known else any_pair(share)
         return shuffled_parts([pair] * n_columns, "split", released)
 
     def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
