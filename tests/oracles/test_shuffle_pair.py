@@ -6,7 +6,7 @@ from itertools import chain
 
 import pytest
 
-from skdp.exact import exp_bounds
+from skdp.exact import exp_bounds, log_upper
 from skdp.oracles import (
     ClampedLaplace,
     CountMeanSketch,
@@ -21,11 +21,21 @@ from skdp.oracles import (
     UnaryEncoding,
 )
 from skdp.oracles._hashing import collision_probability
-from skdp.privacy import shuffled_guarantee
+from skdp.privacy import ReportPair, shuffled_guarantee
 from tests.oracles.conftest import ORACLES
 from tests.privacy.shuffle_exact import AllTables
 
 DELTAS = 0.3, 0.1, 0.02, 1e-3
+
+
+class Paired:
+    """What randomises a record, known by a pair."""
+
+    def __init__(self, pair):
+        self.pair, self.epsilon = pair, log_upper(pair.worst_ratio)
+
+    def shuffle_pair(self):
+        return self.pair
 
 
 class FewSeeds:
@@ -87,6 +97,16 @@ def test_no_table_of_others_reveals_more_than_is_promised(name):
     tables = AllTables(whole_channel(oracle), n)
     for delta in DELTAS:
         promise = shuffled_guarantee(oracle, n, delta)
+        assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
+
+
+@pytest.mark.parametrize("mechanism", [Duchi, Piecewise, Hybrid, ClampedLaplace])
+def test_no_table_reveals_more_of_two_numbers_that_stay_together(mechanism):
+    one, other = mechanism(2, 1.0), HadamardResponse(3, 1.5, n_blocks=1)
+    channel = [[a * b for a in row for b in column] for row in one.channel() for column in other.channel()]
+    pair, tables = ReportPair.product([one.shuffle_pair(), other.shuffle_pair()]), AllTables(channel, 2)
+    for delta in DELTAS:
+        promise = shuffled_guarantee(Paired(pair), 2, delta)
         assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
 
 

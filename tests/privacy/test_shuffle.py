@@ -8,11 +8,21 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 
 from skdp.exact import exp_bounds
 from skdp.oracles import ORACLES, RandomizedResponse
-from skdp.privacy import PrivacyGuarantee, Shuffled, compose, local_epsilon, shuffled_guarantee
+from skdp.privacy import (
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Shuffled,
+    compose,
+    local_epsilon,
+    privacy_statement,
+    shuffled_guarantee,
+)
 from skdp.privacy.shuffle import ReportPair
 from tests.privacy.shuffle_exact import AllTables, attained_delta
 
@@ -222,3 +232,29 @@ def test_pairs_must_be_probabilities():
             ReportPair(classes)
     with pytest.raises(ValueError, match="worst_ratio must be at least 1"):
         ReportPair.of_any(half)
+
+
+class Summed(BaseEstimator):
+    """An estimator whose guarantee is that of shuffled reports."""
+
+    def fit(self, X, y=None):
+        self.guarantee_ = replace(shuffled_guarantee(RandomizedResponse(4, 4.0), 45_222, 1e-6), scope=("sex",))
+        self.feature_names_in_, self.n_features_in_ = np.array(["sex"], dtype=object), 1
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_statements_and_ledgers_say_that_the_reports_are_shuffled(tmp_path):
+    table = pd.DataFrame({"sex": ["f", "m"]})
+    statement = privacy_statement(Summed().fit(table), table, trusted=[Summed])
+    assert statement.total.trust == "shuffle"
+    text = statement.to_json()
+    assert "those who shuffle or sum the reports" in text
+    assert "but not against those who see the reports before they are shuffled or summed" in text
+    assert "only the local guarantee holds" in text
+    assert type(statement).from_json(text).total == statement.total
+    ledger = PrivacyLedger(tmp_path / "ledger.sqlite", epsilon=1.0, delta=1e-5)
+    ledger.charge(statement.total, "sums")
+    assert PrivacyLedger(tmp_path / "ledger.sqlite").report()["trust"].tolist() == ["shuffle"]
