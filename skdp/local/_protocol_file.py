@@ -33,7 +33,7 @@ class WrittenProtocol:
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         given = transformer.get_params(deep=False)
-        if isinstance(given.get("epsilon"), Shuffled):  # whoever reads it need not find the local one again
+        if isinstance(given.get("epsilon"), Shuffled):  # a reader need not search for the local one again
             given["epsilon"] = transformer.local_epsilon_
         self._name, self._protocol = type(transformer).__name__, protocol
         self.named = hasattr(transformer, "feature_names_in_")

@@ -43,8 +43,8 @@ def shuffle_reports(reports: Any, *, random_state: int | None = None) -> Any:
     Notes
     -----
     **Privacy.** Together with reports of n honest persons, it gives the guarantee of `shuffled_guarantee` to those who
-    see the result and nothing else of the reports. The process that shuffles sees them all, and is trusted; so is
-    whoever keeps a copy of them, or logs. Free: it is post-processing of reports, with the local guarantee at least.
+    see the result and nothing else of the reports. The process that shuffles sees them all, and is trusted; so are
+    those who keep a copy of them, or logs. Free: it is post-processing of reports, with the local guarantee at least.
 
     The order is exactly uniform: random words of 64 bits are sorted, and if two are equal, which for 10 million rows
     happens once in 300,000 calls, all are drawn again.

@@ -140,8 +140,9 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     **Privacy.** Model of shuffling: a record is replaced by another; the number of records is public. It holds for any
     values of all other records, against everybody who sees nothing of the reports but what is released. Trusted are
     those who shuffle or sum them. A frame whose row index, order or ids tell who sent a row is not shuffled. It is for
-    *one* collection: further collections, permanent reports that are released again, and other releases about the same
-    persons add up (`compose`).
+    *one* release of *one* collection. New reports of the same persons are further releases, which add up (`compose`).
+    The same reports must not be summed or shuffled a second time, in another set: the difference of two sums may show a
+    single report. So permanent reports (``memoize=True``) that are released again have the local guarantee only.
 
     It is a proven upper bound, the *privacy blanket* ([1]_, lemma 5.3, proven again in the source), which sees all
     outcomes of the exact channel and not its epsilon only, and is the best bound that takes the reports of others apart
