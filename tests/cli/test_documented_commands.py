@@ -51,7 +51,7 @@ def test_commands_run(block, tmp_path, monkeypatch):
         "pipeline = RandomizedResponseEncoder(1.0, categories={'sex': ['f', 'm']})\n"
     )
     for line in block.replace("\\\n", " ").splitlines():
-        command = shlex.split(line, comments=True)
+        command = shlex.split(line.replace("45000", str(len(people))), comments=True)  # of reports to shuffle
         domain = next((word for word in command if word.endswith(".toml")), None)
         if domain is not None and command[1] != "draft-domain":
             Path(domain).write_text(TOML)  # the draft, checked
