@@ -13,6 +13,7 @@ import pandas as pd
 from skdp.domain import Domain, Interval, check_hashes, pack, unpack
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
+from skdp.privacy import PrivacyGuarantee
 
 FORMAT, _VERSION = "skdp-protocol", 1
 _SECRET = ("ledger", "random_state", "secret_key")
@@ -62,7 +63,7 @@ def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportPro
         "named": named,
         "permanent": protocol.permanent_key is not None,
         "protocol": comparable(protocol),
-        "guarantee": asdict(protocol.guarantee) | {"text": str(protocol.guarantee)},
+        "guarantee": _stated(protocol.guarantee) | {"text": str(protocol.guarantee)},
         "client": _client(protocol),
     }
     return json.dumps(content, allow_nan=False)
@@ -190,10 +191,15 @@ def _check_values(declared: Any) -> None:
 
 def _promises(content: dict[str, Any], protocol: ReportProtocol) -> bool:
     """Return whether what a text states for clients and people follows from its parameters."""
-    stated, client, own = content.get("guarantee"), content.get("client"), asdict(protocol.guarantee)
+    stated, client, own = content.get("guarantee"), content.get("client"), _stated(protocol.guarantee)
     if not isinstance(stated, dict) or any(stated.get(key) != own[key] for key in _STATED):
         return False
     return client is None or client == _client(protocol)
+
+
+def _stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
+    """Return the fields of a guarantee but its losses, which follow from the protocol."""
+    return {name: value for name, value in asdict(guarantee).items() if name != "losses"}
 
 
 def _ours(kind: type[Any]) -> Iterator[type[Any]]:

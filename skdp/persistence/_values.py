@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,7 @@ class Writer:
             ends = (value.start, value.stop, value.step)
             return {"range": ends} if self._ranged <= _MOST_RANGED else self.write(list(value))
         if isinstance(value, PrivacyGuarantee):
-            return {"guarantee": {one.name: self.write(getattr(value, one.name)) for one in fields(value)}}
+            return {"guarantee": {name: self.write(item) for name, item in value._packed().items()}}
         if isinstance(value, PrivacyLedger):
             return {"ledger": self._its_ledger(value)}
         if isinstance(value, SecretKey):
@@ -198,7 +197,7 @@ class Reader:
         return domain
 
     def _guarantee(self, value: Any) -> PrivacyGuarantee:
-        return PrivacyGuarantee(**{name: self.read(item) for name, item in value.items()})
+        return PrivacyGuarantee._unpacked({name: self.read(item) for name, item in value.items()})
 
     def _absent_ledger(self, value: Any) -> PrivacyLedger:
         self.has_ledger = True

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import sha256
@@ -86,8 +86,9 @@ def beginning(budget: Budget) -> bytes:
 
 def line_of(charge: Charge, previous: str) -> bytes:
     """Return the line of a charge, with the complete guarantee."""
-    stated = {one.name: getattr(charge.guarantee, one.name) for one in fields(PrivacyGuarantee)}
+    stated = charge.guarantee._packed()
     stated["scope"] = [name if isinstance(name, str | int) else str(name) for name in stated["scope"]]
+    stated["losses"] = json.loads(stated["losses"])
     amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
     record = {"what": charge.what, **amounts, "relation": charge.relation, "guarantee": stated, "time": charge.time}
     return _signed(record, previous)
@@ -98,6 +99,7 @@ def charge_of(line: bytes) -> Charge:
     try:
         record = json.loads(line, parse_float=Decimal)
         stated = record["guarantee"] | {"scope": tuple(record["guarantee"]["scope"])}
+        stated["losses"] = json.dumps(stated.get("losses", []), default=float)
         amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
         return Charge(record["what"], *amounts, record["relation"], _guarantee(*stated.items()), record["time"])
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -107,7 +109,7 @@ def charge_of(line: bytes) -> Charge:
 @lru_cache  # most charges of a ledger have the same guarantees
 def _guarantee(*stated: tuple[str, Any]) -> PrivacyGuarantee:
     options: dict[str, Any] = {name: float(one) if isinstance(one, Decimal) else one for name, one in stated}
-    return PrivacyGuarantee(**options)
+    return PrivacyGuarantee._unpacked(options)
 
 
 @dataclass(frozen=True)
