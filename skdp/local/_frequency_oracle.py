@@ -166,6 +166,7 @@ class FrequencyOracleEncoder(OracleEncoder):
     def _set_fitted(self, protocol: OracleProtocol) -> None:
         super()._set_fitted(protocol)
         self.oracle_ = [self._chosen[oracle] for oracle in protocol.permanent or protocol.oracles]
+        del self._chosen  # oracles are equal only if they are the same object
         self.expected_error_ = [oracle.mean_squared_error for oracle in self.oracles_]
 
 

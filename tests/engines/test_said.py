@@ -101,7 +101,7 @@ def test_reports_in_memory_say_it_too():
         assert released.to_pandas().attrs == {"skdp.protocol": text}
 
 
-@pytest.mark.parametrize("engine", ENGINES.keys() - {"lazy"})  # pandas does not read what Polars says of a file
+@pytest.mark.parametrize("engine", sorted(ENGINES.keys() - {"lazy"}))  # pandas does not read what Polars says of a file
 def test_pandas_reads_what_files_say(engine, tmp_path):
     ENGINES[engine](tmp_path / "out.parquet")
     found = pd.read_parquet(tmp_path / "out.parquet")
