@@ -18,13 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import as_asked, declares_missing, domains_of_dtypes, read_domain, warn_of_observed
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.exact import log_upper
+from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
 from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.protocol import OracleProtocol, attributes_of, named_characters
 from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
-from skdp.privacy import PrivacyGuarantee, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PureLoss, check_epsilon
 from skdp.typing import ReportStrategy
 
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
@@ -172,7 +172,12 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             unit = "the columns together" if self.strategy == "joint" else "a column"
             mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {max(memo.n_states)} of them"
             secure = True  # the random bits come from the key
-        return PrivacyGuarantee(log_upper(worst), scope=domain.columns, mechanism=mechanism, secure=secure)
+        losses = [PureLoss(log_upper(ratio), round_up(_share(one))) for ratio, one in zip(ratios, oracles, strict=True)]
+        if self.strategy == "sample" and losses:  # which column is reported is public: the worst of them
+            losses = [PureLoss(log_upper(worst), max(loss.share for loss in losses))]
+        return PrivacyGuarantee(
+            log_upper(worst), scope=domain.columns, mechanism=mechanism, secure=secure, losses=tuple(losses)
+        )
 
     def _unknown_codes(self, domain: Domain) -> str | dict[Any, int]:
         """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
@@ -281,6 +286,12 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             warn_of_observed(read, "categories")
         levels = {name: declared[name] for name in names}
         return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
+
+
+def _share(oracle: FrequencyOracle) -> Fraction:
+    """Return the share of `PureLoss`, of a bound of the total variation of reports."""
+    ratio = oracle.worst_ratio
+    return Fraction(1) if ratio == 1 else min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
 
 
 def _characters(oracles: Sequence[FrequencyOracle], domains: Sequence[Domain]) -> int:

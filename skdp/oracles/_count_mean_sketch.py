@@ -98,6 +98,10 @@ class CountMeanSketch(FrequencyOracle):
         return self.inner.worst_ratio
 
     @property
+    def variation(self) -> Fraction:
+        return self.inner.variation
+
+    @property
     def n_reports(self) -> int:
         return self.inner.n_indices
 

@@ -97,6 +97,11 @@ class HadamardResponse(FrequencyOracle):
         return 1 + 2 * self.n_blocks * (1 - self.lie) / self.lie
 
     @property
+    def variation(self) -> Fraction:
+        # The indices that support two values overlap by half in one block, and not at all in two.
+        return 1 - self.lie if self.n_blocks > 1 else (1 - self.lie) / 2
+
+    @property
     def most_supported(self) -> float:
         if self.k * self.n_indices > _MOST_CELLS:
             return math.nan

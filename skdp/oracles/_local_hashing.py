@@ -104,6 +104,10 @@ class LocalHashing(FrequencyOracle):
         return self._inner.worst_ratio
 
     @property
+    def variation(self) -> Fraction:
+        return self._inner.variation
+
+    @property
     def n_reports(self) -> int:
         return self.n_buckets
 

@@ -119,6 +119,10 @@ class RandomizedResponse(FrequencyOracle):
     def worst_ratio(self) -> Fraction:
         return self.p / self.q
 
+    @property
+    def variation(self) -> Fraction:
+        return self.p - self.q
+
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
         self._check_codes(codes)
         reports = np.empty_like(codes)

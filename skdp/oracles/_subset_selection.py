@@ -106,6 +106,10 @@ class SubsetSelection(FrequencyOracle):
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
 
     @property
+    def variation(self) -> Fraction:
+        return self.p - self.q
+
+    @property
     def n_reports(self) -> int:
         return math.comb(self.k, self.subset_size)
 

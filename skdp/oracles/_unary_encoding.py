@@ -118,6 +118,10 @@ class UnaryEncoding(FrequencyOracle):
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
 
     @property
+    def variation(self) -> Fraction:
+        return self.p - self.q
+
+    @property
     def most_supported(self) -> int:
         return self.k
 

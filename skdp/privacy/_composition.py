@@ -14,7 +14,7 @@ from skdp.exact import round_up
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import check_delta
 from skdp.privacy._zcdp import zcdp_epsilon
-from skdp.privacy.accounting import Loss, StatedLoss, joint_failure, merged, smallest_epsilon
+from skdp.privacy.accounting import Loss, StatedLoss, joint_failure, smallest_epsilon
 
 _SHARES = Fraction(1, 2), Fraction(9, 10), Fraction(1)
 """Shares of the remaining delta to try for the releases with a rho; with all of it, the other epsilons add."""
@@ -111,7 +111,7 @@ def _sum(counts: Counter[PrivacyGuarantee]) -> PrivacyGuarantee:
     losses = [replace(loss, count=count * loss.count) for one, count in parts for loss in one._all_losses()]
     if total.rho is not None:
         numbers["rho"] = round_up(sum((count * (one._any_rho or Fraction(0)) for one, count in parts), Fraction(0)))
-    return replace(total, losses=merged(losses), **numbers)
+    return replace(total, losses=tuple(losses), **numbers)
 
 
 def _bound(losses: Sequence[Loss], by_rho: Sequence[bool], delta: Fraction) -> float | None:

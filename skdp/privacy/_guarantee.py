@@ -131,9 +131,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         for loss in losses:
             if not isinstance(loss, Loss):
                 raise TypeError(f"losses must be losses of skdp.privacy, got {type(loss).__name__}")
-        if losses == (self._stated_loss(),):
-            losses = ()
-        object.__setattr__(self, "losses", losses)
+        losses = merged(losses)
+        object.__setattr__(self, "losses", () if losses == (self._stated_loss(),) else losses)
 
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
@@ -144,7 +143,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             round_up(Fraction(left.epsilon) + Fraction(right.epsilon)),
             round_up(Fraction(left.delta) + Fraction(right.delta)),
             operator.add,
-            merged((*left._all_losses(), *right._all_losses())),
+            (*left._all_losses(), *right._all_losses()),
         )
 
     def __or__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:

@@ -58,6 +58,20 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     return round_up(max(epsilon, Fraction(0)))
 
 
+def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the largest zero-concentrated loss, but for rounding, that gives no more than epsilon at delta."""
+    low, high = Fraction(0), epsilon  # rho-zCDP is never less than rho
+    while zcdp_epsilon(high, delta) <= epsilon:
+        low, high = high, 2 * high
+    while high - low > high / 2**40:
+        middle = Fraction(float((low + high) / 2))
+        if zcdp_epsilon(middle, delta) <= epsilon:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 def _best_excess(rho: float, delta: float) -> float:
     """Return the best order minus 1: the zero of the derivative, which increases."""
     # No useful order is outside these bounds; inside, its fraction is short.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isqrt
+from functools import lru_cache
+from math import atanh, exp, isqrt, log, sqrt, tanh
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import erf, erfinv, ndtr, ndtri
 
 from skdp.exact import round_up
 from skdp.privacy._json import Fields
@@ -177,3 +179,26 @@ def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
         return GaussianLoss(0.0)
     root = Fraction(isqrt(mu_squared.numerator * mu_squared.denominator << 200) + 1, mu_squared.denominator << 100)
     return GaussianLoss(round_up(root))
+
+
+@lru_cache(maxsize=256)
+def pure_mu(epsilon: Fraction) -> Fraction | None:
+    """Return the least mu of Gaussian DP that epsilon-DP implies, rounded up; None if epsilon is large."""
+    # Both trade-off functions pass through (0, 1), (a, a) and (1, 0) with a = 1 / (1 + e**epsilon) = Phi(-mu / 2); that
+    # of Gaussian noise is convex, and that of epsilon-DP consists of the two lines between these points. The special
+    # functions state an error of some units in the last place.
+    if epsilon > 500:
+        return None
+    number = round_up(epsilon)
+    mu = 2 * sqrt(2) * erfinv(tanh(number / 2)) if number < 1 else -2 * ndtri(1 / (1 + exp(number)))
+    return Fraction(float(mu)) * (1 + Fraction(1, 1 << 30))
+
+
+def pure_epsilon(mu_squared: float) -> float:
+    """Return the largest epsilon, but for rounding, of which `pure_mu` is at most a number."""
+    mu = sqrt(mu_squared)
+    tail = ndtr(-mu / 2)
+    epsilon = float(2 * atanh(erf(mu / 2 / sqrt(2))) if mu < 1 else min(log((1 - tail) / tail), 500.0))
+    while epsilon and Fraction(pure_mu(Fraction(epsilon)) or 0) ** 2 > mu_squared:
+        epsilon *= 1 - 2.0**-28
+    return epsilon
