@@ -98,7 +98,7 @@ class Writer:
         if self.ledger not in (None, ledger):
             raise ValueError("the estimators have different ledgers; save them one by one")
         self.ledger = ledger
-        return {"epsilon": ledger.epsilon, "delta": ledger.delta}
+        return ledger._book.budget.numbers()
 
     def _secret(self, key: SecretKey) -> str:
         if not self._secrets:
@@ -202,7 +202,7 @@ class Reader:
     def _absent_ledger(self, value: Any) -> PrivacyLedger:
         self.has_ledger = True
         if self._ledger is None:
-            self._ledger = closed_ledger(value["epsilon"], value["delta"], _ABSENT)
+            self._ledger = closed_ledger(_ABSENT, **dict(value))
         return self._ledger
 
     def _secret(self, value: Any) -> SecretKey:
