@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from fractions import Fraction
+from importlib.resources import files
 
 import pytest
+from jsonschema import Draft202012Validator
 from scipy.stats import norm
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
@@ -14,6 +16,7 @@ from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, compose, gaussian_
 from skdp.privacy.accounting import pure_epsilon, pure_mu
 
 D = 1e-6
+SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -211,6 +214,7 @@ def test_records_and_files_keep_the_budget(tmp_path, budget):
     with pytest.raises(ValueError, match="was made with"):
         PrivacyLedger(path, epsilon=1.0)
     record = json.loads(ledger.to_json())
+    Draft202012Validator(SCHEMA).validate(record)
     record["charges"] *= 40
     record["spent"] = {name: 40 * value for name, value in record["spent"].items()}
     with pytest.raises(ValueError, match="spend more than the budget"):

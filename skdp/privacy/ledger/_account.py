@@ -200,9 +200,13 @@ class Sums:
 _NAMES = tuple(Sums.__dataclass_fields__)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # most charges of a ledger have the same guarantees
+def _added(guarantee: PrivacyGuarantee) -> Sums:
+    """Return what a guarantee adds to all sums but those of epsilon and delta."""
+    return _exact(lambda: _amounts(guarantee._all_losses()))
+
+
 def _amounts(losses: tuple[Loss, ...]) -> Sums:
-    """Return what losses add to all sums but those of epsilon and delta."""
     sums = Sums()
     for loss in losses:
         epsilon, mu = _written(loss._pure), _written(_mu(loss))
@@ -234,9 +238,8 @@ def _written(number: float | Fraction | None) -> Decimal | None:
 
 def sums_of(charge: Charge) -> Sums:
     """Return what a charge adds."""
-    charged = charge.converted or charge.guarantee.to(charge.relation)
-    added = _exact(lambda: _amounts(charged._all_losses()))
-    return replace(added, epsilon=charge.epsilon, delta=charge.delta)
+    added = _added(charge.converted or charge.guarantee.to(charge.relation))
+    return Sums(charge.epsilon, charge.delta, added.failure, added.pure, added.rho, added.mu_squared)
 
 
 @dataclass(frozen=True)
