@@ -57,7 +57,9 @@ class NumericProtocol(ReportProtocol):
 
     @property
     def declared(self) -> dict[str, Any]:
-        return {"bounds": {name: tuple(map(float, own)) for name, own in zip(self.columns, self.bounds, strict=True)}}
+        bounds = {name: tuple(map(float, own)) for name, own in zip(self.columns, self.bounds, strict=True)}
+        outcomes = self.mechanism.parameters().get("outcomes")
+        return {"bounds": bounds} | ({} if outcomes is None else {"mechanism": outcomes})
 
     @property
     def permanent_key(self) -> bytes | None:
@@ -136,8 +138,7 @@ class NumericProtocol(ReportProtocol):
         return {
             "encoder": "NumericPerturber",
             "columns": list(self.columns),
-            "mechanism": type(self.mechanism).__name__,
-            "grid_size": self.mechanism.steps,
+            **self.mechanism.parameters(),
             "epsilon of a column": str(self.share),
             "bounds": (self.bounds + 0.0).tolist(),
             "n_values": [len(values) for values in self.values_of],
@@ -165,12 +166,12 @@ class NumericProtocol(ReportProtocol):
         self._check_tally(tally)
         reach = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
         steps = self.mechanism.steps
-        extremes = self.mechanism.variances([0, steps // 2])
+        variances = self.mechanism.variances(np.arange(steps + 1))
         rows = []
         for counts, values, (low, high) in zip(tally.counts, self.values_of, self.bounds, strict=True):
             n = int(counts.sum())
             mean = counts @ values / n
-            least, most = np.sort(extremes) * ((high - low) / steps) ** 2
+            least, most = np.array([variances.min(), variances.max()]) * ((high - low) / steps) ** 2
             # Reports that happen to agree, or a single one, do not say how much they vary: the mechanism does.
             variance = max(least, counts @ (values - mean) ** 2 / (n - 1)) if n > 1 else most
             std_error = np.sqrt(variance / n)

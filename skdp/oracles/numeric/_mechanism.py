@@ -146,10 +146,19 @@ class NumericMechanism(ABC):
         Returns
         -------
         ndarray of shape (n,)
-            Variances, in squared steps. They are symmetric about the middle of the grid and monotone from the ends to
-            the middle, so the extremes are at 0 and at ``steps // 2``.
+            Variances, in squared steps, symmetric about the middle of the grid.
         """
         return self._variances(np.asarray(positions, float))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what a server must know to read the reports.
+
+        Returns
+        -------
+        dict
+            Numbers, texts and lists of them.
+        """
+        return {"mechanism": type(self).__name__, "grid_size": self.steps}
 
 
 def check_steps(steps: Any) -> int:
