@@ -158,7 +158,7 @@ class PureLoss(Loss):  # numpydoc ignore=PR02
 
     @property
     def _pure(self) -> Fraction:
-        return Fraction(self.epsilon)
+        return Fraction(self.epsilon if self.share else 0)
 
     def _doubled(self) -> Self:
         # Total variations add: share * 2 tanh(e / 2) / tanh(e) = share * (1 + tanh(e / 2)**2).

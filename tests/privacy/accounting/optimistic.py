@@ -9,7 +9,7 @@ from scipy.special import log_ndtr
 
 from skdp.privacy import GaussianLoss, LaplaceLoss, StatedLoss
 
-POINTS = 1 << 20
+POINTS = 1 << 19
 
 
 def atoms(loss):
@@ -61,7 +61,7 @@ def lower_epsilon(losses, delta):
         return float(masses @ each) - 1e-10
 
     low, high = 0.0, most + 40 * mu + mu**2
-    while high - low > 1e-7 * high:
+    while high - low > 1e-5 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
     return low
