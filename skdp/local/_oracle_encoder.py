@@ -172,9 +172,14 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             unit = "the columns together" if self.strategy == "joint" else "a column"
             mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {max(memo.n_states)} of them"
             secure = True  # the random bits come from the key
-        losses = [PureLoss(log_upper(ratio), round_up(_share(one))) for ratio, one in zip(ratios, oracles, strict=True)]
-        if self.strategy == "sample" and losses:  # which column is reported is public: the worst of them
-            losses = [PureLoss(log_upper(worst), max(loss.share for loss in losses))]
+        losses = [
+            PureLoss(log_upper(ratio), round_up(_share(one, ratio))) for ratio, one in zip(ratios, oracles, strict=True)
+        ]
+        if self.strategy == "sample" and oracles:
+            # Each call reports a uniform column, which is shown: the mean of all. Permanent reports are of one column.
+            shares = [_share(one, worst) for one in oracles]
+            share = max(shares) if memo is not None else sum(shares, Fraction(0)) / len(shares)
+            losses = [PureLoss(log_upper(worst), round_up(share))]
         return PrivacyGuarantee(
             log_upper(worst), scope=domain.columns, mechanism=mechanism, secure=secure, losses=tuple(losses)
         )
@@ -288,9 +293,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
 
 
-def _share(oracle: FrequencyOracle) -> Fraction:
-    """Return the share of `PureLoss`, of a bound of the total variation of reports."""
-    ratio = oracle.worst_ratio
+def _share(oracle: FrequencyOracle, ratio: Fraction) -> Fraction:
+    """Return the share of `PureLoss`, of a bound of the total variation of reports and of their ratio."""
     return Fraction(1) if ratio == 1 else min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
 
 

@@ -16,6 +16,7 @@ from skdp.local import SecretKey
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, closed_ledger
 
 _PLAIN, _SCALARS = "biufSUmM", "biufSU"
+_BUDGET = "epsilon", "delta", "filter_delta", "rho", "mu"
 _MOST_RANGED = 1 << 16
 """Values of all ranges of a file together: a range takes no space in the file, but its values take memory."""
 
@@ -202,7 +203,7 @@ class Reader:
     def _absent_ledger(self, value: Any) -> PrivacyLedger:
         self.has_ledger = True
         if self._ledger is None:
-            self._ledger = closed_ledger(_ABSENT, **dict(value))
+            self._ledger = closed_ledger(_ABSENT, **{name: value[name] for name in _BUDGET if name in value})
         return self._ledger
 
     def _secret(self, value: Any) -> SecretKey:

@@ -16,7 +16,7 @@ from skdp.markup import html_facts
 from skdp.privacy._json import Fields, JsonRecord, written_name, written_text
 from skdp.privacy._numbers import check_delta, check_epsilon, shown
 from skdp.privacy._odds import in_odds
-from skdp.privacy.accounting import Loss, StatedLoss, doubled, either, merged, read_loss
+from skdp.privacy.accounting import Loss, StatedLoss, doubled, either, merged, read_loss, total_epsilon
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -41,6 +41,9 @@ TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
 _MOST_LOSSES = 1 << 12
 """The most different losses that are read from a record."""
+
+_ROUNDING = Fraction(1, 1 << 30)
+"""The largest relative difference of the stated epsilon and that of the losses that rounding explains."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,12 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             if not isinstance(loss, Loss):
                 raise TypeError(f"losses must be losses of skdp.privacy, got {type(loss).__name__}")
         losses = merged(losses)
+        least = total_epsilon(losses)
+        if losses and least is not None and self.epsilon > least * (1 + _ROUNDING):
+            raise ValueError(
+                f"losses add up to epsilon {round_up(least)}, less than the stated {self.epsilon}: give those of all "
+                "that is stated, or none"
+            )
         object.__setattr__(self, "losses", () if losses == (self._stated_loss(),) else losses)
 
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import pickle
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -210,3 +211,12 @@ def test_other_losses_convert_with_the_relation():
 def test_other_things_are_no_losses(losses):
     with pytest.raises(TypeError, match="losses must be losses of skdp"):
         PrivacyGuarantee(1.0, losses=losses)
+
+
+def test_losses_are_those_of_all_that_is_stated():
+    """As `dataclasses.replace` would keep the losses of one release for those of three."""
+    one = PrivacyGuarantee(1.0, losses=(PureLoss(1.0, 0.5),))
+    with pytest.raises(ValueError, match=r"losses add up to epsilon 1\.0, less than the stated 3\.0"):
+        replace(one, epsilon=3.0)
+    assert replace(one, epsilon=3.0, losses=()).losses == ()
+    assert PrivacyGuarantee(0.5, 1e-6, losses=(PureLoss(1.0),)).epsilon == 0.5  # as composed

@@ -5,6 +5,7 @@ from skdp.privacy.accounting._lists import doubled as doubled
 from skdp.privacy.accounting._lists import either as either
 from skdp.privacy.accounting._lists import merged as merged
 from skdp.privacy.accounting._lists import read_loss as read_loss
+from skdp.privacy.accounting._lists import total_epsilon as total_epsilon
 from skdp.privacy.accounting._loss import Loss as Loss
 from skdp.privacy.accounting._noise import GaussianLoss, LaplaceLoss
 from skdp.privacy.accounting._noise import gaussian_loss as gaussian_loss

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 
 from skdp.privacy._json import Fields
 from skdp.privacy.accounting._channels import PureLoss, StatedLoss
@@ -26,6 +27,16 @@ def merged(losses: Iterable[Loss]) -> tuple[Loss, ...]:
         one = loss if loss.count == 1 else replace(loss, count=1)
         counts[one] = counts.get(one, 0) + loss.count
     return tuple(one if count == 1 else replace(one, count=count) for one, count in counts.items())
+
+
+def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
+    """Return the sum of the epsilons of losses, None if one has none."""
+    total = Fraction(0)
+    for loss in losses:
+        if loss._pure is None:
+            return None
+        total += loss.count * (Fraction(loss.epsilon) if isinstance(loss, PureLoss) else loss._pure)
+    return total
 
 
 def doubled(losses: Iterable[Loss]) -> tuple[Loss, ...]:

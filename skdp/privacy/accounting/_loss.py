@@ -31,7 +31,7 @@ class Loss(ABC):
     # A kind stands for a pair of distributions, P and Q. A release has this loss if, for any two neighbouring inputs,
     # its hockey-stick divergences in both directions are at most those of P and Q: a dominating pair. Dominating pairs
     # compose, also if the mechanism is chosen by earlier results (Y. Zhu, J. Dong, Y.-X. Wang (2022). Optimal
-    # accounting of differential privacy via characteristic function. AISTATS. Theorem 10).
+    # accounting of differential privacy via characteristic function. AISTATS).
 
     kind: ClassVar[str]
 

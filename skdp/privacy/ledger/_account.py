@@ -19,7 +19,7 @@ count filter_delta at most, by [1]_. Two rules that may both fail would need a d
 admitted by one of them only: the adversary takes the one or the other as earlier results suggest.
 
 .. [1] V. Feldman, T. Zrnic (2021). Individual privacy accounting via a Rényi filter. NeurIPS.
-.. [2] J. Whitehouse, A. Ramdas, R. Rogers, Z. S. Wu (2023). Fully adaptive composition in differential privacy. ICML.
+.. [2] J. Whitehouse, A. Ramdas, R. Rogers, Z. S. Wu (2023). Fully-adaptive composition in differential privacy. ICML.
 .. [3] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy. arXiv:2210.17520
 .. [4] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE Transactions on
    Information Theory 63(6).
