@@ -14,11 +14,12 @@ from skdp.local._frequency_oracle import FrequencyOracleEncoder, recommend_strat
 from skdp.local._index_encoders import HadamardResponseEncoder, LocalHashingEncoder
 from skdp.local._on_fit_only import OnFitOnly
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
+from skdp.local._parsing import parse_json as parse_json
 from skdp.local._posterior_features import PosteriorFeatures
 from skdp.local._protocol_file import comparable as comparable
 from skdp.local._protocol_file import forget_names as forget_names
-from skdp.local._protocol_file import parse_json as parse_json
 from skdp.local._protocol_file import refitted as refitted
+from skdp.local._protocol_file import stated as stated
 from skdp.local._randomized_response import RandomizedResponseEncoder
 from skdp.local._tallies import NumericTally, RapporTally, ReportTally
 from skdp.local._transformer import ReportTransformer

@@ -367,3 +367,10 @@ def test_a_damaged_record_is_an_error_or_another_record():
         assert PrivacyStatement.from_json(made.to_json()).to_dict() == made.to_dict()
     assert 0 < read < 100
     assert longest < 400
+
+
+def test_a_total_below_a_step_is_refused():
+    content = json.loads(privacy_statement(sex().fit(X[["sex"]])).to_json())
+    content["total"]["epsilon"] = 0.01
+    with pytest.raises(ValueError, match=r"total.epsilon is smaller than that of a step"):
+        PrivacyStatement.from_json(json.dumps(content))

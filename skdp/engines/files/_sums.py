@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
 from skdp.engines.files._said import check_said, read_json, said_by_sidecar
 from skdp.engines.files.shards import ReleasedFolder
-from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer
+from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer, stated
 
 pyarrow, fs = map(Extra, ("pyarrow", "pyarrow.fs"))
 
@@ -93,11 +94,15 @@ def tally_text(tally: Any, transformer: ReportTransformer, paths: Iterable[Sourc
     """Write a tally as JSON that says its protocol: of those that its files say, the one that promises least."""
     own = transformer.to_json()
     texts = dict.fromkeys([*(text for path in paths if (text := said_by(path)) is not None), own])
-    for text in texts:
-        if text != own:
-            ReportTransformer.from_json(text)  # what a file states must follow from its parameters
-    weakest = max(map(json.loads, texts), key=_weakness)
+    weakest = max((json.loads(text) if text == own else _restated(text) for text in texts), key=_weakness)
     return json.dumps(json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False)
+
+
+def _restated(text: str) -> dict[str, Any]:
+    """Read the protocol of a file, whose guarantee must follow from its parameters, and state it in our words."""
+    content: dict[str, Any] = json.loads(text)
+    follows = ReportTransformer.from_json(text).guarantee_
+    return content | {"guarantee": stated(replace(follows, secure=content["guarantee"]["secure"]))}
 
 
 def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
