@@ -53,7 +53,7 @@ def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction |
     releases, and the epsilon, delta, rho and losses of each, must have been fixed beforehand**. Otherwise only a filter
     holds (`PrivacyLedger`).
 
-    The total epsilon is proven, and at most 2 % above the smallest one for the losses that the guarantees state:
+    The total epsilon is proven, and in tests at most 2 % above a lower bound for the losses that the guarantees state:
     Gaussian losses are composed exactly, all others on a grid whose rounding only raises delta ([2]_), with the errors
     of the Fourier transform added. Of releases of which only epsilon and delta are known, the worst is assumed ([1]_).
     Those that state a rho alone are converted together ([4]_), as discrete Gaussian noise is not Gaussian-DP.
