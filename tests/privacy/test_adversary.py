@@ -11,7 +11,7 @@ import pytest
 
 from skdp import BudgetExceeded, PrivacyGuarantee
 from skdp.exact import exp_bounds, log_upper
-from skdp.privacy import GaussianLoss, gaussian_delta, gaussian_epsilon, zcdp_epsilon
+from skdp.privacy import GaussianLoss, PureLoss, gaussian_delta, gaussian_epsilon, zcdp_epsilon
 from skdp.privacy.ledger._account import Account, read_budget
 from skdp.privacy.ledger._admission import admitted
 
@@ -159,3 +159,23 @@ def test_gaussian_noise_in_sizes_chosen_by_results():
     gains = np.maximum(0, 1 - np.exp(epsilon - loss))
     assert gains.mean() <= gaussian_delta(budget, epsilon) + 4 * gains.std() / np.sqrt(n)
     assert gains.mean() > gaussian_delta(budget, epsilon) / 3
+
+
+def rare(odds, share):
+    """With probability share an answer, and nothing otherwise: the worst report of one of many values."""
+    odds, share = Fraction(odds), Fraction(share)
+    _, results = answer(odds)
+    guarantee = PrivacyGuarantee(log_upper(odds), losses=(PureLoss(log_upper(odds), float(share)),))
+    return guarantee, [*((share * p, share * q) for p, q in results), (1 - share, 1 - share)]
+
+
+@pytest.mark.parametrize("delta", [1e-3, 0.05])
+def test_no_strategy_exceeds_rho_or_mu_with_reports_of_many_values(delta):
+    options = [rare("3/2", "1/4"), rare(4, "1/8")]
+    reached = of_ledger(options, zcdp_epsilon(0.15, delta), rho=0.15)
+    assert 0 < reached <= Fraction(delta)
+    assert of_ledger(options, gaussian_epsilon(0.6, delta), mu=0.6) <= Fraction(delta)
+    # With the rho of epsilon alone, it would admit less.
+    assert of_ledger([(PrivacyGuarantee(one.epsilon), results) for one, results in options], 0.2, rho=0.15) < of_ledger(
+        options, 0.2, rho=0.15
+    )

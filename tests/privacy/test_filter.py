@@ -280,3 +280,22 @@ def test_the_mu_of_a_pure_release(epsilon):
     assert pure_epsilon(mu**2) == pytest.approx(epsilon, rel=1e-6)
     assert pure_mu(Fraction(pure_epsilon(mu**2))) ** 2 <= mu**2
     assert pure_mu(Fraction(501)) is None
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])
+@pytest.mark.parametrize("share", [0.9, 0.2, 1e-3])
+def test_the_mu_of_a_report_of_many_values(epsilon, share):
+    def above(mu):
+        """Whether the divergence of Gaussian noise is at least that of the worst channel for every order."""
+        orders = [epsilon * step / 50 for step in range(51)]
+        worst = [share * (math.exp(epsilon) - math.exp(order)) / (1 + math.exp(epsilon)) for order in orders]
+        return all(gaussian_delta(mu, order) >= delta for order, delta in zip(orders, worst, strict=True))
+
+    mu = float(pure_mu(Fraction(epsilon), share))
+    assert above(mu)
+    assert not above(0.97 * mu)
+    assert mu < float(pure_mu(Fraction(epsilon)))
+    charge = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share),))
+    ledger = PrivacyLedger(mu=10.0)
+    ledger.charge(charge, "report")
+    assert ledger.balance().loc["spent", "mu"] == pytest.approx(mu)

@@ -1,6 +1,7 @@
 """The certified accountant: what mechanisms lose, and how much they lose together."""
 
 from skdp.privacy.accounting._channels import PureLoss, StatedLoss
+from skdp.privacy.accounting._concentrated import least_rho as least_rho
 from skdp.privacy.accounting._lists import doubled as doubled
 from skdp.privacy.accounting._lists import either as either
 from skdp.privacy.accounting._lists import merged as merged

@@ -182,15 +182,18 @@ def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
 
 
 @lru_cache(maxsize=256)
-def pure_mu(epsilon: Fraction) -> Fraction | None:
-    """Return the least mu of Gaussian DP that epsilon-DP implies, rounded up; None if epsilon is large."""
-    # Both trade-off functions pass through (0, 1), (a, a) and (1, 0) with a = 1 / (1 + e**epsilon) = Phi(-mu / 2); that
-    # of Gaussian noise is convex, and that of epsilon-DP consists of the two lines between these points. The special
-    # functions state an error of some units in the last place.
+def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
+    """Return the least mu of Gaussian DP that a `PureLoss` implies, rounded up; None if epsilon is large."""
+    # With p = e**epsilon / (1 + e**epsilon), the trade-off function of this loss consists of three lines with corners
+    # at (share * (1 - p), 1 - share * p) and its mirror image. That of Gaussian noise is convex, so it is below if it
+    # goes through these corners. The special functions state an error of some units in the last place.
     if epsilon > 500:
         return None
     number = round_up(epsilon)
-    mu = 2 * sqrt(2) * erfinv(tanh(number / 2)) if number < 1 else -2 * ndtri(1 / (1 + exp(number)))
+    if share == 1:
+        mu = 2 * sqrt(2) * erfinv(tanh(number / 2)) if number < 1 else -2 * ndtri(1 / (1 + exp(number)))
+    else:
+        mu = ndtri(share / (1 + exp(-number))) - ndtri(share / (1 + exp(number))) + 2.0**-43
     return Fraction(float(mu)) * (1 + Fraction(1, 1 << 30))
 
 

@@ -39,7 +39,16 @@ from skdp.exact import round_up
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_relation
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy._zcdp import largest_rho
-from skdp.privacy.accounting import GaussianLoss, Loss, StatedLoss, pure_epsilon, pure_mu
+from skdp.privacy.accounting import (
+    GaussianLoss,
+    LaplaceLoss,
+    Loss,
+    PureLoss,
+    StatedLoss,
+    least_rho,
+    pure_epsilon,
+    pure_mu,
+)
 
 _DIGITS = 800
 """Sums of the decimals of floats, from 1e308 to 5e-324, are exact."""
@@ -218,6 +227,8 @@ def _amounts(losses: tuple[Loss, ...]) -> Sums:
         square = mu if isinstance(loss, GaussianLoss) else epsilon
         if rho is None and square is not None:
             rho = square * square / 2
+            if isinstance(loss, PureLoss | LaplaceLoss):
+                rho = min(rho, Decimal(repr(least_rho(replace(loss, count=1)))))
         one = (failure, pure, rho, None if mu is None else mu * mu)
         added = (_INFINITE if each is None else loss.count * each for each in one)
         sums = sums.plus(Sums(Decimal(0), Decimal(0), *added))
@@ -228,7 +239,9 @@ def _mu(loss: Loss) -> Fraction | None:
     """Return the mu of Gaussian DP of one of them, None if it has none."""
     if isinstance(loss, GaussianLoss):
         return Fraction(loss.mu)
-    return None if loss._failure or loss._pure is None else pure_mu(loss._pure)
+    if loss._failure or loss._pure is None:
+        return None
+    return pure_mu(loss._pure, loss.share) if isinstance(loss, PureLoss) and loss._pure else pure_mu(loss._pure)
 
 
 def _written(number: float | Fraction | None) -> Decimal | None:

@@ -76,7 +76,7 @@ class PrivacyLedger(JsonRecord):
     even if the release fails. Sums are exact in the decimals of the charges, so three charges of 0.1 fit into 0.3.
 
     - ``epsilon, delta``: epsilons and deltas add up (basic composition).
-    - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; a charge without one counts as epsilon**2 / 2.
+    - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; one without has epsilon**2 / 2, or less by its losses.
     - ``mu``: the squares of mu add up ([3]_), for `gaussian_delta`; a charge of epsilon alone counts as the least mu
       that this implies. Charges with delta > 0 and without a rho or mu are refused.
     - ``epsilon, delta, filter_delta``: either the epsilons add up to epsilon, or the rhos to the one that

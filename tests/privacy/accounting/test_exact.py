@@ -14,7 +14,7 @@ from scipy.stats import norm
 from skdp.exact import exp_bounds
 from skdp.oracles import HadamardResponse, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
-from skdp.privacy.accounting import _total, smallest_epsilon
+from skdp.privacy.accounting import _total, least_rho, smallest_epsilon
 
 
 def exp(exponent):
@@ -208,3 +208,32 @@ def test_a_smaller_tilt_or_none_is_a_bound_too(monkeypatch):
     for factor in (0.01, 0.5, 2.0):
         monkeypatch.setattr(_total, "_best_tilt", lambda *a, f=factor: (f * tilt(*a)[0], tilt(*a)[1]))
         assert smallest_epsilon(losses, Fraction(1e-4)) == pytest.approx(best, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        *(PureLoss(epsilon, share) for epsilon in (0.01, 0.5, 3.0, 20.0) for share in (1.0, 0.3, 1e-3, 1e-9)),
+        *(LaplaceLoss(epsilon, steps) for epsilon in (0.1, 4.0) for steps in (2, 7)),
+    ],
+    ids=str,
+)
+def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
+    pair = [(float(value), float(mass)) for value, mass in pair_of(loss).items() if mass]
+
+    def divergence(order):
+        terms = [math.log(mass) + (order - 1) * value for value, mass in pair]
+        return max(0.0, float(np.logaddexp.reduce(terms))) / (order - 1)
+
+    excesses = np.geomspace(1e-6, 1e7, 6000).tolist()
+    truth = max(divergence(1 + excess) / (1 + excess) for excess in excesses)
+    found = least_rho(loss)
+    assert truth <= found * (1 + 1e-9) + 1e-13
+    assert found <= truth * 1.006 + 1e-12
+    assert found <= loss.epsilon**2 / 2 * (1 + 1e-9)
+
+
+def test_few_of_many_values_cost_less_rho():
+    """A report of one of a hundred values, epsilon 1."""
+    assert least_rho(PureLoss(1.0, (math.e + 1) / (math.e + 99))) < 0.07
+    assert least_rho(LaplaceLoss(1.0, 10**9)) < 0.38

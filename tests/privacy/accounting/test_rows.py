@@ -77,7 +77,7 @@ def test_fifty_random_mixes(seed):
 def test_ten_thousand_charges_of_twenty_kinds_take_less_than_a_second():
     kinds = [
         *(PrivacyGuarantee(0.002 * (i + 1)) for i in range(10)),
-        *(PrivacyGuarantee(0.02, losses=(LaplaceLoss(0.002 * (i + 1), 10 * i + 1),)) for i in range(5)),
+        *(PrivacyGuarantee(0.003 * (i + 1), losses=(LaplaceLoss(0.003 * (i + 1), 10 * i + 1),)) for i in range(5)),
         *(PrivacyGuarantee(0.2, 1e-6, losses=(GaussianLoss(0.002 * (i + 1)),)) for i in range(5)),
     ]
     compose(kinds, delta=1e-6)  # what is loaded and cached at the first use
