@@ -10,11 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.domain import Domain, Interval, check_hashes, pack, unpack
-from skdp.local._parsing import parse_json
+from skdp.domain import Domain, Interval, check_hashes, pack, parse_json, unpack
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
-from skdp.privacy import PrivacyGuarantee
+from skdp.privacy import PrivacyGuarantee, Shuffled
 
 FORMAT, _VERSION = "skdp-protocol", 1
 _SECRET = ("ledger", "random_state", "secret_key")
@@ -34,6 +33,8 @@ class WrittenProtocol:
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         given = transformer.get_params(deep=False)
+        if isinstance(given.get("epsilon"), Shuffled):  # a reader need not search for the local one again
+            given["epsilon"] = transformer.local_epsilon_
         self._name, self._protocol = type(transformer).__name__, protocol
         self.named = hasattr(transformer, "feature_names_in_")
         self.is_carried = _is_ours(type(transformer))

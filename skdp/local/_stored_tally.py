@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.local._parsing import parse_json
+from skdp.domain import parse_json
 from skdp.markup import html_facts
 
 _MOST_NUMBERS, _MOST_ROWS = 1 << 21, 1 << 24

@@ -20,9 +20,11 @@ from skdp.local._tallies import NumericTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import MemoisedReports, NumericMemo
 from skdp.local.numeric._protocol import NumericProtocol
+from skdp.local.protocol import shuffled_parts
 from skdp.oracles import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Optimal, Piecewise, SquareWave
 from skdp.oracles.numeric import check_steps
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
+from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import Bounds
 
 _MECHANISMS: dict[str, tuple[type[Any], str]] = {
@@ -44,7 +46,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
     Parameters
     ----------
-    epsilon : float, default=1.0
+    epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together; finite and > 0. Each column gets an equal share. Smaller
         is more private.
     mechanism : {"hybrid", "optimal", "duchi", "piecewise", "square_wave", "laplace"} or list, default="hybrid"
@@ -187,7 +189,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Shuffled = 1.0,
         *,
         mechanism: str | Sequence[Sequence[int]] = "hybrid",
         bounds: Bounds | None = None,
@@ -207,10 +209,11 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         self.random_state = random_state
 
     def _make_protocol(self, table: Table) -> NumericProtocol:
-        epsilon = self._check_parameters()
+        self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
         make, description = _MECHANISMS[self.mechanism if isinstance(self.mechanism, str) else "optimal"]
         self._mechanism = description
+        epsilon = self._local_epsilon(lambda local, released: self._pairs(local, released, len(table.names)))
         share = epsilon / len(table.names)
         further = {} if isinstance(self.mechanism, str) else {"outcomes": self.mechanism}
         mechanism: NumericMechanism = make(self.grid_size, share, **further)
@@ -233,12 +236,23 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         read_numbers(table)
         return protocol
 
+    def _pairs(self, epsilon: float, released: Released, n_columns: int) -> tuple[ReportPair, ...]:
+        """Return what shuffling protects of a report with a local epsilon."""
+        share = Fraction(epsilon) / n_columns
+        known = isinstance(self.mechanism, str) and self.mechanism != "optimal"  # a linear program for each epsilon
+        pair = _MECHANISMS[str(self.mechanism)][0](self.grid_size, share).shuffle_pair() if known else any_pair(share)
+        return shuffled_parts([pair] * n_columns, "split", released)
+
+    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+        check_is_fitted(self)
+        return self._pairs(epsilon, released, len(self.protocol_.columns))
+
     def _set_fitted(self, protocol: NumericProtocol) -> None:
         self.bounds_, self.mechanism_ = protocol.bounds, protocol.mechanism
         self.report_values_ = protocol.values_of
 
-    def _check_parameters(self) -> Fraction:
-        epsilon = check_epsilon(self.epsilon)
+    def _check_parameters(self) -> None:
+        check_epsilon(self.epsilon.epsilon if isinstance(self.epsilon, Shuffled) else self.epsilon)
         outcomes = isinstance(self.mechanism, list | tuple) and not any(isinstance(one, str) for one in self.mechanism)
         if not outcomes and not (isinstance(self.mechanism, str) and self.mechanism in _MECHANISMS):
             raise ValueError(f"mechanism must be one of {tuple(_MECHANISMS)}, or a list, got {self.mechanism!r}")
@@ -246,7 +260,6 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
             raise ValueError("permanent reports need mechanism=list(perturber.mechanism_.outcomes), got 'optimal'")
         check_steps(self.grid_size)
         self._check_memo()
-        return epsilon
 
     def tally(self, reports: Any) -> NumericTally:
         check_is_fitted(self)

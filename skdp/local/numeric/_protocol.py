@@ -17,10 +17,11 @@ from skdp.domain import Interval
 from skdp.frames import Table, read_table
 from skdp.local._tallies import NumericTally
 from skdp.local.memo import NumericMemo
-from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
+from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table, shuffled_parts
 from skdp.oracles import NumericMechanism, check_size
 from skdp.oracles.numeric import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
 from skdp.privacy import PrivacyGuarantee
+from skdp.privacy.shuffle import Released, ReportPair
 
 _BINS = 32
 _CELLS = 512
@@ -143,6 +144,9 @@ class NumericProtocol(ReportProtocol):
             "bounds": (self.bounds + 0.0).tolist(),
             "n_values": [len(values) for values in self.values_of],
         }
+
+    def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
+        return shuffled_parts([self.mechanism.shuffle_pair()] * len(self.columns), "split", released)
 
     def parameters(self) -> dict[str, Any]:
         meaning = self.meaning

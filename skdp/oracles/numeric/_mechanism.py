@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.exact import log_upper
 from skdp.oracles._likelihood import extrapolate, likeliest_frequencies
 from skdp.oracles._support import check_size, lie_threshold
+from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource
 
 SUBSTEPS = 1 << 16
@@ -83,6 +84,16 @@ class NumericMechanism(ABC):
     def epsilon(self) -> float:  # numpydoc ignore=RT01
         """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
         return log_upper(self.worst_ratio)
+
+    def shuffle_pair(self) -> ReportPair:
+        """Return the reports of the two positions that shuffling protects least, in classes.
+
+        Returns
+        -------
+        ReportPair
+            As of `FrequencyOracle.shuffle_pair`; by default those of the worst randomiser with this `worst_ratio`.
+        """
+        return ReportPair.of_any(self.worst_ratio)
 
     def report(self, positions: NDArray[np.integer], source: ByteSource) -> NDArray[np.int64]:
         """Randomise positions.
