@@ -178,7 +178,7 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     mechanism = f"{local.mechanism}, {'summed' if released == 'tally' else 'shuffled'} from {n:,} reports"
     if epsilon >= local.epsilon:
         return replace(local, trust="shuffle", mechanism=mechanism)
-    return replace(local, epsilon=epsilon, delta=round_up(exact_delta), trust="shuffle", mechanism=mechanism)
+    return replace(local, epsilon=epsilon, delta=round_up(exact_delta), trust="shuffle", mechanism=mechanism, losses=())
 
 
 def local_epsilon(epsilon: float, delta: float, n: int, reporter: Any, *, released: Released = "reports") -> float:
