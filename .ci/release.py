@@ -28,6 +28,7 @@ NEED_EXTRAS = [
     ("plot", "from skdp.cli import main; main(['report', '--out', 'report'])"),
     ("plot", "skdp.privacy_statement(encoder).to_html()"),
     ("duckdb", "from skdp.engines import privatize_file; privatize_file('people.csv', 'reports.csv', encoder)"),
+    ("duckdb", "encoder.tally(encoder.transform(people)).to_parquet('tally.parquet')"),
     ("duckdb", "from skdp.cli import main; main('synthesize people.csv new.csv --domain d.toml --epsilon 1'.split())"),
 ]
 PREPARED = """
@@ -66,11 +67,14 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     package = {name for name in tracked if name.startswith("skdp/")}
     assert {name for name in names if ".dist-info/" not in name} == package, "the wheel is not the package"
-    assert any(name.endswith("/licenses/LICENSE") for name in names), "no licence"
+    for notice in ("LICENSE", "skdp/datasets/data/adult.rst"):
+        assert any(name.endswith(f"/licenses/{notice}") for name in names), f"no {notice} among the licences"
     assert not re.findall(r"\]\((?!https?://)", metadata), "a link of the README is relative"
     with tarfile.open(sdist) as archive:
         inside = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
-    assert package <= inside, "the sdist lacks files of the package"
+    # With documents and notebooks, which its tests read.
+    needed = {name for name in tracked if not name.startswith(".github/")}
+    assert needed <= inside, f"the sdist lacks {sorted(needed - inside)}"
     assert inside <= {*tracked, "PKG-INFO"}, "the sdist holds files that are not in the repository"
     if "skdp.example" in metadata:
         print("note: the addresses are placeholders (skdp.example); set them before an upload")

@@ -54,6 +54,17 @@ def without_unused_levels(index: pd.Index) -> pd.Index:
     return index.remove_unused_categories() if isinstance(index, pd.CategoricalIndex) else index
 
 
+def flatten_index(table: pd.DataFrame) -> pd.DataFrame:
+    """Put the levels of an index before the columns, under other names where there are such columns already."""
+    names: list[Any] = []
+    for level in table.index.names:
+        name = "index" if level is None else level
+        while name in names or name in table.columns:
+            name = f"{name}_value"
+        names.append(name)
+    return table.reset_index(names=names)
+
+
 def _alike(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
     """Cast columns of different kinds to objects, as NumPy would convert numbers beside text to text."""
     kinds = {"number" if column.dtype.kind in "biuf" else column.dtype.kind for column in columns}

@@ -5,7 +5,17 @@ import html
 import pandas as pd
 import pytest
 
-from skdp import Domain, Interval, NumericPerturber, PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
+from skdp import (
+    Domain,
+    Interval,
+    NumericPerturber,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    privacy_cost,
+    privacy_statement,
+)
 from skdp.evaluation import AttackResult, AuditResult, MembershipResult
 
 EVIL = "<script>alert(1)</script>"
@@ -76,3 +86,58 @@ def test_a_tally_shows_no_sum(encoder, values):
     one, two = (encoder.tally(encoder.transform(table))._repr_html_() for table in tables)
     assert one == two
     assert "50" in one
+
+
+HALF = "a\ud800b"
+
+
+def test_halves_of_characters_can_be_shown():
+    people = pd.DataFrame({"x": ["f", "m"] * 50})
+    people.columns = pd.Index([HALF], dtype=object)
+    ledger = PrivacyLedger(epsilon=9.0)
+    encoder = RandomizedResponseEncoder(1.0, categories={HALF: ["f", "m"]}, ledger=ledger).fit(people)
+    ledger.charge(encoder.guarantee_, HALF)
+    statement = privacy_statement(encoder)
+    for thing in (ledger, encoder.guarantee_, Domain({HALF: [HALF]}), statement):
+        for shown in (thing._repr_html_(), str(thing)):
+            assert shown.encode()
+    assert statement.to_html().encode()
+    assert ledger.report()["what"].to_list() == ["a?b"]
+
+
+def test_what_is_shown_does_not_grow_without_bound():
+    long = "x" * 100_000
+    ledger = PrivacyLedger(epsilon=1e9)
+    for place in range(250):
+        ledger.charge(PrivacyGuarantee(0.5, scope=("a",), mechanism=long), f"{place} {long}")
+    shown = ledger._repr_html_()
+    assert "… and 150 before them" in shown
+    assert "<td>249 x" in shown
+    assert "<td>149 x" not in shown
+    domain = Domain({long: range(10_000), "y": [long], "z": Interval(0, 1, bins=5000)})
+    guarantee = PrivacyGuarantee(1.0, scope=(long,), mechanism=long)
+    encoder = RandomizedResponseEncoder(1.0, categories={long: ["f", "m"]}).fit(pd.DataFrame({long: ["f"]}))
+    statement, cost = privacy_statement(encoder), privacy_cost(encoder, encoder.domain_)
+    things = (domain, guarantee, statement, cost)
+    assert max(len(text) for text in (shown, *(thing._repr_html_() for thing in things))) < 100_000
+    assert len(repr(domain)) < 1000
+
+
+def test_values_that_were_read_are_marked_and_not_shown():
+    people = pd.DataFrame({"x": ["hush", "other"] * 50, "y": ["f", "m"] * 50})
+    with pytest.warns(UserWarning, match="read from"):
+        encoder = RandomizedResponseEncoder(1.0, categories="auto").fit(people)
+    domain = encoder.domain_
+    assert "hush" not in encoder._repr_html_()
+    shown = domain._repr_html_()
+    assert "Declared domain" not in shown
+    assert "values, read from the data" in shown
+    assert "hush" not in shown + repr(domain)
+    assert "Declared domain" in Domain({"x": ["a"]})._repr_html_()
+
+
+def test_an_estimator_does_not_show_where_its_ledger_is(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger.jsonl", epsilon=1.0)
+    encoder = RandomizedResponseEncoder(1.0, categories={"x": ["f", "m"]}, ledger=ledger)
+    assert str(tmp_path) not in repr(encoder) + encoder._repr_html_() + repr(ledger)
+    assert ledger.path == tmp_path.resolve() / "ledger.jsonl"

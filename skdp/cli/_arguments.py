@@ -169,7 +169,7 @@ def _bar_of_steps(total: int) -> Callable[[], Any]:
     try:
         bar = _bar(total, unit="step")
     except ImportError:
-        raise ImportError("this command needs further packages: pip install 'skdp[fairness,plot]'") from None
+        raise ImportError('this command needs further packages: pip install "skdp[fairness,plot]"') from None
 
     def advance() -> None:
         bar.update()

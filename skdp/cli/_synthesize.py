@@ -101,7 +101,8 @@ def _run_loaded(options: argparse.Namespace) -> Path:
     """Draw rows from a model."""
     refuse_options(options, _OF_FITS, "goes without --load: a model is fitted already")
     synthesizer = DPMarginalSynthesizer.load(options.data).set_params(random_state=options.seed)
-    return sample_file(synthesizer, options.out, n_samples=options.rows, progress=bar_of_rows(options))
+    sample_file(synthesizer, options.out, n_samples=options.rows, progress=bar_of_rows(options))
+    return options.out
 
 
 def _run_synthesize(options: argparse.Namespace) -> Path | int:

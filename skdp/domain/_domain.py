@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from skdp.coding import ColumnError, dates_like, decoder
 from skdp.domain._toml import read_toml, write_toml
-from skdp.domain._values import Categories, Interval
+from skdp.domain._values import FEW, Categories, Interval
 from skdp.markup import html_rows
 
 Codes = NDArray[np.unsignedinteger]
 
 _BLOCK = 1 << 16
-_FEW = 8
-"""The most values of a column that are shown in HTML."""
 
 
 class Domain:
@@ -101,17 +99,20 @@ class Domain:
         return hash(tuple(self._attributes.items()))
 
     def __repr__(self) -> str:
-        return f"Domain({self._attributes!r})"
+        columns = ", ".join(f"{name!r:.200}: {attribute!r}" for name, attribute in self._attributes.items())
+        return f"Domain({{{columns}}})"
 
     def _repr_html_(self) -> str:
         rows = []
         for name, attribute in self._attributes.items():
-            labels = [str(label) for label in attribute.labels[:_FEW]]
-            values = ", ".join([*labels, "…"] if len(attribute) > _FEW else labels)
-            rows.append((name, "bins" if isinstance(attribute, Interval) else "values", len(attribute), values))
-        return html_rows(
-            "Declared domain", ("column", "kind", "number", "values"), rows, f"{self.size:,} cells together"
-        )
+            labels = [str(label) for label in attribute.labels[:FEW]]
+            values = ", ".join([*labels, "…"] if len(attribute) > FEW else labels)
+            kind = "bins" if isinstance(attribute, Interval) else "values"
+            if attribute.observed:
+                kind, values = f"{kind}, read from the data", "not shown"
+            rows.append((name, kind, len(attribute), values))
+        title = "Domain" if any(one.observed for one in self._attributes.values()) else "Declared domain"
+        return html_rows(title, ("column", "kind", "number", "values"), rows, f"{self.size:,} cells together")
 
     def select(self, columns: Iterable[Any]) -> Domain:
         """Return the domain of some of the columns.

@@ -17,6 +17,11 @@ from numpy.typing import NDArray
 from skdp.coding import ValueCoder, is_missing, kind_of, plain, to_dates, to_numbers
 from skdp.domain._bins import find_bins
 
+FEW = 8
+"""The most values of a column that are shown."""
+
+_LONGEST = 200  # characters of a value that are shown
+
 
 class Categories:
     """The declared values of one column, in order.
@@ -78,7 +83,9 @@ class Categories:
         return hash(self.values)
 
     def __repr__(self) -> str:
-        return repr(list(self.values))
+        if self.observed:
+            return f"[{len(self)} values, read from the data]"
+        return _few(list(map(repr, self.values[: FEW + 1])))
 
     @property
     def labels(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
@@ -232,9 +239,11 @@ class Interval:
         return self.edges, self.missing, self.real
 
     def __repr__(self) -> str:
-        edges = ", ".join(_short(edge) if isinstance(edge, float) else repr(edge) for edge in self.edges)
+        if self.observed:
+            return f"Interval({len(self)} bins, read from the data)"
+        edges = _few([_short(edge) if isinstance(edge, float) else repr(edge) for edge in self.edges[: FEW + 1]])
         flags = ", missing=True" * self.missing + ", real=True" * self.says_real
-        return f"Interval(edges=[{edges}]{flags})"
+        return f"Interval(edges={edges}{flags})"
 
     @property
     def says_real(self) -> bool:  # numpydoc ignore=RT01
@@ -362,6 +371,12 @@ def _middle(left: Any, right: Any) -> Edge | int:
         return left + (right - left) // 2
     middle = (left + right) / 2
     return int(middle) if middle.is_integer() else middle
+
+
+def _few(texts: list[str]) -> str:
+    """Write the first of some texts as a list."""
+    few = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in texts[:FEW]]
+    return f"[{', '.join([*few, '…'] if len(texts) > FEW else few)}]"
 
 
 def _short(edge: Any) -> str:

@@ -232,6 +232,13 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         else:
             self.__dict__.pop("instantaneous_guarantee_", None)
 
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Show `categories_` in scikit-learn's HTML as in `domain_`: without values that were read from the data."""
+        shown: Any = super()._get_fitted_attr_html(doc_link)
+        if "categories_" in shown:
+            shown["categories_"]["value"] = [self.domain_[name] for name in self.domain_.columns]
+        return shown
+
     def encode(self, X: Any) -> Any:
         """Encode a table as `transform` does, without noise. Not private.
 

@@ -160,12 +160,12 @@ class StoredTally(ABC):
 
         Raises
         ------
+        ImportError
+            If pyarrow is not installed.
         TypeError
             If columns are named, or values declared, by other things than text, numbers, booleans and missing.
         """
-        import pyarrow
-        from pyarrow import parquet
-
+        pyarrow, parquet = _import_pyarrow()
         parts = self._parts()
         attribute = np.repeat(np.arange(len(parts)), list(map(len, parts)))
         table = pyarrow.table({"attribute": attribute, self._sums: np.concatenate(parts)})
@@ -188,11 +188,12 @@ class StoredTally(ABC):
 
         Raises
         ------
+        ImportError
+            If pyarrow is not installed.
         ValueError
             If the file is no tally of this kind and version, does not fit itself, or has more than 2**24 sums.
         """
-        from pyarrow import parquet
-
+        _, parquet = _import_pyarrow()
         with parquet.ParquetFile(path) as file:
             header = (file.schema_arrow.metadata or {}).get(b"skdp")
             if header is None or file.schema_arrow.names != ["attribute", cls._sums]:
@@ -248,3 +249,12 @@ def whole_sums(parts: Sequence[NDArray[Any]], fit: bool) -> tuple[NDArray[np.int
     if not fit:
         raise ValueError("the numbers of the tally do not fit each other")
     return tuple(part.astype(np.int64) for part in parts)
+
+
+def _import_pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError('pyarrow is needed here: pip install "skdp[duckdb]"') from error
+    return pyarrow, parquet

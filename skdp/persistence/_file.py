@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
+from contextlib import ExitStack
 from typing import Any, BinaryIO
 
 import sklearn
@@ -35,7 +37,8 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool =
     path : str, path or binary file
         Where to; a file that is there is replaced.
     secrets : bool, default=False
-        Whether the file may hold the secret keys of permanent reports.
+        Whether the file may hold the secret keys of permanent reports. A file at a path is then for its owner alone
+        (mode 0600), also where it is there already.
 
     Raises
     ------
@@ -87,7 +90,9 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO, *, secrets: bool =
     except RecursionError:
         raise ValueError("the estimators are nested too deeply") from None
     _check_length(text)
-    write_archive(path, {_HEADER: text, **writer.arrays}, sums=True)
+    with ExitStack() as stack:
+        file = stack.enter_context(_open_private(path)) if secrets and not hasattr(path, "write") else path
+        write_archive(file, {_HEADER: text, **writer.arrays}, sums=True)
 
 
 def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> Any:
@@ -172,6 +177,14 @@ def load(path: PathType | BinaryIO, *, ledger: PrivacyLedger | None = None) -> A
             stacklevel=2,
         )
     return estimator
+
+
+def _open_private(path: Any) -> BinaryIO:
+    """Open a file that only its owner may read, before anything is in it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags, 0o600)
+    os.chmod(path, 0o600)
+    return os.fdopen(handle, "wb")
 
 
 def _check_length(text: str) -> None:

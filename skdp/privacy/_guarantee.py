@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp.exact import round_up
-from skdp.markup import html_facts
-from skdp.privacy._json import Fields, JsonRecord, written_name, written_text
+from skdp.markup import html_facts, written_text
+from skdp.privacy._json import Fields, JsonRecord, written_name
 from skdp.privacy._numbers import check_delta, check_epsilon, shown
 from skdp.privacy._odds import in_odds
 from skdp.privacy.accounting import Loss, StatedLoss, doubled, either, merged, read_loss, total_epsilon
@@ -321,7 +321,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             parts.append(f"rho = {shown(self.rho)}")
         parts.append(f"{self.trust} model")
         verb = "replacing" if self.relation == "replace" else "adding or removing"
-        columns = ", ".join(map(str, self.scope))
+        columns = ", ".join(map(written_text, self.scope))
         parts.append(f"{verb} one record's values of: {columns}" if columns else f"{verb} one record")
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")

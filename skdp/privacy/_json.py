@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
+from skdp.markup import written_text
+
 VERSION = 1
 
 _MOST_CHARACTERS = 1 << 26
@@ -273,8 +275,3 @@ def written_name(name: Any) -> str | int:
     if isinstance(name, Integral) and not isinstance(name, bool) and abs(int(name)) < _LARGEST_NAME:
         return int(name)
     return written_text(name)
-
-
-def written_text(text: Any) -> str:
-    """Return a text without halves of Unicode characters, which no file can hold."""
-    return str(text).encode(errors="replace").decode()

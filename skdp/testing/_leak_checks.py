@@ -18,6 +18,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from skdp.domain import Domain
 from skdp.privacy import BudgetExceeded, PrivacyLedger
 from skdp.testing._subject import Subject
 from skdp.testing._tools import RecordingLedger, counted_draws, is_table, released_attributes, require, walk
@@ -230,6 +231,8 @@ def _leaves(path: str, value: Any, within: tuple[int, ...]) -> Iterator[tuple[st
     if isinstance(value, np.ndarray):
         yield f"{path}.shape", f"{value.shape} {value.dtype}"
         value = value.ravel().tolist()
+    if isinstance(value, Domain):  # which shows few of its values
+        value = {name: value[name].labels for name in value.columns}
     if isinstance(value, list | tuple):
         yield f"{path}.size", str(len(value))
         value = dict(enumerate(value))

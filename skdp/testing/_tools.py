@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp.coding import is_missing
+from skdp.domain import Domain
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger
 from skdp.randomness import SecureSource, SeededSource
 
@@ -195,6 +196,8 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
 
 def _comparable(value: Any) -> Any:
     """Expand objects whose text is only an address in memory."""
+    if isinstance(value, Domain):  # which shows few of its values
+        return {name: value[name].labels for name in value.columns}
     if isinstance(value, list | tuple):
         return [_comparable(part) for part in value]
     if repr(value) == object.__repr__(value):

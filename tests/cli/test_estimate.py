@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -180,6 +181,20 @@ def test_a_sidecar_is_never_overwritten(folder):
     with pytest.raises(FileExistsError, match=r"new.csv.skdp.json"):
         privatize_file("people.parquet", "new.csv", response(ledger=PrivacyLedger(epsilon=9)))
     assert not (folder / "new.csv").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+def test_columns_may_be_named_as_the_estimates(tmp_path, ending):
+    names = ["count", "lower", "std_error"]
+    people = pd.DataFrame({name: ["f", "m"] * 50 for name in names})
+    encoder = RandomizedResponseEncoder(9.0, strategy="joint", categories={name: ["f", "m"] for name in names})
+    encoder.fit_transform(people).to_csv(tmp_path / "reports.csv", index=False)
+    found = estimate_file(tmp_path / "reports.csv", encoder, target=tmp_path / f"out.{ending}")
+    read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "arrow": pd.read_feather}[ending]
+    written = read(tmp_path / f"out.{ending}")
+    assert written.columns.to_list() == [f"{name}_value" for name in names] + found.columns.to_list()
+    assert np.allclose(written["count"], found["count"])
+    assert set(written["count_value"]) == {"f", "m"}
 
 
 def test_the_python_function_refuses_another_transformer():

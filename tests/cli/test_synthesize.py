@@ -264,7 +264,7 @@ def test_a_domain_file_that_cannot_be_read_is_named(command, content, message, t
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl.gz"])
-def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys, kind):
+def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, monkeypatch, capsys, kind):
     first, model = tmp_path / "first.parquet", tmp_path / "model"
     run(table, first, domain, "--epsilon", 10, "--rows", 50, "--save", model)
     capsys.readouterr()
@@ -279,7 +279,9 @@ def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys, 
     assert len(made) == 300
     assert made.columns.tolist() == pd.read_parquet(first).columns.tolist()
     assert set(made["sex"]) == {"f", "m"}
-    assert main(["synthesize", str(model), str(tmp_path / "none.parquet"), "--load", "--rows", "0"]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(["synthesize", "model", "none.parquet", "--load", "--rows", "0"]) == 0
+    assert capsys.readouterr().out == "Wrote none.parquet\n"
     assert len(pd.read_parquet(tmp_path / "none.parquet")) == 0
     for option in ("--epsilon", "--delta", "--max-rows-per-person"):
         number = "0" if option == "--delta" else "1"

@@ -349,7 +349,7 @@ def test_a_dataset_is_handed_to_what_is_installed(visits, monkeypatch):
         assert abs(fitted.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
         assert type(fitted.sample(5)) is pa.Table
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ImportError, match=r"pip install skdp\[duckdb\] or skdp\[polars\]"):
+    with pytest.raises(ImportError, match=r'pip install "skdp\[duckdb\]" or "skdp\[polars\]"'):
         fit(ds.dataset(visits), groups="person")
 
 

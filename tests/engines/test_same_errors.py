@@ -148,7 +148,7 @@ def test_a_table_that_breaks_off_is_no_table(make, use, tmp_path):
 
 
 def test_what_is_too_old_is_not_used():
-    with pytest.raises(ImportError, match=r"polars 99\.0 or later is needed here, got .*pip install skdp\[polars\]"):
+    with pytest.raises(ImportError, match=r'polars 99\.0 or later is needed here, got .*pip install "skdp\[polars\]"'):
         import_extra("polars", "polars", least="99.0")
     assert import_extra("polars", "polars", least="1.37") is pl
 

@@ -84,6 +84,14 @@ def estimates(counts, labels, name="job"):
     return pd.DataFrame(table, index=pd.Index(labels, name=name))
 
 
+def test_true_counts_may_be_those_of_a_table_of_one_column():
+    table = pd.DataFrame({"x": ["a", "b", "b", None]})
+    true = table.value_counts(dropna=False)
+    assert isinstance(true.index, pd.MultiIndex)
+    display = CountEstimateDisplay.from_estimates(estimates([1, 2, 3], ["a", "b", None]), true_counts=true)
+    assert true_counts(display.axes_[0]) == [[1, 2, 1]]
+
+
 def test_of_many_values_the_largest_are_drawn_in_their_order_and_the_rest_is_mentioned():
     table = estimates([1, 9, -3, 7, 8], [*"abcde"])
     display = CountEstimateDisplay.from_estimates(table, max_values=3)
@@ -168,5 +176,5 @@ def test_what_does_not_fit_is_refused(table, options, message):
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install skdp\[plot\]"):
+    with pytest.raises(ImportError, match=r'pip install "skdp\[plot\]"'):
         CountEstimateDisplay.from_estimates(estimates([1], ["a"]))

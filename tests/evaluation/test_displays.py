@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import re
+from html import unescape
+
 import pandas as pd
 import pytest
+from matplotlib import pyplot, rc_context
 
 from skdp.evaluation import (
     CountEstimateDisplay,
@@ -95,3 +100,48 @@ def test_edges_and_true_counts_are_checked():
     estimates = pd.DataFrame(COUNTS, index=pd.Index(["a"], name="x"))
     with pytest.raises(TypeError, match="true_counts must hold numbers"):
         CountEstimateDisplay(estimates, true_counts=pd.Series(["secret"], index=["a"]))
+
+
+PAY = ["$10k - $50k", r"$\frac{1$"]
+ROWS = pd.DataFrame({"pay $ of $": PAY * 2, "_age": [1, 2, 3, 4]})
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (
+            lambda: CountEstimateDisplay.from_estimates(
+                pd.DataFrame({name: values * 2 for name, values in COUNTS.items()}, index=pd.Index(PAY, name="$x$"))
+            ),
+            ["$x$", *PAY],
+        ),
+        (
+            lambda: MarginalDisplay.from_tables(ROWS, ROWS, ["pay $ of $", ("pay $ of $", "_age")]),
+            ["pay $ of $, TVD 0.000", "pay $ of $", "_age", *PAY],
+        ),
+        (
+            lambda: FairnessDisplay.from_reports(
+                {name: pd.DataFrame(FAIRNESS | {"group": [PAY[0]]}) for name in ["$a$", "_b"]}
+            ),
+            ["$a$", "_b", PAY[0]],
+        ),
+        (
+            lambda: LeakageDisplay(pd.DataFrame(LEAKAGE | {"release": [PAY[1]]})).plot(),
+            PAY[1:],
+        ),
+        (
+            lambda: PrivacyCurveDisplay.from_curve(
+                pd.concat([pd.DataFrame(CURVE | {"metric": "$m$", "group": name}) for name in [*PAY, "_b"]])
+            ),
+            ["$m$", *PAY, "_b"],
+        ),
+    ],
+)
+def test_names_and_values_are_drawn_as_they_are(draw, words):
+    with rc_context({"svg.fonttype": "none"}):
+        figure = draw().figure_
+        figure.savefig(written := io.StringIO(), format="svg")
+    drawn = {unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", written.getvalue())}
+    assert set(words) <= drawn
+    pyplot.close(figure)

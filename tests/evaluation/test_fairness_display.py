@@ -193,5 +193,5 @@ def test_what_does_not_fit_is_refused(given, message):
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install skdp\[plot\]"):
+    with pytest.raises(ImportError, match=r'pip install "skdp\[plot\]"'):
         FairnessDisplay.from_predictions(TRUE, PREDICTED, SEX, positive_label=1)

@@ -199,5 +199,5 @@ def test_other_columns_and_empty_tables_are_refused():
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install skdp\[plot\]"):
+    with pytest.raises(ImportError, match=r'pip install "skdp\[plot\]"'):
         MarginalDisplay.from_tables(pd.DataFrame(REAL), pd.DataFrame(SYNTHETIC))

@@ -212,6 +212,18 @@ class TestStudyReport:
         assert "--sensitive and --privileged name the groups" in " ".join(page.words)
         assert set(pd.read_csv(tmp_path / "model_scores.csv")["metric"]) == {"accuracy", "AUC"}
 
+    def test_all_columns_may_be_protected_and_named_as_numbers_of_the_report(self, people, tmp_path):
+        people = people[["sex", "pay"]].rename(columns={"sex": "count"}).assign(epsilon=["$ 1", "$ 2"] * 150)
+        domain = Domain({"count": ["F", "M"], "epsilon": ["$ 1", "$ 2"]})
+        options = {"target": "pay", "positive_label": "high", "sensitive": "count", "privileged": ["M"]}
+        page = read(self.run(people, domain, tmp_path, **options))
+        assert page.headings == SECTIONS
+        counts = pd.read_csv(tmp_path / "release_counts.csv")
+        assert counts.columns[:4].to_list() == ["epsilon", "count_value", "epsilon_value", "true"]
+        assert "epsilon_value" in page.words
+        scores = pd.read_csv(tmp_path / "model_scores.csv").set_index(["setting", "metric"])["mean"]
+        assert scores["left out", "AUC"] == 0.5
+
     def test_groups_may_be_bins(self, people, domain, tmp_path):
         options = {"target": "pay", "positive_label": "high", "sensitive": "age", "privileged": "[40, 80]"}
         page = read(self.run(people, domain, tmp_path, **options))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -196,3 +197,12 @@ def test_tallies_of_two_protocols_do_not_add():
             one + other
         with pytest.raises(ValueError, match="cannot be added"):
             type(one).from_json(one.to_json()) + type(one).from_json(other.to_json())
+
+
+def test_without_pyarrow_a_tally_says_what_to_install(tmp_path, monkeypatch):
+    encoder = RandomizedResponseEncoder(1.0, categories={"x0": ["a", "b"]}).fit([["a"]])
+    tally = encoder.tally(encoder.transform([["a"]]))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for call in (tally.to_parquet, type(tally).from_parquet):
+        with pytest.raises(ImportError, match=r'pip install "skdp\[duckdb\]"'):
+            call(tmp_path / "tally.parquet")

@@ -295,7 +295,7 @@ def test_the_callers_weights_are_not_written_to():
 def test_without_aif360_it_says_what_to_install(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.setitem(sys.modules, "aif360.datasets", None)
-    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
+    with pytest.raises(ImportError, match=r'pip install "skdp\[fairness\]"'):
         to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
 
 

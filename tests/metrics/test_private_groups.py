@@ -424,9 +424,9 @@ def test_without_fairlearn_it_says_what_to_install(monkeypatch):
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
     for module in ("fairlearn.postprocessing", "fairlearn.reductions"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
+    with pytest.raises(ImportError, match=r'pip install "skdp\[fairness\]"'):
         private_threshold_optimizer(true, predicted, reports, encoder, positive_label=1)
-    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
+    with pytest.raises(ImportError, match=r'pip install "skdp\[fairness\]"'):
         private_parity(encoder)
 
 
@@ -434,7 +434,7 @@ def test_without_aif360_it_says_what_to_install(monkeypatch):
     people, _, true, _ = table(50)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
     monkeypatch.setitem(sys.modules, "aif360.datasets", None)
-    with pytest.raises(ImportError, match=r"pip install skdp\[fairness\]"):
+    with pytest.raises(ImportError, match=r'pip install "skdp\[fairness\]"'):
         private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
+import stat
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
@@ -286,6 +288,15 @@ class TestSecrets:
         ids = np.arange(len(WORDS))
         assert isinstance(again.secret_key, SecretKey)
         assert again.transform(WORDS, record_id=ids).equals(self.encoder.transform(WORDS, record_id=ids))
+
+    @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+    def test_a_file_of_keys_is_for_its_owner(self, tmp_path):
+        new, old = tmp_path / "new", tmp_path / "old"
+        old.touch(mode=0o644)
+        for path in (new, str(old)):
+            skdp.save(self.encoder, path, secrets=True)
+            assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+            assert skdp.load(path).secret_key.hex() == self.encoder.secret_key.hex()
 
 
 class TestLedgers:

@@ -301,7 +301,7 @@ def test_without_jinja2_all_but_the_page_is_there(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     statement = privacy_statement(MAKERS["local"]())
     assert "at most 74 times in 100" in statement._repr_html_()
-    with pytest.raises(ImportError, match=r"jinja2 is needed for the page: pip install skdp\[plot\]"):
+    with pytest.raises(ImportError, match=r'jinja2 is needed for the page: pip install "skdp\[plot\]"'):
         statement.to_html()
 
 

@@ -275,8 +275,8 @@ def _in_an_engine(frame: Any) -> LargeTable:
         except ImportError:
             continue
     raise ImportError(
-        "duckdb or polars is needed here, to bring the rows of a person together: pip install skdp[duckdb] or "
-        "skdp[polars]"
+        "duckdb or polars is needed here, to bring the rows of a person together: "
+        'pip install "skdp[duckdb]" or "skdp[polars]"'
     )
 
 

@@ -12,6 +12,7 @@ from skdp.engines._atomic import NoBar, Progress, check_path, written_beside
 from skdp.engines._extras import Extra
 from skdp.engines.files._formats import format_of, write_file
 from skdp.engines.files._sums import checked_paths, sum_file, transformer_of
+from skdp.frames import flatten_index
 from skdp.local import RapporEncoder
 
 pyarrow = Extra("pyarrow")
@@ -40,7 +41,8 @@ def estimate_file(
         As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
         protocol that the file says, which a given one must not contradict.
     target : str or path-like, optional
-        A new CSV, Parquet or Arrow file for the estimates, too.
+        A new CSV, Parquet or Arrow file for the estimates, too. A column of values that is named as one of the
+        estimates, such as ``count``, becomes ``count_value``.
     postprocess : str, default="none"
         As for the transformer's `estimate_counts`.
     confidence_level : float, default=0.95
@@ -117,7 +119,7 @@ def _estimate(transformer: Any, tally: Any, postprocess: str, confidence_level: 
 
 
 def _write(estimates: pd.DataFrame, place: Path, form: str) -> None:
-    flat = estimates.reset_index()
+    flat = flatten_index(estimates)
     for name in flat:
         if flat[name].dtype == object:  # values of several columns, so perhaps of several kinds
             flat[name] = flat[name].map(str, na_action="ignore")

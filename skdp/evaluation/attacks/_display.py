@@ -185,7 +185,7 @@ class LeakageDisplay:
         if by_epsilon:
             label_epsilons(ax, sorted(places.values()))
         else:
-            ax.set_xticks(list(places.values()), [str(release) for release in releases])
+            ax.set_xticks(list(places.values()), [str(release) for release in releases], parse_math=False)
             ax.set_xlim(-0.6, len(releases) - 0.4)
         ax.set_ylabel("protected values guessed right (share)")
         lowest = float(self.data[["lower", "baseline"]].to_numpy(float).min())

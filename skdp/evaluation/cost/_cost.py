@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
-from html import escape
 from inspect import signature
 from operator import add
 from typing import Any
@@ -20,6 +19,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 
 from skdp.domain import Domain
 from skdp.evaluation.cost._made_up import made_up_rows, made_up_target, rows_for
+from skdp.markup import html_table, html_text, written_row
 from skdp.privacy import Metered, PrivacyGuarantee, PrivacyLedger, PrivacyStatement, metered, privacy_statement
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
@@ -68,8 +68,8 @@ class PrivacyCost:  # numpydoc ignore=PR02
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        table = self.charges.to_html(index=False, escape=True, border=0)
-        totals = "".join(f"<li><code>{call}</code>: {escape(total)}</li>" for call, total in self._lines())
+        table = html_table(self.charges)
+        totals = "".join(f"<li><code>{call}</code>: {html_text(total)}</li>" for call, total in self._lines())
         return f"<div><ul>{totals}</ul>{table}</div>"
 
 
@@ -229,5 +229,5 @@ def _listed(charged: dict[str, list[Metered]]) -> pd.DataFrame:
         for call, what, own in named
     ]
     columns = [name for name in _CHARGE if name != "times"]
-    table = pd.DataFrame(rows, columns=columns)
+    table = pd.DataFrame(map(written_row, rows), columns=columns)
     return table.groupby(columns, sort=False).size().rename("times").reset_index()[_CHARGE]

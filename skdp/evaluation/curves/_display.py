@@ -186,7 +186,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         panels = self._use_panels(ax, len(metrics), ", one for each metric", lambda: new_grid(len(metrics), **sizes))
         for panel, metric in zip(panels, metrics, strict=True):
             self._draw(panel, summary[summary["metric"] == metric])
-            panel.set_title(metric.replace("_", " "), loc="left", fontsize=11)
+            panel.set_title(metric.replace("_", " "), loc="left", fontsize=11, parse_math=False)
         self._explain(ax, summary, band)
         return self
 

@@ -220,7 +220,7 @@ class CountEstimateDisplay(PanelDisplay):
         tidy_axes(axes)
         label_rows(axes, [_label(value) for value in table.index])
         axes.set_xlabel("records")
-        axes.set_title(title, loc="left", color=INK, fontsize="medium")
+        axes.set_title(title, loc="left", parse_math=False, color=INK, fontsize="medium")
 
 
 def _match(true_counts: Any, index: pd.Index) -> pd.Series:
@@ -238,7 +238,8 @@ def _match(true_counts: Any, index: pd.Index) -> pd.Series:
 
 
 def _plain(index: pd.Index) -> list[Any]:
-    """Read labels in a form that can be compared: a missing value is None."""
+    """Read labels in a form that can be compared: a missing value is None, and an index of one level has no tuples."""
+    index = index.get_level_values(0) if index.nlevels == 1 else index
     return [
         tuple(None if pd.isna(part) else part for part in label)
         if isinstance(label, tuple)

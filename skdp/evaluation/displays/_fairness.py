@@ -266,8 +266,8 @@ class FairnessDisplay(PanelDisplay):
         """Draw the legend of the reports, if there are several, and of the bars."""
         from matplotlib.lines import Line2D
 
-        handles, _ = self.axes_[0].get_legend_handles_labels()
-        handles = handles if len(handles) > 1 else []
+        names = self.data["report"].unique().tolist() if self.data["report"].nunique() > 1 else []
+        handles = [Line2D([], [], label=name, **_dots(index)) for index, name in enumerate(names)]
         if self.data["lower"].notna().any():
             label = interval_label(self.confidence_level)
             handles = [*handles, Line2D([], [], color=INK, lw=2, alpha=0.6, label=label)]
@@ -324,9 +324,9 @@ def _draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str])
         shift = 0.6 * ((index + 0.5) / len(names) - 0.5)
         at = np.array([places[m, _key(g)] + shift for m, g in zip(rows["metric"], rows["group"], strict=True)])
         bounded = np.isfinite(rows["lower"].to_numpy()) & np.isfinite(rows["upper"].to_numpy())
-        colour = COLOURS[index % len(COLOURS)]
-        axes.hlines(at[bounded], rows["lower"][bounded], rows["upper"][bounded], color=colour, lw=2, alpha=0.6)
-        axes.plot(rows["value"], at, MARKERS[index % len(MARKERS)], color=colour, ms=5.5, label=str(name))
+        dots = _dots(index)
+        axes.hlines(at[bounded], rows["lower"][bounded], rows["upper"][bounded], color=dots["color"], lw=2, alpha=0.6)
+        axes.plot(rows["value"], at, label=str(name), **dots)
     _mark_undefined(axes, table, places)
     if kind == "difference":
         axes.axvline(0, color=INK, lw=1.2)
@@ -336,6 +336,10 @@ def _draw_panel(axes: Any, kind: str, table: pd.DataFrame, names: Sequence[str])
         tick.set_fontweight("bold" if group is _HEADER else "normal")
     axes.locator_params(axis="x", nbins=6)
     axes.set_title(_PANELS[kind][0], loc="left", color=INK, fontsize="medium")
+
+
+def _dots(index: int) -> dict[str, Any]:
+    return {"marker": MARKERS[index % len(MARKERS)], "color": COLOURS[index % len(COLOURS)], "ls": "none", "ms": 5.5}
 
 
 def _mark_undefined(axes: Any, table: pd.DataFrame, places: dict[Any, int]) -> None:

@@ -291,7 +291,7 @@ def _draw_one(axes: Any, name: Any, scale: _Scale, shares: dict[str, NDArray[np.
         _draw_steps(axes, scale, pooled)
     else:
         _draw_bars(axes, scale, pooled)
-    axes.set_title(f"{name}, {title}", loc="left", color=INK, fontsize="medium")
+    axes.set_title(f"{name}, {title}", loc="left", color=INK, fontsize="medium", parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -309,9 +309,9 @@ def _draw_pair(
         image = axes.imshow(share, norm=norm, cmap="Blues", aspect="auto", interpolation="nearest")
         _write_ticks(axes.xaxis, across, rotated=True)
         _write_ticks(axes.yaxis, down)
-        axes.set_xlabel(str(names[1]))
+        axes.set_xlabel(str(names[1]), parse_math=False)
         axes.set_title(side if side == "real" else f"{side}, {title}", loc="left", color=INK, fontsize="medium")
-    panels[0].set_ylabel(str(names[0]))
+    panels[0].set_ylabel(str(names[0]), parse_math=False)
     panels[1].tick_params(labelleft=False)
     return image
 
@@ -340,7 +340,7 @@ def _draw_steps(axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]
         if pooled["real"][place] or pooled["synthetic"][place]
     ]
     if beyond:
-        axes.set_xlabel("\n".join(beyond), fontsize="small")
+        axes.set_xlabel("\n".join(beyond), fontsize="small", parse_math=False)
 
 
 def _draw_bars(axes: Any, scale: _Scale, pooled: dict[str, NDArray[np.float64]]) -> None:
@@ -366,7 +366,7 @@ def _write_ticks(axis: Any, scale: _Scale, *, rotated: bool = False) -> None:
     step = -(-bins // _MOST_TICKS) if scale.ordered else 1
     places = [*range(0, bins, step), *range(bins, len(scale.labels))]
     size = "small" if len(places) <= 10 else "x-small"
-    axis.set_ticks(places, [_short(scale.labels[place]) for place in places], fontsize=size)
+    axis.set_ticks(places, [_short(scale.labels[place]) for place in places], fontsize=size, parse_math=False)
     if rotated and max(map(len, scale.labels)) > 3:
         axis.set_tick_params(rotation=90)
 

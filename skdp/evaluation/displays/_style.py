@@ -37,7 +37,7 @@ class PanelDisplay:
     def _draw_legend(self, ax: Any, handles: Any, labels: Any, *, inside: Any = None, **outside: Any) -> None:
         """Draw a legend outside the panels of a new figure, or inside the first of given panels."""
         owner, place = (self.figure_, outside) if ax is None else (self.axes_[0], inside or {})
-        owner.legend(handles, labels, frameon=False, **place)
+        draw_legend(owner, handles, labels, frameon=False, **place)
 
 
 def new_grid(number: int, *, width: float, height: float, margin: float, **layout: Any) -> list[Any]:
@@ -52,6 +52,14 @@ def new_grid(number: int, *, width: float, height: float, margin: float, **layou
     return list(panels.flat[:number])
 
 
+def draw_legend(owner: Any, handles: Sequence[Any], labels: Sequence[str], **place: Any) -> None:
+    """Draw a legend of labels as they are."""
+    # Of its own, matplotlib reads a `$` as mathematics and leaves out what begins with an underscore.
+    legend = owner.legend(handles, ["label"] * len(labels), **place)
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set(text=label, parse_math=False)
+
+
 def interval_label(confidence_level: float | None) -> str:
     return "interval" if confidence_level is None else f"{100 * confidence_level:g} % interval"
 
@@ -60,7 +68,7 @@ def import_pyplot() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("this needs matplotlib: pip install skdp[plot]") from error
+        raise ImportError('this needs matplotlib: pip install "skdp[plot]"') from error
     return pyplot
 
 
@@ -98,7 +106,7 @@ def label_epsilons(axes: Any, epsilons: Iterable[float]) -> None:
 def label_rows(axes: Any, labels: Sequence[str], *, margin: float = 0.6) -> None:
     """Label rows of bars or dots, from the top down."""
     axes.grid(False, axis="y")
-    axes.set_yticks(range(len(labels)), labels)
+    axes.set_yticks(range(len(labels)), labels, parse_math=False)
     axes.set_ylim(len(labels) - 1 + margin, -margin)
     axes.tick_params(axis="y", length=0)
 

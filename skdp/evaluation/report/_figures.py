@@ -21,6 +21,7 @@ from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
     MarginalDisplay,
+    draw_legend,
     label_epsilons,
     label_rows,
 )
@@ -115,7 +116,7 @@ def scores_figure(scores: pd.DataFrame, metric: str) -> str:
     band = "std" if curve["repeat"].nunique() > 1 else None
     with _new_panels() as (axes,):
         PrivacyCurveDisplay.from_curve(curve, band=band, ax=axes)
-        axes.set_title(metric[0].upper() + metric[1:])
+        axes.set_title(metric[0].upper() + metric[1:], parse_math=False)
         absent = chosen[chosen["setting"] == LEFT_OUT].groupby("classifier", sort=False)["value"].mean()
         for colour, level in zip(COLOURS, absent, strict=False):
             axes.axhline(level, color=colour, ls=":", lw=1.4)
@@ -129,7 +130,7 @@ def curve_figure(curve: pd.DataFrame, metric: str, baseline: str) -> str:
     with _new_panels(height=3.4) as (axes,):
         rows = curve[curve["metric"] == metric]
         PrivacyCurveDisplay.from_curve(rows, band=None, ax=axes)
-        axes.set_title(metric[0].upper() + metric[1:])
+        axes.set_title(metric[0].upper() + metric[1:], parse_math=False)
         named = {"everybody": "synthetic rows", "without noise": baseline}
         return _svg(axes, columns=2, names=named)
 
@@ -144,7 +145,7 @@ def leakage_figure(results: Mapping[float, AttackResult], column: Any) -> str:
     with _new_panels(height=4.2) as (axes,):
         LeakageDisplay.from_results(results, ax=axes)
         axes.set_ylabel("guessed right (share)")
-        axes.set_title(f"Guesses of {_short(column)}")
+        axes.set_title(f"Guesses of {_short(column)}", parse_math=False)
         return _svg(axes, columns=2)
 
 
@@ -159,7 +160,7 @@ def carriers_figure(carriers: pd.DataFrame, prior: float, column: Any) -> str:
         label_rows(axes, [_short(name) for name in carriers.index])
         axes.set_xlim(0, 1)
         axes.set_xlabel("guessed right from this column alone (share)")
-        axes.set_title(f"Columns that tell {_short(column)}")
+        axes.set_title(f"Columns that tell {_short(column)}", parse_math=False)
         axes.legend()
         return _svg(axes, columns=3)
 
@@ -191,7 +192,7 @@ def _svg(axes: Any, *, columns: int, extra: Any = (), names: Mapping[str, str] |
         handles = [drawn.get(label, own) for label, own in zip(labels, legend.legend_handles, strict=True)]
         legend.remove()
         labels = [(names or {}).get(label, label) for label in labels] + [handle.get_label() for handle in extra]
-        axes.figure.legend([*handles, *extra], labels, loc="outside lower left", ncols=columns)
+        draw_legend(axes.figure, [*handles, *extra], labels, loc="outside lower left", ncols=columns)
     text = io.StringIO()
     # No date: the file is reproducible.
     axes.figure.savefig(text, format="svg", metadata={"Date": None})

@@ -51,6 +51,7 @@ from skdp.evaluation.report._tables import (
     synthesis_table,
     written,
 )
+from skdp.frames import flatten_index
 from skdp.metrics import fairness_report
 from skdp.oracles import check_size
 from skdp.privacy import check_delta, check_epsilon
@@ -182,7 +183,7 @@ def study_report(
         random_state=study.seed(0),
         advance=_every(repeats, advance),
     )
-    tables: Tables = {"release_counts": counts.releases.reset_index(), "count_errors": counts.summary()}
+    tables: Tables = {"release_counts": flatten_index(counts.releases), "count_errors": counts.summary()}
     content = {
         "counts": {
             "repeats": f"{repeats:,}",
@@ -342,7 +343,7 @@ def _import_jinja2() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise ImportError("jinja2 is needed for the report: pip install skdp[plot]") from error
+        raise ImportError('jinja2 is needed for the report: pip install "skdp[plot]"') from error
     return jinja2
 
 

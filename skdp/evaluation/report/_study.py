@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.dummy import DummyClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -127,6 +128,8 @@ class Study:
             known = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
             parts.insert(0, ("private", Pipeline([("encoder", encoder), ("one_hot", known)]), self.columns))
         last = LogisticRegression(max_iter=1000) if classifier is None else clone(classifier)
+        if protected == "left out" and set(self.columns) == set(self.features.columns):
+            last = DummyClassifier()  # nothing is left to predict from but the shares of the target
         return Pipeline([("columns", ColumnTransformer(parts, remainder="drop")), ("classifier", last)])
 
 

@@ -13,6 +13,7 @@ from skdp.evaluation.attacks import AttackResult
 from skdp.evaluation.report._counts import CountStudy
 from skdp.evaluation.report._experiments import DEBIASED, LEFT_OUT
 from skdp.evaluation.report._figures import POSTPROCESS_NAMES
+from skdp.frames import flatten_index
 
 SHOWN = ("statistical parity difference", "equal opportunity difference")
 """The metrics of fairness that have a figure."""
@@ -57,10 +58,11 @@ def written(
 
 
 def counts_table(study: CountStudy) -> Written:
-    names = [str(name) for name in study.releases.index.names if name != "epsilon"]
     numbers = {"true": "true count", "count": "estimate", "std_error": "std. error", "lower": "lower", "upper": "upper"}
+    flat = flatten_index(study.releases.rename(columns=numbers))
+    names = list(flat.columns[1 : study.releases.index.nlevels])
     formats = {**dict.fromkeys(names, _label), **dict.fromkeys(numbers.values(), whole)}
-    return written(study.releases.reset_index().rename(columns=numbers), names, formats)
+    return written(flat, list(map(str, names)), formats)
 
 
 def errors_table(study: CountStudy) -> Written:

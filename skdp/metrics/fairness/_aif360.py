@@ -255,7 +255,8 @@ def import_optional(module: str) -> Any:
         with _without_advice():
             return import_module(module)
     except ImportError as error:
-        raise ImportError(f"this needs {module.partition('.')[0]}: pip install skdp[fairness]") from error
+        needed = module.partition(".")[0]
+        raise ImportError(f'this needs {needed}: pip install "skdp[fairness]"') from error
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -22,7 +21,7 @@ from skdp.privacy.ledger._file_book import FileBook
 from skdp.privacy.ledger._meter import Metered, meter
 from skdp.privacy.ledger._plan import PlanBook
 from skdp.privacy.ledger._record import read_book, write_book
-from skdp.privacy.ledger._report import Amount, list_charges, show_balance
+from skdp.privacy.ledger._report import Amount, html_charges, list_charges, show_balance
 
 
 class PrivacyLedger(JsonRecord):
@@ -350,8 +349,7 @@ class PrivacyLedger(JsonRecord):
         pandas.DataFrame
             A row per charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
         """
-        relation = self.relation
-        return list_charges(charge.to(relation) for charge in self._book.charges())
+        return list_charges(self._book.charges(), self.relation)
 
     def _content(self) -> dict[str, Any]:
         return write_book(RecordBook.of(self._book.budget, self._book.charges()))
@@ -371,18 +369,15 @@ class PrivacyLedger(JsonRecord):
         return PrivacyLedger._of_book(RecordBook.of(self._book.budget, self._book.charges()))
 
     def __repr__(self) -> str:
-        return self._shown("" if self.path is None else f"{str(self.path)!r}, ")
-
-    def _repr_html_(self) -> str:
-        table = self.report().to_html(index=False, escape=True, na_rep="", border=0)
-        return f"<div><p><code>{escape(self._shown())}</code></p>{table}</div>"
-
-    def _shown(self, place: str = "") -> str:
+        # Without the path: scikit-learn shows this in the HTML of estimators.
         try:
             spent = str(tuple(self.spent))
         except (OSError, ValueError, RuntimeError):  # the file is lost or modified, or this is a copy
             spent = "unknown"
-        return f"{type(self).__name__}({place}{self._book.budget.amount()}, spent={spent})"
+        return f"{type(self).__name__}({self._book.budget.amount()}, spent={spent})"
+
+    def _repr_html_(self) -> str:
+        return html_charges(self, self._book.charges(), self.relation)
 
     def __sklearn_clone__(self) -> Self:
         return self

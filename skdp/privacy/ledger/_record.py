@@ -7,8 +7,9 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from skdp.markup import written_text
 from skdp.privacy._guarantee import RELATIONS, PrivacyGuarantee
-from skdp.privacy._json import Fields, written_text
+from skdp.privacy._json import Fields
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger._account import Budget, Charge, read_budget
 from skdp.privacy.ledger._book import RecordBook

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from skdp.markup import written_text
 from skdp.privacy._guarantee import RELATIONS, TRUSTS, PrivacyGuarantee
-from skdp.privacy._json import Fields, written_name, written_text
+from skdp.privacy._json import Fields, written_name
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._columns import AS_IS, NOT_RELEASED, READ

@@ -6,6 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from skdp.markup import written_text
 from skdp.privacy._numbers import shown
 from skdp.privacy._odds import shown_guess
 
@@ -14,7 +15,7 @@ def page(record: dict[str, Any]) -> str:
     """Write the record of a statement as a page, which loads nothing."""
     total, ledgers = record["total"], list(map(_summed, record["ledgers"]))
     guess = None if total is None else shown_guess(total["epsilon"], total["delta"])
-    return str(_template().render(record | {"ledgers": ledgers, "guess": guess}))
+    return written_text(_template().render(record | {"ledgers": ledgers, "guess": guess}))
 
 
 @cache
@@ -22,7 +23,7 @@ def _template() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        raise ImportError("jinja2 is needed for the page: pip install skdp[plot]") from error
+        raise ImportError('jinja2 is needed for the page: pip install "skdp[plot]"') from error
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

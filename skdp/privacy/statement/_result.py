@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from math import isnan
 from typing import Any, ClassVar, Literal, Self
 
 import pandas as pd
 
-from skdp.privacy._json import Fields, JsonRecord, written_text
+from skdp.markup import html_table, html_text, written_text
+from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy._numbers import shown
 from skdp.privacy.statement._facts import Facts, read_facts
 from skdp.privacy.statement._meaning import meaning, not_covered, randomness, warnings
@@ -194,12 +194,12 @@ class PrivacyStatement(Facts, JsonRecord):  # numpydoc ignore=PR02
 
     def __str__(self) -> str:
         lines = [self._table().to_string(index=False), self._summary(), *(f"- {note}" for note in self.notes)]
-        return "\n".join(lines)
+        return written_text("\n".join(lines))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        table = self._table().to_html(index=False, escape=True, border=0)
-        odds = f"<p>{escape(self.total.in_odds())}</p>" if self.total else ""
-        notes = "".join(f"<li>{escape(note)}</li>" for note in (*warnings(self), *self.notes))
-        return f"<div>{table}<p><b>{escape(self._summary())}</b></p>{odds}<ul>{notes}</ul></div>"
+        table = html_table(self._table())
+        odds = f"<p>{html_text(self.total.in_odds())}</p>" if self.total else ""
+        notes = "".join(f"<li>{html_text(note)}</li>" for note in (*warnings(self), *self.notes))
+        return f"<div>{table}<p><b>{html_text(self._summary())}</b></p>{odds}<ul>{notes}</ul></div>"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from skdp.markup import written_row
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._columns import AS_IS, EVERYTHING, NOT_RELEASED, READ, TARGET, Flow, names_in, read_names
@@ -158,7 +159,7 @@ def _written_up(walk: Walk, leaving: set[Any], others: list[Any]) -> PrivacyStat
             rows.append(_unprotected(name, "", NOT_RELEASED))
     rows += [_unprotected(name, "", "not seen by fit") for name in others]
     names = ["column", "step", "mechanism", "epsilon", "delta", "relation", "trust", "protection"]
-    table = pd.DataFrame(rows, columns=names).astype({"epsilon": float, "delta": float})
+    table = pd.DataFrame(map(written_row, rows), columns=names).astype({"epsilon": float, "delta": float})
     steps = tuple(
         StatedStep(promise.step, replace(promise.guarantee, scope=promise.columns), promise.known, promise.charged)
         for promise in walk.promises

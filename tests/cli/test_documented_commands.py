@@ -1,0 +1,59 @@
+"""The commands of the README and of the guide run as they are written, on small tables."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from skdp import RandomizedResponseEncoder
+from skdp.cli import main
+from skdp.engines import privatize_file
+
+ROOT = Path(__file__).parents[2]
+BLOCKS = [
+    pytest.param(block, id=f"{page.stem}-{place}")
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")))
+    for place, block in enumerate(re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
+    if re.search(r"^skdp ", block, re.MULTILINE)
+]
+TOML = """
+[columns.sex]
+values = ["f", "m"]
+
+[columns.race]
+values = ["a", "b"]
+
+[columns.age]
+low = 0
+high = 120
+bins = 2
+"""
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_commands_run(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = pd.DataFrame({"sex": ["f", "m"] * 30, "race": ["a", "a", "b"] * 20, "age": range(20, 80)})
+    Path("people").mkdir()
+    for name in ("people", "sample", "people/1", "people/2"):
+        people.to_csv(f"{name}.csv", index=False)
+    people.to_parquet("people.parquet")
+    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people[["sex"]])
+    encoder.save("protocol.json")
+    privatize_file("people.csv", "reports.jsonl", encoder)
+    main(["tally", "reports.jsonl", "--protocol", "protocol.json", "--out", "tuesday.json"])
+    Path("model.py").write_text(
+        "from skdp import RandomizedResponseEncoder\n"
+        "pipeline = RandomizedResponseEncoder(1.0, categories={'sex': ['f', 'm']})\n"
+    )
+    for line in block.replace("\\\n", " ").splitlines():
+        command = shlex.split(line.replace("45000", str(len(people))), comments=True)  # of reports to shuffle
+        domain = next((word for word in command if word.endswith(".toml")), None)
+        if domain is not None and command[1] != "draft-domain":
+            Path(domain).write_text(TOML)  # the draft, checked
+        if command[:1] == ["skdp"] and command[1] != "report":
+            assert main(command[1:]) == 0
