@@ -227,6 +227,7 @@ def test_options_that_do_not_go_together_are_refused_before_a_charge(files, caps
     run("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--record-id", "member", "--new-key", "key",
         "--save", "m.json")  # fmt: skip
     (files / "nokey").write_text("SECRET")
+    (files / "copy.csv").write_bytes((files / "in.csv").read_bytes())
     before = sorted(path.name for path in files.iterdir())
     load, numeric, rappor = ["--load", "p.json"], ["--transformer", "numeric"], ["--transformer", "rappor"]
     ages, towns = ["--columns", "age"], ["--columns", "town", "--epsilon", 1]
@@ -260,6 +261,8 @@ def test_options_that_do_not_go_together_are_refused_before_a_charge(files, caps
         "give its name with / at the end, not out.csv": ["in", "out.csv", *BASE],
         "--format goes with a folder": ["in.csv", "out.csv", *BASE, "--format", "csv"],
         "--jobs goes with a folder": ["in.csv", "out.csv", *BASE, "--jobs", 2],
+        "--allow-copies goes with a folder": ["in.csv", "out.csv", *BASE, "--allow-copies"],
+        "different rows, give --allow-copies": ["in.csv", "copy.csv", "out/", *BASE],
         "--staging goes with a folder": ["in.csv", "out.csv", *BASE, "--staging", "."],
         "staging goes with a URL": ["in", "out", *BASE, *ages, "--staging", "."],
         "a URL as the target needs staging": ["in", "memory://options/out", *BASE, *ages],

@@ -15,14 +15,14 @@ from skdp.engines._atomic import Progress
 from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
-from skdp.engines._source_file import SourceFile
+from skdp.engines._source_file import SourceFile, first_repeated
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
 from skdp.engines.files._said import check_said, read_json, said_by_sidecar
 from skdp.engines.files.shards import ReleasedFolder
 from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer
 
-pyarrow, fs = map(Extra, ("pyarrow", "pyarrow.fs"))
+pyarrow = Extra("pyarrow")
 
 _LINES, _TALLY = (".jsonl", ".ndjson"), ".json"
 
@@ -108,14 +108,12 @@ def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
 def checked_paths(sources: Any) -> list[Source]:
     """Take one path, URL or folder of a release, or several."""
     given = [sources] if isinstance(sources, str | os.PathLike | ReleasedFolder | SourceFile) else list(sources)
-    found, seen = list(map(source_at, given)), dict[str, list[Any]]()
-    for source in found:
-        filesystem, path = (None, str(source)) if isinstance(source, Path) else (source.filesystem, source.path)
-        if filesystem is None or isinstance(filesystem, fs.LocalFileSystem):
-            filesystem, path = None, os.path.realpath(path)
-        if filesystem in seen.setdefault(path, []):
-            raise ValueError(f"{source.name} is given twice: its reports would be counted twice")
-        seen[path].append(filesystem)
+    found = list(map(source_at, given))
+    again = first_repeated(
+        (None, str(source)) if isinstance(source, Path) else (source.filesystem, source.path) for source in found
+    )
+    if again is not None:
+        raise ValueError(f"{found[again].name} is given twice: its reports would be counted twice")
     return found
 
 

@@ -50,6 +50,7 @@ def privatize_files(
     staging: str | os.PathLike[str] | None = None,
     progress: Progress = NoBar,
     check: bool = True,
+    allow_copies: bool = False,
 ) -> str:
     r"""Privatise a table in many files, and write a folder of shards and the manifest that describes them.
 
@@ -87,6 +88,9 @@ def privatize_files(
         As for `privatize_file`.
     check : bool, default=True
         As for `privatize_file`: whether all rows of all files are read once before the charge.
+    allow_copies : bool, default=False
+        Whether two files may have the same content, byte for byte, as small files of different rows may. By default
+        that is an error, as one of them may be a copy, whose rows would be reported twice.
 
     Returns
     -------
@@ -96,8 +100,9 @@ def privatize_files(
     Raises
     ------
     TypeError, ValueError, BudgetExceeded, ImportError, OSError, FileExistsError, FileNotFoundError
-        As for `privatize_file`. An error about rows names the column and the number of the part, and shows no value. A
-        row that is refused costs nothing; with ``check=False``, the charge stands.
+        As for `privatize_file`; or if a file is named twice, by a link too, or is a copy of another one. An error about
+        rows names the column and the number of the part, and shows no value. A row that is refused costs nothing; with
+        ``check=False``, the charge stands.
 
     See Also
     --------
@@ -131,16 +136,16 @@ def privatize_files(
     >>> from skdp.engines import privatize_files
     >>> encoder = RandomizedResponseEncoder(2.0, categories={"smokes": ["yes", "no"]})
     >>> with TemporaryDirectory() as folder:
-    ...     for day in ("monday", "tuesday"):
-    ...         _ = Path(folder, f"{day}.csv").write_text("smokes\n" + "yes\n" * 250 + "no\n" * 750)
+    ...     for day, n_smokers in {"monday": 250, "tuesday": 200}.items():
+    ...         _ = Path(folder, f"{day}.csv").write_text("smokes\n" + "yes\n" * n_smokers + "no\n" * 750)
     ...     _ = privatize_files(f"{folder}/*.csv", f"{folder}/reports", encoder, file_format="jsonl.gz")
     ...     manifest = json.loads(Path(folder, "reports", "manifest.json").read_text())
     >>> [(shard["name"], shard["rows"]) for shard in manifest["shards"]]
-    [('part-00000.jsonl.gz', 1000), ('part-00001.jsonl.gz', 1000)]
+    [('part-00000.jsonl.gz', 1000), ('part-00001.jsonl.gz', 950)]
     >>> manifest["guarantee"]["trust"], round(manifest["guarantee"]["epsilon"], 6)
     ('local', 2.0)
     """
-    check_flags(resume=resume, check=check)
+    check_flags(resume=resume, check=check, allow_copies=allow_copies)
     check_transformer(transformer)
     place, upload = _check_target(target, staging, resume)
     if resume and (WorkingFolder.tidy(place) or (upload is not None and place.exists())):
@@ -151,7 +156,7 @@ def privatize_files(
     jobs = _check_jobs(n_jobs)
     parts = open_parts(source, place)
     release = _ShardedRelease(parts, transformer, keep, record_id, file_format, jobs, progress, check)
-    release.carry_out(place, resume)
+    release.carry_out(place, resume, allow_copies)
     return _published(place, upload, target)
 
 
@@ -241,10 +246,12 @@ class _ShardedRelease:
         protocol = None if said is None else json.loads(said)
         self._manifest = partial(Manifest, protocol, transformer.guarantee_, _charged(transformer))
 
-    def carry_out(self, place: Path, resume: bool) -> None:
+    def carry_out(self, place: Path, resume: bool, allow_copies: bool) -> None:
         """Make the release, or go on with it."""
-        files = self._fingerprint()
-        settings = {"list of input files": files, "format of shards": self._form} | describe_release(
+        files = self._fingerprints()
+        if not allow_copies:
+            self._refuse_copies(files)
+        settings = {"list of input files": digest_of(files), "format of shards": self._form} | describe_release(
             self._transformer, self._keep, self._record_id, self._rows
         )
         folder = (
@@ -253,7 +260,7 @@ class _ShardedRelease:
 
         def is_same() -> bool:
             try:
-                return self._fingerprint() == files
+                return self._fingerprints() == files
             except OSError:
                 return False
 
@@ -267,9 +274,20 @@ class _ShardedRelease:
             publish=folder.publish,
         )
 
-    def _fingerprint(self) -> str:
+    def _fingerprints(self) -> list[str]:
         found = Stop().in_threads(lambda part: part.table.fingerprint(), self._parts, self._jobs)
-        return digest_of([(file, sorted(part.folders.items())) for file, part in zip(found, self._parts, strict=True)])
+        return [digest_of((file, sorted(part.folders.items()))) for file, part in zip(found, self._parts, strict=True)]
+
+    def _refuse_copies(self, files: list[str]) -> None:
+        """Refuse a part with the rows of another one; those without rows are no copies."""
+        seen: dict[str, Part] = {}
+        for part, file in zip(self._parts, files, strict=True):
+            first = seen.setdefault(file, part)
+            if first is not part and any(map(len, part.tables(self._declared, self._look.columns))):
+                raise ValueError(
+                    f"part {part.number} has the same content as part {first.number}: if it is a copy, leave it out, "
+                    "as its rows would be reported twice; if these are different rows, give allow_copies=True"
+                )
 
     def _count_checked(self) -> list[int]:
         """Check all rows of all parts, and return how many each has; or, on demand, the record ids only."""
