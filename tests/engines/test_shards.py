@@ -316,7 +316,12 @@ def test_a_copy_that_is_stopped_is_made_again(sources, tmp_path, monkeypatch):
         privatize_files(sources, url, encoder(ledger=ledger), **options)
     names = [path.rpartition("/")[2] for path in fsspec.filesystem("memory").ls(f"/stopped/{tmp_path.name}", False)]
     assert "manifest.json" not in names
-    assert not list((tmp_path / "staging").glob("*.unfinished"))  # and so no key
+    (unfinished,) = (tmp_path / "staging").glob("*.unfinished")
+    assert not (unfinished / "key").exists()
+    others = {"list of input files": (sources[:2], 1.0), "transformer": (sources, 0.5)}
+    for text, (given, epsilon) in others.items():
+        with pytest.raises(ValueError, match=f"another {text}"):
+            privatize_files(given, url, encoder(epsilon=epsilon, ledger=ledger), resume=True, **options)
     with pytest.raises(FileNotFoundError, match="nothing to resume"):
         privatize_files(sources, f"{url}/other", encoder(ledger=ledger), resume=True, **options)
     privatize_files(sources, url, encoder(ledger=ledger), resume=True, **options)

@@ -129,10 +129,9 @@ def privatize_file(
     """
     check_flags(resume=resume, check=check)
     check_transformer(transformer)
-    if resume and WorkingFolder.tidy(target):
-        return Path(target).absolute()
     table = TableFile(source)
-    place = check_path(target)
+    left = resume and target is not None and WorkingFolder(Path(target).absolute()).is_left()
+    place = Path(target).absolute() if left else check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     form = format_of(place)

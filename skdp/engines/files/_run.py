@@ -32,6 +32,9 @@ def carry_out(
 ) -> None:
     """Go through the states of a working folder; `draw` writes what is then whole, of an input that `is_same`."""
     with folder.locked():
+        if folder.is_left():
+            folder.remove()
+            return
         checked = None
         try:
             if not folder.is_charged:
@@ -56,7 +59,7 @@ def carry_out(
             publish()
             logger.info("released")
         except BaseException as error:
-            if _is_refusal(error) and is_same():
+            if _is_refusal(error) and not folder.is_whole() and is_same():
                 folder.remove()  # the same rows would be refused again
             else:
                 _tell(error, folder)

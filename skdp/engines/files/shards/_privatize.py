@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -148,16 +147,15 @@ def privatize_files(
     check_flags(resume=resume, check=check, allow_copies=allow_copies)
     check_transformer(transformer)
     place, upload = _check_target(target, staging, resume)
-    if resume and (WorkingFolder.tidy(place) or (upload is not None and place.exists())):
-        return _published(place, upload, target)
     if file_format not in FILE_FORMATS:
         raise ValueError(f"file_format must be one of {', '.join(FILE_FORMATS)}, got {file_format!r}")
-    check_path(place)
+    if not (resume and WorkingFolder(place).is_left()):
+        check_path(place)
     jobs = _check_jobs(n_jobs)
     parts = open_parts(source, place)
     release = _ShardedRelease(parts, transformer, keep, record_id, file_format, jobs, progress, check)
-    release.carry_out(place, resume, allow_copies)
-    return _published(place, upload, target)
+    release.carry_out(place, upload, resume, allow_copies)
+    return os.fspath(target)
 
 
 def _check_target(
@@ -188,24 +186,17 @@ def _check_jobs(n_jobs: int | None) -> int:
     return jobs
 
 
-def _published(place: Path, upload: tuple[Any, str] | None, target: str | os.PathLike[str]) -> str:
-    """Copy a release to where it is to be, the manifest last, and remove it here."""
-    if upload is not None:
-        filesystem, path = upload
-        filesystem.create_dir(path, recursive=True)
-        names = sorted((file.name for file in place.iterdir()), key=lambda name: (name == NAME, name))
-        for name in names:
-            fs.copy_files(
-                str(place / name),
-                f"{path.rstrip('/')}/{name}",
-                source_filesystem=fs.LocalFileSystem(),
-                destination_filesystem=filesystem,
-            )
-        sent = place.with_name(f".{place.name}.sent")
-        shutil.rmtree(sent, ignore_errors=True)  # of a run that was stopped here
-        place.rename(sent)
-        shutil.rmtree(sent, ignore_errors=True)
-    return os.fspath(target)
+def _copy(filesystem: Any, path: str, whole: Path) -> None:
+    """Copy a release to where it is to be, the manifest last."""
+    filesystem.create_dir(path, recursive=True)
+    names = sorted((file.name for file in whole.iterdir()), key=lambda name: (name == NAME, name))
+    for name in names:
+        fs.copy_files(
+            str(whole / name),
+            f"{path.rstrip('/')}/{name}",
+            source_filesystem=fs.LocalFileSystem(),
+            destination_filesystem=filesystem,
+        )
 
 
 class _ShardedRelease:
@@ -246,8 +237,8 @@ class _ShardedRelease:
         protocol = None if said is None else json.loads(said)
         self._manifest = partial(Manifest, protocol, transformer.guarantee_, _charged(transformer))
 
-    def carry_out(self, place: Path, resume: bool, allow_copies: bool) -> None:
-        """Make the release, or go on with it."""
+    def carry_out(self, place: Path, upload: tuple[Any, str] | None, resume: bool, allow_copies: bool) -> None:
+        """Make the release, or go on with it, and copy it to a path on a file system, if one is given."""
         files = self._fingerprints()
         if not allow_copies:
             self._refuse_copies(files)
@@ -271,7 +262,7 @@ class _ShardedRelease:
             check=self._count_checked,
             draw=partial(self._draw, ShardFolder(folder)),
             is_same=is_same,
-            publish=folder.publish,
+            publish=folder.publish if upload is None else partial(folder.send, partial(_copy, *upload)),
         )
 
     def _fingerprints(self) -> list[str]:
