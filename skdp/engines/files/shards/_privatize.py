@@ -21,7 +21,7 @@ from skdp.engines._record_ids import DistinctIds
 from skdp.engines._source_file import open_filesystem
 from skdp.engines.backends.batches import Checked, batch_rows, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
-from skdp.engines.files._formats import check_writable, format_of, write_file
+from skdp.engines.files._formats import check_readable, check_writable, format_of, write_file
 from skdp.engines.files._run import carry_out, describe_release, digest_of, output_schema
 from skdp.engines.files.shards._manifest import NAME, Manifest, Shard
 from skdp.engines.files.shards._parts import Part, Sources, check_folders, check_types, open_parts
@@ -230,6 +230,7 @@ class _ShardedRelease:
             trial.schema, transformer.protocol_, keep, of_text=first.table.is_text, form=self._form
         )
         check_writable(self._schema, self._form)
+        check_readable(transformer.protocol_.values, trial, self._schema, self._form)
         self._rows = batch_rows(trial.num_columns)
         said = protocol_text(transformer)
         is_text = self._form not in ("parquet", "ipc")
