@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from skdp.cli._arguments import add_command, add_quiet, bar_of_rows, read_domain_file, read_share
-from skdp.cli._transformers import TRANSFORMERS, add_transformer, columns_of, make_transformer, read_protocol_file
+from skdp.cli._transformers import (
+    OF_FILTERS,
+    OF_NUMBERS,
+    TRANSFORMERS,
+    add_transformer,
+    bounds_of,
+    columns_of,
+    make_transformer,
+    read_protocol_file,
+)
 from skdp.engines import estimate_file, tally_files
 from skdp.engines.files import said_by, source_at, tally_text, transformer_of
-from skdp.local import ReportTransformer, check_carried
+from skdp.local import NumericPerturber, ReportTransformer, check_carried
 from skdp.oracles import POSTPROCESSORS
 
 _REPORTS = (
@@ -127,7 +136,13 @@ def _contradictions(options: argparse.Namespace, found: Any) -> Iterator[str]:
     kinds: dict[type, str] = {kind: name for name, kind in TRANSFORMERS.items()}
     own = kinds.get(type(found), type(found).__name__)
     yield from _contradiction("--transformer", options.transformer, own)
-    yield from _contradiction("--strategy", options.strategy, getattr(found, "strategy", None))
+    parameters = found.get_params(deep=False)
+    for name in ("strategy", *OF_NUMBERS, *OF_FILTERS):
+        option, given = f"--{name.replace('_', '-')}", getattr(options, name)
+        if name in parameters:
+            yield from _contradiction(option, given, parameters[name])
+        elif given is not None:
+            yield f"{option} {given} goes with another --transformer than the {own}"
     epsilon = None if found.epsilon is None else float(found.epsilon)
     yield from _contradiction("--epsilon", options.epsilon, epsilon)
     declared = None if options.domain is None else read_domain_file(options.domain)
@@ -149,12 +164,16 @@ def _written(value: Any) -> str:
 
 
 def _of_domain(declared: Any, found: Any, columns: Iterable[Any]) -> Iterator[str]:
-    own = found.declared_domain
+    own, has_bounds = found.declared_domain, isinstance(found, NumericPerturber)
     for name in columns:
         if own is None or name not in own.columns:
             yield f"--domain declares values, which contradicts the numbers in column {name!r}"
         elif name not in declared.columns:
             yield f"--domain declares no column {name!r}, which contradicts the columns"
+        elif has_bounds:
+            given, there = (bounds_of(domain.select([name]))[name] for domain in (declared, own))
+            if given != there:
+                yield f"--domain declares column {name!r} within {_written([*given])}, which contradicts the bounds"
         elif declared[name] != own[name]:
             order = ", or another order," if len(declared[name]) == len(own[name]) else ""
             yield f"--domain declares other values{order} of column {name!r}, which contradicts the {len(own[name])}"
