@@ -21,7 +21,7 @@ from skdp.engines._registry import engine_of
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import TableFile, check_readable, check_writable, format_of, write_file
-from skdp.engines.files._run import carry_out, describe_release, output_schema
+from skdp.engines.files._run import carry_out, declared_columns, describe_release, output_schema
 from skdp.engines.files._said import sidecar_of
 from skdp.local import protocol_text, schema_with_protocol
 
@@ -142,7 +142,7 @@ def privatize_file(
         check_path(sidecar_of(place))
     declared = transformer.declared_domain if table.is_text else None
     check_names(keep)
-    table.check_columns([*([] if declared is None else declared.columns), *keep])
+    table.check_columns([*declared_columns(transformer, declared), *keep])
     sample = table.sample(declared, table.names)
     trial = Release.rehearse(sample, transformer, keep, record_id)
     look = BatchCheck(transformer.protocol_, keep, record_id)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from skdp.base import type_of_values
+from skdp.domain import Domain
 from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness
@@ -86,6 +87,13 @@ def _tell(error: BaseException, folder: WorkingFolder) -> None:
         error.add_note(
             f"The run is unfinished in {folder.path}: resume=True goes on, with one charge in all and one report a row."
         )
+
+
+def declared_columns(transformer: ReportTransformer, domain: Domain | None) -> Sequence[Any]:
+    """Return the columns that a file must have: of a domain, or those that a transformer was fitted to."""
+    if domain is not None:
+        return domain.columns
+    return transformer.protocol_.columns if hasattr(transformer, "protocol_") else ()
 
 
 def describe_release(

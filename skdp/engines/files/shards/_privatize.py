@@ -22,7 +22,7 @@ from skdp.engines._source_file import open_filesystem
 from skdp.engines.backends.batches import Checked, batch_rows, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files._formats import check_readable, check_writable, format_of, write_file
-from skdp.engines.files._run import carry_out, describe_release, digest_of, output_schema
+from skdp.engines.files._run import carry_out, declared_columns, describe_release, digest_of, output_schema
 from skdp.engines.files.shards._manifest import NAME, Manifest, Shard
 from skdp.engines.files.shards._parts import Part, Sources, check_folders, check_types, open_parts
 from skdp.engines.files.shards._work import ShardFolder, Stop
@@ -218,7 +218,7 @@ class _ShardedRelease:
         self._declared = transformer.declared_domain if first.table.is_text else None
         check_names(keep)
         for part in parts:
-            part.check_columns([*(() if self._declared is None else self._declared.columns), *keep])
+            part.check_columns([*declared_columns(transformer, self._declared), *keep])
         trial = Release.rehearse(first.sample(self._declared, first.names), transformer, keep, record_id)
         self._look = BatchCheck(transformer.protocol_, keep, record_id)
         for part in parts:
