@@ -66,6 +66,8 @@ def add_tally(commands: Any) -> None:
     add("data", nargs="+", help=f"reports: {_REPORTS}")
     _add_protocol(tally)
     add("--out", type=Path, help="a new file, .json, for the tally (default: print it)")
+    help_copies = "let files have the same content: of different reports, as otherwise these would be counted twice"
+    add("--allow-copies", action="store_true", help=help_copies)
     add_quiet(tally)
 
 
@@ -94,7 +96,8 @@ def _run_tally(options: argparse.Namespace) -> Path | int:
     options.data = list(map(source_at, options.data))
     given = None if options.protocol is None else _read_protocol(options.protocol)
     transformer = transformer_of(options.data, given)
-    tally = tally_files(options.data, transformer, target=options.out, progress=bar_of_rows(options))
+    settings = {"progress": bar_of_rows(options), "allow_copies": options.allow_copies}
+    tally = tally_files(options.data, transformer, target=options.out, **settings)
     if options.out is not None:
         return options.out
     print(tally_text(tally, transformer, options.data))

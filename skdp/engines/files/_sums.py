@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pandas as pd
 
@@ -16,6 +16,7 @@ from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
 from skdp.engines._source_file import SourceFile, first_repeated
+from skdp.engines.files._counted import Source, digests_of, may_be_listed, refuse_overlap, with_digests
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
 from skdp.engines.files._said import check_said, read_json, said_by_sidecar
@@ -25,9 +26,6 @@ from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer
 pyarrow = Extra("pyarrow")
 
 _LINES, _TALLY = (".jsonl", ".ndjson"), ".json"
-
-
-Source = Path | SourceFile | ReleasedFolder
 
 
 def said_by(path: Source) -> str | None:
@@ -66,7 +64,7 @@ def sum_file(path: Source, transformer: ReportTransformer, progress: Progress) -
     """Return the tally of the reports in a file, which must not contradict the transformer."""
     protocol = transformer.protocol_
     reports = ReportSums(protocol)
-    if isinstance(path, Path) and path.suffix == _TALLY:
+    if _is_tally(path):
         return _tally_of(path, protocol)
     if isinstance(path, Path) and path.suffix in _LINES:
         with closing(progress(None)) as bar:
@@ -89,15 +87,32 @@ def _count_rows(path: Source) -> int | None:
     return path.rows if isinstance(path, ReleasedFolder) else TableFile(path).count_rows()
 
 
+def check_counted_once(paths: Sequence[Source]) -> None:
+    """Refuse files that have reports in common, by their content."""
+    if len(paths) > 1:
+        refuse_overlap(paths, list(map(_digests, paths)))
+
+
+def _digests(path: Source) -> frozenset[str]:
+    return digests_of(path, _read_tally(path) if _is_tally(path) else None)
+
+
+def _is_tally(path: Source) -> TypeGuard[Path]:
+    return isinstance(path, Path) and path.suffix == _TALLY
+
+
 def tally_text(tally: Any, transformer: ReportTransformer, paths: Iterable[Source]) -> str:
-    """Write a tally as JSON that says its protocol: of those that its files say, the one that promises least."""
-    own = transformer.to_json()
+    """Write a tally as JSON that says its files, and its protocol: of those that they say, the one of least promise."""
+    own, paths = transformer.to_json(), list(paths)
     texts = dict.fromkeys([*(text for path in paths if (text := said_by(path)) is not None), own])
     for text in texts:
         if text != own:
             ReportTransformer.from_json(text)  # what a file states must follow from its parameters
     weakest = max(map(json.loads, texts), key=_weakness)
-    return json.dumps(json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False)
+    names = transformer.protocol_.report_columns
+    listed = [_digests(path) for path in paths if may_be_listed(path, names, _is_tally(path))]
+    content = json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}
+    return json.dumps(with_digests(content, listed), allow_nan=False)
 
 
 def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
