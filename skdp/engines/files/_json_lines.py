@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -73,6 +74,8 @@ def _batches(path: Path, names: Sequence[str]) -> Iterator[list[Line]]:
         number = size = 0
         while line := file.readline(MOST_LINE_BYTES + 1):
             number += 1
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             if len(line) > MOST_LINE_BYTES:
                 raise ValueError(f"{path.name}, line {number}: a report has at most {MOST_LINE_BYTES:,} bytes")
             if not line.strip():
