@@ -47,6 +47,7 @@ from skdp.evaluation import (
     PrivacyCurveDisplay,
     attribute_inference,
     count_study,
+    errors_by_trust,
     privacy_curve,
     repeated_releases,
 )
@@ -196,6 +197,25 @@ fig, ax = plt.subplots(figsize=(7, 3.5))
 ax.loglog(summary.index, summary["l1_mean_expected"], label="expected, in closed form")
 ax.vlines(summary.index, summary["l1_q05"], summary["l1_q95"], lw=6, alpha=0.3, label="90 of 100 releases")
 ax.set(xlabel="ε", ylabel="L1 error, people")
+ax.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+# ### Who is trusted decides the noise
+#
+# All this noise is for a collector whom nobody trusts. If somebody is trusted to add up the reports, and to publish
+# nothing but the four sums, each report is hidden among 45,222, and may have far less noise. A curator who may see the
+# table itself needs the least. The three are on one axis: the same ε for everybody who sees the result.
+
+# %%
+by_trust = errors_by_trust(true_counts.to_numpy(), epsilons=EPSILONS, delta=1e-6)
+by_trust.round(1)
+
+# %%
+fig, ax = plt.subplots(figsize=(7, 3.5))
+for (name, errors), marker in zip(by_trust.items(), "os^", strict=True):
+    ax.loglog(by_trust.index, errors, f"{marker}-", label=name)
+ax.set(xlabel="ε", ylabel="L2 error, people")
 ax.legend(frameon=False)
 plt.show()
 

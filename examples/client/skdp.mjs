@@ -27,6 +27,7 @@ export class Draws {
 
   /** A uniform integer of 0 ... high - 1, for high up to 2^53. */
   uniform(high) {
+    demand(high >= 1, "there is nothing to draw from");
     const bits = BigInt(high - 1).toString(2).length * (high > 1);
     const nBytes = Math.ceil(bits / 8);
     for (;;) {

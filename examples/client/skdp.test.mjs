@@ -113,6 +113,11 @@ for (const [name, protocol] of Object.entries(REFUSED))
     assert.throws(() => report(protocol, record, new Draws(source)), (error) => error.constructor === Error);
   });
 
+test("a hash function of no buckets ends", () => {
+  assert.throws(() => new Draws().uniform(0), /nothing to draw/);
+  assert.throws(() => new Draws().uniform(NaN), /nothing to draw/);
+});
+
 test("a report has its own columns", () => {
   for (const report_columns of [["sex_f"], ["sex_f", "sex_f"], ["sex_f", "sex_m", "sex"]])
     assert.throws(() => report(protocolOf({ report_columns }), { sex: "f" }), /other columns/);

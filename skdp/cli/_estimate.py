@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from skdp.cli._arguments import add_command, add_quiet, bar_of_rows, read_domain_file, read_share
+from skdp.cli._arguments import (
+    add_command,
+    add_quiet,
+    bar_of_rows,
+    read_delta,
+    read_domain_file,
+    read_positive,
+    read_share,
+)
 from skdp.cli._transformers import (
     OF_FILTERS,
     OF_NUMBERS,
@@ -22,6 +32,7 @@ from skdp.engines import estimate_file, tally_files
 from skdp.engines.files import said_by, source_at, tally_text, transformer_of
 from skdp.local import NumericPerturber, ReportTransformer, check_carried
 from skdp.oracles import POSTPROCESSORS
+from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
 
 _REPORTS = (
     "a file (.csv, .csv.gz, .jsonl, .jsonl.gz, .parquet, .arrow, .feather, .ipc), the folder of a release or its "
@@ -47,6 +58,12 @@ def add_estimate(commands: Any) -> None:
     add_transformer(estimate)
     add("--postprocess", choices=list(POSTPROCESSORS), default="none", help="(default: none)")
     add("--confidence", type=read_share, default=0.95, help="of each interval (default: 0.95)", metavar="C")
+    help_shuffled = (
+        "also state what the sums of the reports guarantee, if nothing else of them was or will be published and at "
+        "least N of them are of honest persons; needs --delta"
+    )
+    add("--shuffled", type=read_positive, metavar="N", help=help_shuffled)
+    add("--delta", type=read_delta, metavar="D", help="with --shuffled: the failure probability, well below 1 / N")
     add("--out", type=Path, help="a file to write to (default: print the estimates)")
     add_quiet(estimate)
 
@@ -77,19 +94,35 @@ def _add_protocol(command: Any) -> None:
 
 
 def _run_estimate(options: argparse.Namespace) -> Path | int:
+    if (options.shuffled is None) != (options.delta is None):
+        raise ValueError("--shuffled and --delta go together")
     options.data = source_at(options.data)
+    transformer = _transformer(options)
     table = estimate_file(
         options.data,
-        _transformer(options),
+        transformer,
         target=options.out,
         postprocess=options.postprocess,
         confidence_level=options.confidence,
         progress=bar_of_rows(options),
     )
-    if options.out is not None:
-        return options.out
-    print(table.round(1).to_string())
-    return 0
+    if options.out is None:
+        print(table.round(1).to_string())
+    if options.shuffled is not None:
+        print(_of_sums(options, transformer))
+    return 0 if options.out is None else options.out
+
+
+def _of_sums(options: argparse.Namespace, transformer: Any) -> PrivacyGuarantee:
+    """Return what the sums of the reports guarantee."""
+    found = transformer_of([options.data], transformer)
+    n_reports = tally_files(options.data, found).n_reports
+    if n_reports < options.shuffled:
+        raise ValueError(f"--shuffled {options.shuffled}: there are only {n_reports} reports")
+    said = said_by(options.data)
+    stated = {} if said is None else json.loads(said).get("guarantee") or {}
+    promise = shuffled_guarantee(found, options.shuffled, options.delta, released="tally")
+    return replace(promise, secure=promise.secure and stated.get("secure") is not False)
 
 
 def _run_tally(options: argparse.Namespace) -> Path | int:

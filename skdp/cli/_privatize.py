@@ -15,14 +15,24 @@ from skdp.cli._arguments import (
     add_release,
     bar_of_rows,
     opened_ledger,
+    read_delta,
+    read_epsilon,
     read_positive,
     refuse_options,
 )
 from skdp.cli._keys import add_permanent, permanent_parameters
-from skdp.cli._transformers import TRANSFORMERS, add_transformer, fitted_to_names, load_transformer, make_transformer
+from skdp.cli._transformers import (
+    OF_SHUFFLING,
+    TRANSFORMERS,
+    add_transformer,
+    fitted_to_names,
+    load_transformer,
+    make_transformer,
+)
 from skdp.engines import privatize_file, privatize_files
 from skdp.engines.files import FILE_FORMATS, names_of_files
 from skdp.local import NumericPerturber, RapporEncoder
+from skdp.privacy import shuffled_guarantee
 
 _OF_FOLDERS = ("format", "jobs", "staging", "allow_copies")
 
@@ -50,6 +60,13 @@ def add_privatize(commands: Any) -> None:
     )
     add_release(privatize, str, help_out)
     add_transformer(privatize)
+    help_target = (
+        "instead of --epsilon: what the sums of the reports guarantee together, if nothing else is published; the "
+        "largest epsilon of a row that reaches it is found"
+    )
+    add("--target-epsilon", type=read_epsilon, metavar="E", help=help_target)
+    add("--n-shuffled", type=read_positive, metavar="N", help="with it: how many honest rows are summed, at least")
+    add("--delta", type=read_delta, metavar="D", help="with it: the failure probability, well below 1 / N")
     add("--load", type=Path, metavar="PROTOCOL", help="instead of these: the protocol that --save wrote")
     add("--save", type=Path, metavar="PROTOCOL", help="a new file for the protocol, which holds nothing secret")
     add_permanent(privatize)
@@ -77,6 +94,8 @@ def add_privatize(commands: Any) -> None:
 
 
 def _run_privatize(options: argparse.Namespace) -> str:
+    if options.target_epsilon is None:
+        refuse_options(options, OF_SHUFFLING, "goes with --target-epsilon")
     is_folder = _is_folder(options)
     if options.save is not None and options.save.exists():
         raise FileExistsError(f"{options.save} exists already; choose another name for --save")
@@ -104,6 +123,9 @@ def _run_privatize(options: argparse.Namespace) -> str:
     if options.save is not None:
         transformer.save(options.save)
     print(transformer.guarantee_)
+    if options.target_epsilon is not None:
+        summed = shuffled_guarantee(transformer, options.n_shuffled, options.delta, released="tally")
+        print(f"If only the sums are published (skdp tally, skdp estimate): {summed}")
     return str(options.out)
 
 

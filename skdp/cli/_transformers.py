@@ -30,6 +30,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.privacy import Shuffled
 
 ENCODERS = {
     "randomized_response": RandomizedResponseEncoder,
@@ -41,12 +42,15 @@ ENCODERS = {
 }
 TRANSFORMERS: dict[str, type[Any]] = {**ENCODERS, "numeric": NumericPerturber, "rappor": RapporEncoder}
 
-MECHANISMS = ["hybrid", "duchi", "piecewise", "square_wave", "laplace"]
+MECHANISMS = ["hybrid", "optimal", "duchi", "piecewise", "square_wave", "laplace"]
 
 OF_NUMBERS = ("mechanism", "grid_size")
 OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")
 DECLARING = ("domain", "columns", "epsilon", "strategy", "transformer", *OF_NUMBERS, *OF_FILTERS)
 """The options of `make_transformer`, which a protocol takes the place of."""
+
+OF_SHUFFLING = ("target_epsilon", "n_shuffled", "delta")
+"""The options of a command that releases, for reports of which only the sums are published."""
 
 
 def _check_probability(value: float) -> None:
@@ -90,20 +94,31 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
     for other, own in (("numeric", OF_NUMBERS), ("rappor", OF_FILTERS)):
         if name != other:
             refuse_options(options, own, f"go with --transformer {other}")
-    if options.epsilon is None:
-        raise ValueError("--epsilon is needed")
+    epsilon = _epsilon(options)
     if name in ENCODERS:
-        return kind(options.epsilon, strategy=options.strategy or "split", categories=_declared(options), **parameters)
+        return kind(epsilon, strategy=options.strategy or "split", categories=_declared(options), **parameters)
     refuse_options(options, ["strategy"], "goes with another --transformer: each column has a part of epsilon")
     own = OF_NUMBERS if name == "numeric" else OF_FILTERS
     parameters |= {key: getattr(options, key) for key in own if getattr(options, key) is not None}
     if name == "numeric":
-        return kind(options.epsilon, bounds=bounds_of(_declared(options)), **parameters)
+        return kind(epsilon, bounds=bounds_of(_declared(options)), **parameters)
     if not options.columns:
         raise ValueError("--transformer rappor declares no values: --columns is needed")
     refuse_options(options, ["domain"], "is of no use with --transformer rappor, which declares no values")
     columns = columns_of(options.columns, ())
-    return fitted_to_names(kind(options.epsilon, **parameters), columns)
+    return fitted_to_names(kind(epsilon, **parameters), columns)
+
+
+def _epsilon(options: argparse.Namespace) -> Any:
+    """Return the epsilon of a row, or what all rows together shall guarantee."""
+    if getattr(options, "target_epsilon", None) is not None:
+        refuse_options(options, ["epsilon"], "is what --target-epsilon finds: give one of the two")
+        if options.delta is None or options.n_shuffled is None:
+            raise ValueError("--target-epsilon needs --delta and --n-shuffled")
+        return Shuffled(options.target_epsilon, options.delta, options.n_shuffled)
+    if options.epsilon is None:
+        raise ValueError("--epsilon is needed")
+    return options.epsilon
 
 
 def fitted_to_names(transformer: Any, columns: Sequence[Any]) -> Any:
@@ -113,7 +128,7 @@ def fitted_to_names(transformer: Any, columns: Sequence[Any]) -> Any:
 
 def load_transformer(options: argparse.Namespace, path: Path, **parameters: Any) -> Any:
     """Make the transformer of a protocol, which other options must not declare again."""
-    refuse_options(options, DECLARING, f"is in the protocol {path.name}: leave it out with --load")
+    refuse_options(options, [*DECLARING, *OF_SHUFFLING], f"is in the protocol {path.name}: leave it out with --load")
     loaded = read_protocol_file(path, "--load")
     if getattr(loaded, "memoize", False) and parameters.get("secret_key") is None:
         raise ValueError(f"{path.name} is for permanent reports: --record-id and --key are needed")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
 from skdp.coding import plain
 from skdp.domain._values import Interval
+
+_MOST_CHARACTERS, _MOST_ITEMS, _MOST_DIGITS = 1 << 24, 1 << 19, 1000
 
 # In this order: a timestamp is a date, too.
 _SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -88,3 +91,23 @@ def unpack(packed: Any) -> Any:
     if name in _TIMES and isinstance(value, str) and len(value) > _LONGEST_TIME:
         raise ValueError("a time is too long")
     return _SCALARS[name][2](value)
+
+
+def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
+    """Parse JSON of others, in bounded time and memory; None if it is none."""
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
+    if (items := sum(map(text.count, "[,")) + 4 * text.count("{")) > most_items:
+        raise ValueError(f"{what} has at most {most_items:,} values, got {items:,}")
+    try:
+        return json.loads(text, parse_int=_whole, parse_constant=_refuse)
+    except (ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) <= _MOST_DIGITS else _refuse(text)
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError

@@ -15,7 +15,7 @@ from skdp.evaluation.audits import AuditResult, audit_epsilon, audit_table
 from skdp.evaluation.cost import PrivacyCost, privacy_cost
 from skdp.evaluation.curves import PrivacyCurveDisplay, privacy_curve
 from skdp.evaluation.displays import CountEstimateDisplay, FairnessDisplay, MarginalDisplay
-from skdp.evaluation.report import CountStudy, age_sex_report, count_study, study_report
+from skdp.evaluation.report import CountStudy, age_sex_report, count_study, errors_by_trust, study_report
 
 __all__ = [
     "AttackResult",
@@ -34,6 +34,7 @@ __all__ = [
     "audit_table",
     "bayes_accuracy",
     "count_study",
+    "errors_by_trust",
     "guessing_bound",
     "membership_inference",
     "poisoning_gain",

@@ -17,9 +17,10 @@ from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._posterior_features import PosteriorFeatures
 from skdp.local._protocol_file import comparable as comparable
 from skdp.local._protocol_file import forget_names as forget_names
-from skdp.local._protocol_file import parse_json as parse_json
 from skdp.local._protocol_file import refitted as refitted
+from skdp.local._protocol_file import stated as stated
 from skdp.local._randomized_response import RandomizedResponseEncoder
+from skdp.local._shuffle import shuffle_reports
 from skdp.local._tallies import NumericTally, RapporTally, ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.heavy_hitters import HeavyHitters
@@ -55,4 +56,5 @@ __all__ = [
     "UnaryEncodingTransformer",
     "read_report_table",
     "recommend_strategy",
+    "shuffle_reports",
 ]

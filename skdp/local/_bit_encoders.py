@@ -7,7 +7,7 @@ from typing import Any
 
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares
 from skdp.oracles import SubsetSelection, UnaryEncoding
-from skdp.privacy import PrivacyLedger
+from skdp.privacy import PrivacyLedger, Shuffled
 from skdp.typing import HandleUnknown, ReportStrategy
 
 
@@ -20,7 +20,7 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float or None, default=1.0
+    epsilon : float, Shuffled or None, default=1.0
         Privacy loss of one record over all columns together; finite and > 0. None if p and q are given.
     variant : {"optimized", "symmetric", "threshold"}, default="optimized"
         How epsilon becomes p and q: ``"optimized"`` (OUE) has p = 1/2 and the least error for rare values,
@@ -93,7 +93,7 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float | Shuffled | None = 1.0,
         *,
         variant: str = "optimized",
         p: float | None = None,
@@ -141,7 +141,7 @@ class SubsetSelectionEncoder(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
+    epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together; finite and > 0.
     subset_size : int, optional
         The size w of the sets of every column; by default the best one, near k / (e^eps + 1).
@@ -192,7 +192,7 @@ class SubsetSelectionEncoder(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Shuffled = 1.0,
         *,
         subset_size: int | None = None,
         strategy: ReportStrategy = "split",

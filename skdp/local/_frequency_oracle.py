@@ -16,7 +16,7 @@ from skdp.frames import is_frame, read_table
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Output, Shares, attribute_epsilons
 from skdp.local.protocol import OracleProtocol
 from skdp.oracles import ORACLES, FrequencyOracle, check_size, choose_oracle, names_with
-from skdp.privacy import PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyLedger, Shuffled, check_epsilon
 from skdp.typing import HandleUnknown, ReportStrategy
 
 Target: TypeAlias = Literal["joint", "margins"]
@@ -31,7 +31,7 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
+    epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together; finite and > 0.
     oracle : str, default="auto"
         ``"auto"``, or a name of `skdp.oracles.ORACLES`, such as ``"randomized_response"``, ``"subset_selection"``,
@@ -103,7 +103,7 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Shuffled = 1.0,
         *,
         oracle: str = "auto",
         max_report_bytes: int | None = 1024,
@@ -154,7 +154,7 @@ class FrequencyOracleEncoder(OracleEncoder):
     def _choose(self, k: int, epsilon: Any, again: Fraction | None) -> FrequencyOracle:
         limit = self.max_report_bytes if self.oracle == "auto" else None
         name, oracle = choose_oracle(k, epsilon, again=again, max_report_bytes=limit, among=self._candidates())
-        self._chosen[oracle] = name
+        vars(self).get("_chosen", {})[oracle] = name  # only `fit` needs it
         return oracle
 
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:

@@ -7,7 +7,7 @@ from typing import Any
 
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
 from skdp.oracles import HadamardResponse, LocalHashing, hashing_for_two_rounds
-from skdp.privacy import PrivacyLedger
+from skdp.privacy import PrivacyLedger, Shuffled
 from skdp.typing import HandleUnknown, ReportStrategy
 
 
@@ -19,7 +19,7 @@ class HadamardResponseEncoder(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
+    epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together; finite and > 0.
     n_blocks : int, optional
         The number of blocks, a power of two; by default the best one.
@@ -67,7 +67,7 @@ class HadamardResponseEncoder(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Shuffled = 1.0,
         *,
         n_blocks: int | None = None,
         strategy: ReportStrategy = "split",
@@ -102,7 +102,7 @@ class LocalHashingEncoder(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
+    epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together; finite and > 0.
     n_buckets : int, optional
         The number g of buckets; 2 is binary local hashing (BLH). By default the one with the least error: near
@@ -171,7 +171,7 @@ class LocalHashingEncoder(OracleEncoder):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Shuffled = 1.0,
         *,
         n_buckets: int | None = None,
         strategy: ReportStrategy = "split",

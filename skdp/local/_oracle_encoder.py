@@ -22,9 +22,10 @@ from skdp.exact import log_upper
 from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
 from skdp.local.memo import Memo, MemoisedReports
-from skdp.local.protocol import OracleProtocol, attributes_of, named_characters
+from skdp.local.protocol import OracleProtocol, attributes_of, named_characters, shuffled_parts
 from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
-from skdp.privacy import PrivacyGuarantee, check_epsilon
+from skdp.privacy import PrivacyGuarantee, Shuffled, check_epsilon
+from skdp.privacy.shuffle import Released, ReportPair
 from skdp.typing import ReportStrategy
 
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
@@ -49,7 +50,6 @@ class OracleEncoder(MemoisedReports, CountEstimator):
 
     # A subclass names the mechanism and makes the oracle of an attribute.
 
-    epsilon: Any
     strategy: Any
     shares: Any
     categories: Any
@@ -105,7 +105,11 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         return self._check_epsilon()
 
     def _check_epsilon(self) -> Fraction | None:
-        return check_epsilon(self.epsilon)
+        if not isinstance(self.epsilon, Shuffled):
+            return check_epsilon(self.epsilon)
+        if self.instantaneous_epsilon is not None:
+            raise ValueError("instantaneous_epsilon needs a number as epsilon, got epsilon=Shuffled(...)")
+        return check_epsilon(self.epsilon.epsilon)
 
     def _make_protocol(self, table: Table) -> OracleProtocol:
         epsilon = self._check_parameters()
@@ -121,6 +125,8 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         sizes = [domain.select(columns).size for columns in attributes]
         if max(sizes) >= self._most_cells:
             raise ValueError(f"{max(sizes):,} joint cells are too many; use strategy='split', or fewer columns")
+        if epsilon is not None:
+            epsilon = self._local_epsilon(lambda local, released: self._pairs(local, released, attributes, sizes))
         oracles, again = self._make_oracles(epsilon, attributes, sizes)
         if (width := sum(oracle.width for oracle in oracles)) > self._most_columns:
             raise ValueError(f"reports of {width:,} columns are too many")
@@ -149,6 +155,19 @@ class OracleEncoder(MemoisedReports, CountEstimator):
         wanted = check_epsilon(self.instantaneous_epsilon, name="instantaneous_epsilon")
         again: list[Any] = attribute_epsilons(wanted, attributes, sizes, self.strategy, self.shares)
         return tuple(map(cache(self._make_first_round), sizes, epsilons, again)), again
+
+    def _pairs(
+        self, epsilon: float, released: Released, attributes: Sequence[tuple[Any, ...]], sizes: Sequence[int]
+    ) -> tuple[ReportPair, ...]:
+        """Return what shuffling protects of a report with a local epsilon."""
+        epsilons = attribute_epsilons(Fraction(epsilon), attributes, sizes, self.strategy, self.shares)
+        oracles = map(cache(self._make_oracle), sizes, epsilons)
+        return shuffled_parts([oracle.shuffle_pair() for oracle in oracles], self.strategy, released)
+
+    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+        check_is_fitted(self)
+        protocol = self.protocol_
+        return self._pairs(epsilon, released, protocol.attributes, [domain.size for domain in protocol.domains])
 
     def _add_round(
         self, oracles: Sequence[FrequencyOracle], again: list[Any], guarantee: PrivacyGuarantee

@@ -6,23 +6,24 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import Any
 
 import pandas as pd
 
-from skdp.domain import Domain, Interval, check_hashes, pack, unpack
+from skdp.domain import Domain, Interval, check_hashes, pack, parse_json, unpack
 from skdp.local.memo import SecretKey
 from skdp.local.protocol import OracleProtocol, ReportProtocol, ValueProtocol
+from skdp.privacy import PrivacyGuarantee, Shuffled
 
 FORMAT, _VERSION = "skdp-protocol", 1
 _SECRET = ("ledger", "random_state", "secret_key")
-_STATED = ("epsilon", "delta", "relation", "trust")
+_STATED = ("epsilon", "delta", "relation", "trust", "rho", "scope")
 _NOT_OF_REPORTS = ("unknown", "missing")
 """Parameters of a protocol that say how true values are read, not what a report means."""
 
 # Of what others declare, so that reading it takes at most about three seconds and 200 MB.
-_MOST_CHARACTERS, _MOST_ITEMS, _MOST_VALUES = 1 << 24, 1 << 19, 1 << 17
-_MOST_SUMS, _MOST_NUMBERS, _MOST_ATTRIBUTES, _MOST_DIGITS = 1 << 24, 1 << 19, 1 << 10, 1000
+_MOST_VALUES = 1 << 17
+_MOST_SUMS, _MOST_NUMBERS, _MOST_ATTRIBUTES = 1 << 24, 1 << 19, 1 << 10
 _MOST_OF_REPORTS = 1 << 24, 1 << 17, 1 << 23
 """Joint cells, columns, and characters of their names."""
 
@@ -32,6 +33,8 @@ class WrittenProtocol:
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         given = transformer.get_params(deep=False)
+        if isinstance(given.get("epsilon"), Shuffled):  # a reader need not search for the local one again
+            given["epsilon"] = transformer.local_epsilon_
         self._name, self._protocol = type(transformer).__name__, protocol
         self.named = hasattr(transformer, "feature_names_in_")
         self.is_carried = _is_ours(type(transformer))
@@ -62,7 +65,7 @@ def write_protocol(name: str, parameters: Mapping[str, Any], protocol: ReportPro
         "named": named,
         "permanent": protocol.permanent_key is not None,
         "protocol": comparable(protocol),
-        "guarantee": asdict(protocol.guarantee) | {"text": str(protocol.guarantee)},
+        "guarantee": stated(protocol.guarantee),
         "client": _client(protocol),
     }
     return json.dumps(content, allow_nan=False)
@@ -109,18 +112,6 @@ def parse_protocol(text: str) -> dict[str, Any]:
     return content
 
 
-def parse_json(text: str, what: str, most_items: int = _MOST_ITEMS) -> Any:
-    """Parse JSON of others, in bounded time and memory; None if it is none."""
-    if len(text) > _MOST_CHARACTERS:
-        raise ValueError(f"{what} has at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
-    if (items := sum(map(text.count, "[,")) + 4 * text.count("{")) > most_items:
-        raise ValueError(f"{what} has at most {most_items:,} values, got {items:,}")
-    try:
-        return json.loads(text, parse_int=_whole, parse_constant=_refuse)
-    except (ValueError, RecursionError, MemoryError):
-        return None
-
-
 def refuse_other(theirs: str, own: str) -> None:
     """Refuse reports that carry another protocol than one's own."""
     if theirs == own:
@@ -159,14 +150,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _whole(text: str) -> int:
-    return int(text) if len(text) <= _MOST_DIGITS else _refuse(text)
-
-
-def _refuse(text: str) -> NoReturn:
-    raise ValueError
-
-
 def _fit(transformer: Any, columns: list[Any]) -> None:
     """Fit within limits."""
     transformer._most_cells, transformer._most_columns, transformer._most_characters = _MOST_OF_REPORTS
@@ -190,10 +173,17 @@ def _check_values(declared: Any) -> None:
 
 def _promises(content: dict[str, Any], protocol: ReportProtocol) -> bool:
     """Return whether what a text states for clients and people follows from its parameters."""
-    stated, client, own = content.get("guarantee"), content.get("client"), asdict(protocol.guarantee)
-    if not isinstance(stated, dict) or any(stated.get(key) != own[key] for key in _STATED):
+    # The texts for people may be those of another version: programs write their own.
+    found, client = content.get("guarantee"), content.get("client")
+    own = json.loads(json.dumps(stated(protocol.guarantee)))
+    if not isinstance(found, dict) or type(found.get("secure")) is not bool:
         return False
-    return client is None or client == _client(protocol)
+    return all(found.get(key) == own[key] for key in _STATED) and client in (None, _client(protocol))
+
+
+def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
+    """Return what a protocol says of its guarantee."""
+    return asdict(guarantee) | {"text": str(guarantee)}
 
 
 def _ours(kind: type[Any]) -> Iterator[type[Any]]:

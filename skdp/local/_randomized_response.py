@@ -11,7 +11,7 @@ from sklearn.base import OneToOneFeatureMixin
 from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
 from skdp.local.protocol import SAMPLED, ValueProtocol
 from skdp.oracles import RandomizedResponse
-from skdp.privacy import PrivacyLedger
+from skdp.privacy import PrivacyLedger, Shuffled
 from skdp.typing import HandleUnknown, ReportStrategy
 
 
@@ -24,8 +24,9 @@ class RandomizedResponseEncoder(OracleEncoder):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of one record over all columns together; finite and > 0. Smaller is more private.
+    epsilon : float or Shuffled, default=1.0
+        Privacy loss of one record over all columns together; finite and > 0. Smaller is more private. Or what the
+        reports of many persons shall guarantee together, if only their sums are released: `Shuffled`.
     strategy : {"split", "joint", "sample"}, default="split"
         ``"split"``: each column is randomised by itself, with a share of epsilon. ``"joint"``: the columns are
         one attribute with a value for each cell of their Cartesian product; it keeps how the columns go together, and
@@ -69,6 +70,8 @@ class RandomizedResponseEncoder(OracleEncoder):
     guarantee_ : PrivacyGuarantee
         What a call of `transform` promises for one record, computed from the integer probabilities and rounded up;
         with `memoize`, what all calls together promise for a record whose values stay the same.
+    local_epsilon_ : float
+        With `Shuffled`, the epsilon of one record that was found.
     domain_ : Domain
         The declared values of every column.
     categories_ : list of ndarray
@@ -174,7 +177,7 @@ handle_unknown='uniform'.
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Shuffled = 1.0,
         *,
         strategy: ReportStrategy = "split",
         shares: Shares = "uniform",

@@ -11,7 +11,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.domain import parse_json
 from skdp.markup import html_facts
+
+_MOST_NUMBERS, _MOST_ROWS = 1 << 21, 1 << 24
+"""Of a tally that is read: in its text, and in a Parquet file."""
 
 
 class StoredTally(ABC):
@@ -138,9 +142,10 @@ class StoredTally(ABC):
         Raises
         ------
         ValueError
-            If the text is no tally of this kind and version, or does not fit itself.
+            If the text is no tally of this kind and version, does not fit itself, or has more than 2**24 characters or
+            2**21 numbers.
         """
-        content = json.loads(text)
+        content = parse_json(text, "a tally", _MOST_NUMBERS)
         if not isinstance(content, dict) or not isinstance(content.get(cls._sums), list):
             raise ValueError("the text is no tally of this kind")
         return cls._checked(content, content[cls._sums])
@@ -184,19 +189,21 @@ class StoredTally(ABC):
         Raises
         ------
         ValueError
-            If the file is no tally of this kind and version, or does not fit itself.
+            If the file is no tally of this kind and version, does not fit itself, or has more than 2**24 sums.
         """
         from pyarrow import parquet
 
-        table = parquet.read_table(path)
-        header = (table.schema.metadata or {}).get(b"skdp")
-        if header is None or table.column_names != ["attribute", cls._sums]:
-            raise ValueError("the file is no tally of this kind")
-        attribute, sums = table["attribute"].to_numpy(), table[cls._sums].to_numpy()
-        content = json.loads(header)
+        with parquet.ParquetFile(path) as file:
+            header = (file.schema_arrow.metadata or {}).get(b"skdp")
+            if header is None or file.schema_arrow.names != ["attribute", cls._sums]:
+                raise ValueError("the file is no tally of this kind")
+            if file.metadata.num_rows > _MOST_ROWS:
+                raise ValueError(f"a tally has at most {_MOST_ROWS:,} sums, got {file.metadata.num_rows:,}")
+            content, table = parse_json(header.decode(errors="replace"), "a tally", _MOST_NUMBERS), file.read()
         if not isinstance(content, dict):
             raise ValueError("the file is no tally of this kind")
-        return cls._checked(content, [sums[attribute == number] for number in np.unique(attribute)])
+        attribute, sums = table["attribute"].to_numpy(), table[cls._sums].to_numpy()
+        return cls._checked(content, np.split(sums, np.flatnonzero(np.diff(attribute)) + 1))
 
     def _content(self) -> dict[str, Any]:
         return {"format": self._format} | self._header()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,8 @@ from skdp.local._carried import carried_text, check_carried, text_in_memory, wit
 from skdp.local._portable import Portable
 from skdp.local._protocol_file import WrittenProtocol
 from skdp.local.protocol import ReportProtocol, Reports
-from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, spend
+from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
+from skdp.privacy.shuffle import Released, ReportPair, any_pair
 
 
 class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
@@ -61,6 +63,7 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
     True
     """
 
+    epsilon: Any = None
     ledger: PrivacyLedger | None = None
     random_state: int | None = None
 
@@ -278,6 +281,34 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
+
+    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+        """Return what `local_epsilon` needs to know of a report with another epsilon, fitted to the same columns.
+
+        Parameters
+        ----------
+        epsilon : float
+            The local epsilon.
+        released : {"reports", "tally"}
+            What is released after shuffling.
+
+        Returns
+        -------
+        tuple of ReportPair
+            As of `ReportProtocol.shuffle_pairs`; by default of the worst randomiser with this epsilon.
+        """
+        return (any_pair(epsilon),)
+
+    def _local_epsilon(
+        self, pairs_at: Callable[[float, Released], tuple[ReportPair, ...]] = lambda epsilon, _: (any_pair(epsilon),)
+    ) -> Fraction:
+        """Return the epsilon of a report: as given, or the largest one that reaches what is wanted after shuffling."""
+        self.__dict__.pop("local_epsilon_", None)
+        wanted = self.epsilon
+        if not isinstance(wanted, Shuffled):
+            return check_epsilon(wanted)
+        self.local_epsilon_ = wanted.local_epsilon(lambda epsilon: pairs_at(epsilon, wanted.released))
+        return Fraction(self.local_epsilon_)
 
     @property
     def declared_domain(self) -> Domain | None:  # numpydoc ignore=RT01

@@ -22,7 +22,7 @@ from skdp.oracles._two_rounds import TwoRounds as TwoRounds
 from skdp.oracles._two_rounds import hashing_for_two_rounds as hashing_for_two_rounds
 from skdp.oracles._two_rounds import two_rounds as two_rounds
 from skdp.oracles._unary_encoding import UnaryEncoding
-from skdp.oracles.numeric import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Piecewise, SquareWave
+from skdp.oracles.numeric import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Optimal, Piecewise, SquareWave
 
 __all__ = [
     "ORACLES",
@@ -37,6 +37,7 @@ __all__ = [
     "Hybrid",
     "LocalHashing",
     "NumericMechanism",
+    "Optimal",
     "Piecewise",
     "Postprocess",
     "QuadraticHash",

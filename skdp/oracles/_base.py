@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.exact import log_upper
 from skdp.oracles._support import MAX_REPORT_BYTES, SupportAlgebra, check_bits, pure_error
+from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource, DigestSource
 
 _MOST_ENTRIES = 1 << 16
@@ -110,6 +111,23 @@ class FrequencyOracle(SupportAlgebra):
     @abstractmethod
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
         """The largest ratio of the probabilities of a report under two values: ``e**epsilon`` as achieved."""
+
+    def shuffle_pair(self) -> ReportPair:
+        """Return the reports of the two values that shuffling protects least, in classes, for `shuffled_guarantee`.
+
+        By default those of the worst randomiser with this `worst_ratio`. An oracle that knows more returns a blanket
+        m(y) and the classes of a pair that stands for all pairs. It does if ``V = (P(y | x0) - t P(y | x1)) / m(y)``,
+        y drawn with mass m(y), is more spread (in the convex order) than that of any other pair, for each t >= 1. So
+        it is if the ratios P(y | x) / m(y) have the same law for every x, and no pair has fewer reports, by mass, that
+        distinguish its values: since ``(a - t a) + (b - t b) = (a - t b) + (b - t a)``, a pair of reports of equal mass
+        with the ratios (a, a) and (b, b) is less spread than one with (a, b) and (b, a).
+
+        Returns
+        -------
+        ReportPair
+            Exact fractions.
+        """
+        return ReportPair.of_any(self.worst_ratio)
 
     @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01

@@ -14,6 +14,7 @@ from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._hadamard_response import HadamardResponse
 from skdp.oracles._hashing import QuadraticHash
 from skdp.oracles._support import MAX_REPORT_BYTES, check_size, hashed_support
+from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ByteSource, SeededSource, uniform_integers
 
 
@@ -96,6 +97,10 @@ class CountMeanSketch(FrequencyOracle):
     @property
     def worst_ratio(self) -> Fraction:
         return self.inner.worst_ratio
+
+    def shuffle_pair(self) -> ReportPair:
+        # Two values whose buckets differ under every function: the most spread, whether or not there are such.
+        return self.inner.shuffle_pair()
 
     @property
     def n_reports(self) -> int:

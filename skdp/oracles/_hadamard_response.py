@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._support import capped_epsilon, check_size, lie_threshold
+from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, uniform_integers
 
 _MOST_CELLS = 1 << 22
@@ -95,6 +96,13 @@ class HadamardResponse(FrequencyOracle):
     @property
     def worst_ratio(self) -> Fraction:
         return 1 + 2 * self.n_blocks * (1 - self.lie) / self.lie
+
+    def shuffle_pair(self) -> ReportPair:
+        # Values of two blocks share no index, those of a block half of theirs.
+        half, low = self.block_size // 2, self.lie / self.n_indices
+        high = low + (1 - self.lie) / half
+        own, both = (half, 0) if self.k >= self.block_size else (half // 2, half // 2)
+        return ReportPair.of_support(high, low, (own, own, both, self.n_indices - 2 * own - both))
 
     @property
     def most_supported(self) -> float:

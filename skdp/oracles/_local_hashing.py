@@ -21,6 +21,7 @@ from skdp.oracles._support import (
     pure_error,
     support_variance,
 )
+from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource, DigestSource, SeededSource, uniform_integers
 
 MOST_BUCKETS = 65_521
@@ -102,6 +103,13 @@ class LocalHashing(FrequencyOracle):
     @property
     def worst_ratio(self) -> Fraction:
         return self._inner.worst_ratio
+
+    def shuffle_pair(self) -> ReportPair:
+        # The values fall into two buckets, or with the same probability for every pair into one.
+        inner, meet, g = self._inner, Fraction(self.hash_family.collision), self.n_buckets
+        apart = ReportPair.of_support(inner.p, inner.q, (1, 1, 0, g - 2))
+        together = ReportPair.of_support(inner.p, inner.q, (0, 0, 1, g - 1))
+        return ReportPair.mixed(((1 - meet, apart), (meet, together)))
 
     @property
     def n_reports(self) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._support import capped_epsilon, check_size
+from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, DigestSource, bernoulli, uniform_integers
 
 
@@ -118,6 +119,9 @@ class RandomizedResponse(FrequencyOracle):
     @property
     def worst_ratio(self) -> Fraction:
         return self.p / self.q
+
+    def shuffle_pair(self) -> ReportPair:
+        return ReportPair.of_support(self.p, self.q, (1, 1, 0, self.k - 2))
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
         self._check_codes(codes)

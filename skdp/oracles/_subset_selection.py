@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._support import capped_epsilon, check_bits, check_size, lie_threshold, pure_error
+from skdp.privacy import ReportPair
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli, bernoulli_ratio, subsets, uniform_integers
 
 _TABLE_BYTES = 1 << 18
@@ -104,6 +105,12 @@ class SubsetSelection(FrequencyOracle):
     @property
     def worst_ratio(self) -> Fraction:
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
+
+    def shuffle_pair(self) -> ReportPair:
+        k, w = self.k, self.subset_size
+        one, both, none = math.comb(k - 2, w - 1), math.comb(k - 2, w - 2) if w > 1 else 0, math.comb(k - 2, w)
+        high, low = self.p / math.comb(k - 1, w - 1), (1 - self.p) / math.comb(k - 1, w)
+        return ReportPair.of_support(high, low, (one, one, both, none))
 
     @property
     def n_reports(self) -> int:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import FrequencyOracle
 from skdp.oracles._support import capped_epsilon, channel_of_bits, check_bits, check_share, check_size
+from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, eight_coins
 
 _WORDS, _MANY = (2, 4, 8), 1 << 12
@@ -116,6 +117,22 @@ class UnaryEncoding(FrequencyOracle):
     @property
     def worst_ratio(self) -> Fraction:
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
+
+    def shuffle_pair(self) -> ReportPair:
+        # By the bits of the two values. The least likely value is one whose bit is 0, unless all bits are 1.
+        p, q = self.p, self.q
+        ones = q ** (self.k - 2)  # the other bits
+        own, neither, both = (1 - p) * q, (1 - p) * (1 - q), p * q
+        rest = (1 - p) / (1 - q) * q * q * (1 - ones)
+        return ReportPair(
+            (
+                (p * (1 - q), own, own),
+                (own, p * (1 - q), own),
+                (neither, neither, neither),
+                (both * (1 - ones), both * (1 - ones), rest),
+                (both * ones, both * ones, both * ones),
+            )
+        )
 
     @property
     def most_supported(self) -> int:

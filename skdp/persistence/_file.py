@@ -12,7 +12,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from skdp.archive import SUMS, Archive, reading, write_archive
 from skdp.base import check_ledger
-from skdp.local import parse_json
+from skdp.domain import parse_json
 from skdp.persistence._estimators import read_estimator, write_estimator
 from skdp.persistence._values import Reader, Writer
 from skdp.privacy import PrivacyLedger

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from skdp.domain import Domain, Interval, pack, unpack
 from skdp.local import SecretKey
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, closed_ledger
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, closed_ledger
 
 _PLAIN, _SCALARS = "biufSUmM", "biufSU"
 _MOST_RANGED = 1 << 16
@@ -66,6 +66,8 @@ class Writer:
             return {"range": ends} if self._ranged <= _MOST_RANGED else self.write(list(value))
         if isinstance(value, PrivacyGuarantee):
             return {"guarantee": {one.name: self.write(getattr(value, one.name)) for one in fields(value)}}
+        if isinstance(value, Shuffled):
+            return {"shuffled": {one.name: self.write(getattr(value, one.name)) for one in fields(value)}}
         if isinstance(value, PrivacyLedger):
             return {"ledger": self._its_ledger(value)}
         if isinstance(value, SecretKey):
@@ -197,6 +199,9 @@ class Reader:
         mark_observed(domain, value["observed"])
         return domain
 
+    def _shuffled(self, value: Any) -> Shuffled:
+        return Shuffled(**{name: self.read(item) for name, item in value.items()})
+
     def _guarantee(self, value: Any) -> PrivacyGuarantee:
         return PrivacyGuarantee(**{name: self.read(item) for name, item in value.items()})
 
@@ -227,6 +232,7 @@ _READ: dict[str, Callable[[Reader, Any], Any]] = {
     "estimator": Reader._estimator,
     "frame": Reader._frame,
     "guarantee": Reader._guarantee,
+    "shuffled": Reader._shuffled,
     "ledger": Reader._absent_ledger,
     "mapping": Reader._mapping,
     "numpy": Reader._numpy,

@@ -9,6 +9,7 @@ from skdp.privacy.ledger import Metered as Metered
 from skdp.privacy.ledger import closed_ledger as closed_ledger
 from skdp.privacy.ledger import metered as metered
 from skdp.privacy.ledger import spend as spend
+from skdp.privacy.shuffle import ReportPair, Shuffled, local_epsilon, shuffled_guarantee
 from skdp.privacy.statement import PrivacyStatement, StatedStep, privacy_statement
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "PrivacyLeakWarning",
     "PrivacyLedger",
     "PrivacyStatement",
+    "ReportPair",
+    "Shuffled",
     "StatedStep",
     "check_delta",
     "check_epsilon",
@@ -25,6 +28,8 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "largest_mu",
+    "local_epsilon",
     "privacy_statement",
+    "shuffled_guarantee",
     "zcdp_epsilon",
 ]

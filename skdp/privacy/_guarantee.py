@@ -33,8 +33,15 @@ class PrivacyLeakWarning(UserWarning):
 
 Relation = Literal["replace", "add_remove"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
-Trust = Literal["local", "central"]
+Trust = Literal["local", "shuffle", "central"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
+"""From those that trust nobody to those that trust somebody with the data."""
+
+_TRUSTED = {
+    "local": "local: no one is trusted",
+    "shuffle": "shuffle: those who shuffle or sum the reports are trusted",
+    "central": "central: a curator is trusted",
+}
 
 
 @dataclass(frozen=True)
@@ -52,9 +59,10 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     relation : {"replace", "add_remove"}, default="replace"
         The neighbouring inputs: one record replaced by another (the number of records is public), or one record
         added or removed.
-    trust : {"local", "central"}, default="local"
-        ``"local"``: each record is randomised by itself, and no one needs to be trusted. ``"central"``: a curator who
-        holds the data is trusted.
+    trust : {"local", "shuffle", "central"}, default="local"
+        ``"local"``: each record is randomised by itself, and no one needs to be trusted. ``"shuffle"``: so it is, but
+        only the sums of all reports, or the reports in random order, are released, and those who see them before are
+        trusted (`shuffled_guarantee`). ``"central"``: a curator who holds the data is trusted.
     scope : tuple of str, default=()
         The columns that the guarantee covers. Other columns of the same person are not covered.
     mechanism : str, default=""
@@ -116,7 +124,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             object.__setattr__(self, name, number)
         check_relation(self.relation)
         if self.trust not in TRUSTS:
-            raise ValueError(f"trust must be 'local' or 'central', got {self.trust!r}")
+            raise ValueError(f"trust must be one of {', '.join(map(repr, TRUSTS))}, got {self.trust!r}")
 
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
@@ -255,7 +263,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             epsilon,
             delta,
             relation=self.relation,
-            trust="local" if self.trust == other.trust == "local" else "central",
+            trust=max(self.trust, other.trust, key=TRUSTS.index),
             scope=tuple(dict.fromkeys((*self.scope, *other.scope))),
             mechanism=_listed(self.mechanism, other.mechanism),
             secure=self.secure and other.secure,
@@ -281,7 +289,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             ("epsilon", shown(self.epsilon)),
             ("delta", shown(self.delta)),
             ("rho", None if self.rho is None else shown(self.rho)),
-            ("model", "local: no one is trusted" if self.trust == "local" else "central: a curator is trusted"),
+            ("model", _TRUSTED[self.trust]),
             ("neighbours", "one record replaced" if self.relation == "replace" else "one record added or removed"),
             ("columns", ", ".join(map(str, self.scope))),
             ("mechanism", self.mechanism),

@@ -17,7 +17,7 @@ from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, Place, SeededR
 from skdp.local import SecretKey
 
 BOUNDS = {"age": (0, 100), "height": (1.0, 2.5)}
-MECHANISMS = ["hybrid", "duchi", "piecewise", "square_wave", "laplace"]
+MECHANISMS = ["hybrid", "optimal", "duchi", "piecewise", "square_wave", "laplace"]
 ROWS = 2 * BLOCK_ROWS + 900
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from skdp import Domain
 from skdp.datasets import load_adult
-from skdp.evaluation import count_study
+from skdp.evaluation import count_study, errors_by_trust
 
 DOMAIN = Domain({"age": ["37 or younger", "over 37"], "sex": ["Female", "Male"]})
 EPSILONS = [0.1, 0.3, 0.5, 1.0, 2.0, 5.0]
@@ -106,3 +106,18 @@ def test_progress_is_reported_after_each_release():
     calls = []
     count_study(age_and_sex(), DOMAIN, epsilons=[1.0, 2.0], repeats=3, advance=lambda: calls.append(1))
     assert len(calls) == 6
+
+
+def test_the_more_somebody_is_trusted_the_smaller_the_error():
+    errors = errors_by_trust([12_000, 10_000, 13_000, 10_222], epsilons=[0.1, 1.0, 2.0])
+    assert (errors["central"] < errors["shuffled"] / 3).all()
+    assert (errors["shuffled"] < errors["local"] / 10).all()
+    assert errors.loc[1.0].round(0).tolist() == [585, 16, 3]
+    few = errors_by_trust([3, 4], epsilons=[1.0])
+    assert few["shuffled"].item() == pytest.approx(few["local"].item(), rel=1e-3)
+
+
+@pytest.mark.parametrize("counts", [[1], [0, 0], [-1, 2], [[1, 2]], [0.5, 1.5]])
+def test_errors_by_trust_are_of_counts(counts):
+    with pytest.raises(ValueError, match="counts must be whole numbers of at least 0"):
+        errors_by_trust(counts)

@@ -9,6 +9,8 @@ import time
 import tracemalloc
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from skdp import (
@@ -21,9 +23,11 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.local import ReportTransformer
+from skdp.engines import tally_files
+from skdp.local import NumericTally, RapporTally, ReportTally, ReportTransformer
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m"]})
+ROW = pd.DataFrame({"a": ["x"]})
 VALUES = {"sex": ["f", "m"]}
 SAME_HASH = [place * sys.hash_info.modulus for place in range(1, 16_000)]
 TEXTS = {
@@ -203,3 +207,51 @@ def test_damaged_texts_are_refused_or_mean_the_same():
             else:  # the text is that of another, as a whole
                 assert own[0] == ReportTransformer.from_json(again.to_json()).protocol_.parameters()
     assert 250 < refused < 490
+
+
+@pytest.mark.parametrize("change", [{"rho": 1e-9}, {"scope": ["nothing"]}, {"secure": "very"}, {"epsilon": 0.01}])
+def test_a_guarantee_that_does_not_follow_is_refused(change):
+    content = json.loads(RandomizedResponseEncoder(8.0, categories={"a": ["x", "y"]}).fit(ROW).to_json())
+    content["guarantee"] |= change
+    with pytest.raises(ValueError, match="states another guarantee"):
+        ReportTransformer.from_json(json.dumps(content))
+
+
+def test_the_sentence_of_another_is_not_repeated(tmp_path):
+    """What people read of a tally is written by this library, not by who sent the reports."""
+    encoder = RandomizedResponseEncoder(8.0, categories={"a": ["x", "y"]}).fit(ROW)
+    reports = encoder.transform(ROW)
+    content = json.loads(encoder.to_json())
+    content["guarantee"] |= {"text": "epsilon = 0.01", "mechanism": "magic"}
+    reports.attrs["skdp.protocol"] = json.dumps(content)
+    reports.to_parquet(tmp_path / "reports.parquet")
+    tally_files(tmp_path / "reports.parquet", target=tmp_path / "tally.json")
+    stated = json.loads((tmp_path / "tally.json").read_text())["skdp.protocol"]["guarantee"]
+    assert stated == json.loads(encoder.to_json())["guarantee"]
+
+
+@pytest.mark.parametrize("kind", [ReportTally, RapporTally, NumericTally])
+def test_a_tally_of_others_is_read_within_limits(kind, tmp_path):
+    with pytest.raises(ValueError, match="no tally of this kind"):
+        kind.from_json("[" * 100_000)
+    with pytest.raises(ValueError, match="a tally has at most"):
+        kind.from_json("[" + "0," * (1 << 21) + "0]")
+
+
+def test_a_tally_in_parquet_is_read_within_limits(tmp_path, monkeypatch):
+    encoder = RandomizedResponseEncoder(1.0, categories={"a": ["x", "y"], "b": [1, 2, 3]}).fit(ROW.assign(b=1))
+    tally = encoder.tally(encoder.transform(ROW.assign(b=1)))
+    tally.to_parquet(tmp_path / "tally.parquet")
+    assert ReportTally.from_parquet(tmp_path / "tally.parquet") == tally
+    table = pq.read_table(tmp_path / "tally.parquet")
+    zeros = pa.table([pa.nulls(1 << 20, field.type).fill_null(0) for field in table.schema], schema=table.schema)
+    with pq.ParquetWriter(tmp_path / "large.parquet", table.schema, compression="zstd") as writer:
+        for _ in range(17):
+            writer.write_table(zeros)
+    with monkeypatch.context() as patched:
+        patched.setattr(pq.ParquetFile, "read", lambda _: pytest.fail("the sums are read"))
+        with pytest.raises(ValueError, match=r"at most 16,777,216 sums"):
+            ReportTally.from_parquet(tmp_path / "large.parquet")
+    pq.write_table(table.replace_schema_metadata({"skdp": "[" * 100_000}), tmp_path / "deep.parquet")
+    with pytest.raises(ValueError, match="no tally of this kind"):
+        ReportTally.from_parquet(tmp_path / "deep.parquet")

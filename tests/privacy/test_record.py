@@ -79,7 +79,7 @@ CHANGES = [
     ("rho", -0.5, "rho must be a finite number >= 0"),
     ("relation", "other", "relation must be 'replace' or 'add_remove', got 'other'"),
     ("relation", ["replace"], "relation must be .* got an array"),
-    ("trust", "x" * 1000, "trust must be 'local' or 'central', got 'x{40}'$"),
+    ("trust", "x" * 1000, "trust must be 'local' or 'shuffle' or 'central', got 'x{40}'$"),
     ("scope", "sex", "scope must be an array, got a string"),
     ("scope", ["sex", 1.5], r"scope\[1\] must be a string or a whole number, got a number"),
     ("scope", [["sex"]], r"scope\[0\] must be a string or a whole number, got an array"),

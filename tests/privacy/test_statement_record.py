@@ -321,7 +321,7 @@ def test_what_follows_from_other_fields_is_written_again():
         ("columns.0.epsilon", -1, r"columns\[0\].epsilon must be a finite number >= 0"),
         ("columns.0.epsilon", None, r"columns\[0\].epsilon must be given"),
         ("columns.0.delta", 2, r"columns\[0\].delta must be a number in \[0, 1\)"),
-        ("columns.0.trust", "nobody", r"columns\[0\].trust must be 'local' or 'central'"),
+        ("columns.0.trust", "nobody", r"columns\[0\].trust must be 'local' or 'shuffle' or 'central'"),
         ("columns.0.value", "F", r"unknown fields of columns\[0\]: 'value'"),
         ("total.scope.0", "age", "total.scope has columns for which no row"),
         ("total.epsilon", math.nan, "total.epsilon must be a finite number"),
@@ -367,3 +367,10 @@ def test_a_damaged_record_is_an_error_or_another_record():
         assert PrivacyStatement.from_json(made.to_json()).to_dict() == made.to_dict()
     assert 0 < read < 100
     assert longest < 400
+
+
+def test_a_total_below_a_step_is_refused():
+    content = json.loads(privacy_statement(sex().fit(X[["sex"]])).to_json())
+    content["total"]["epsilon"] = 0.01
+    with pytest.raises(ValueError, match=r"total.epsilon is smaller than that of a step"):
+        PrivacyStatement.from_json(json.dumps(content))

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from skdp.domain import parse_json
 from skdp.engines._atomic import sync, written_beside
-from skdp.local import check_carried, parse_json
+from skdp.local import check_carried
 
 _FORMAT = "skdp reports, version 1"
 _MOST_BYTES = 1 << 24

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -16,12 +17,12 @@ from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
 from skdp.engines._source_file import SourceFile, first_repeated
-from skdp.engines.files._counted import Source, digests_of, may_be_listed, refuse_overlap, with_digests
+from skdp.engines.files._counted import TALLIES_KEY, Source, digests_of, numbered, numbers_in, refuse_overlap
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
 from skdp.engines.files._said import check_said, read_json, said_by_sidecar
 from skdp.engines.files.shards import ReleasedFolder
-from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer
+from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer, stated
 
 pyarrow = Extra("pyarrow")
 
@@ -90,11 +91,16 @@ def _count_rows(path: Source) -> int | None:
 def check_counted_once(paths: Sequence[Source]) -> None:
     """Refuse files that have reports in common, by their content."""
     if len(paths) > 1:
-        refuse_overlap(paths, list(map(_digests, paths)))
+        refuse_overlap(paths, list(map(_marks, paths)))
 
 
-def _digests(path: Source) -> frozenset[str]:
-    return digests_of(path, _read_tally(path) if _is_tally(path) else None)
+def _marks(path: Source) -> frozenset[str]:
+    return frozenset([*digests_of(path), *_summed(path)])
+
+
+def _summed(path: Source) -> list[str]:
+    """Return the number of a tally, and of those that it sums."""
+    return numbers_in(path.name, _read_tally(path)) if _is_tally(path) else []
 
 
 def _is_tally(path: Source) -> TypeGuard[Path]:
@@ -102,17 +108,19 @@ def _is_tally(path: Source) -> TypeGuard[Path]:
 
 
 def tally_text(tally: Any, transformer: ReportTransformer, paths: Iterable[Source]) -> str:
-    """Write a tally as JSON that says its files, and its protocol: of those that they say, the one of least promise."""
+    """Write a tally as JSON that says its number, and its protocol: of those of its files, the one of least promise."""
     own, paths = transformer.to_json(), list(paths)
     texts = dict.fromkeys([*(text for path in paths if (text := said_by(path)) is not None), own])
-    for text in texts:
-        if text != own:
-            ReportTransformer.from_json(text)  # what a file states must follow from its parameters
-    weakest = max(map(json.loads, texts), key=_weakness)
-    names = transformer.protocol_.report_columns
-    listed = [_digests(path) for path in paths if may_be_listed(path, names, _is_tally(path))]
-    content = json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}
-    return json.dumps(with_digests(content, listed), allow_nan=False)
+    weakest = max((json.loads(text) if text == own else _restated(text) for text in texts), key=_weakness)
+    content = json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest, TALLIES_KEY: numbered(map(_summed, paths))}
+    return json.dumps(content, allow_nan=False)
+
+
+def _restated(text: str) -> dict[str, Any]:
+    """Read the protocol of a file, whose guarantee must follow from its parameters, and state it in our words."""
+    content: dict[str, Any] = json.loads(text)
+    follows = ReportTransformer.from_json(text).guarantee_
+    return content | {"guarantee": stated(replace(follows, secure=content["guarantee"]["secure"]))}
 
 
 def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:

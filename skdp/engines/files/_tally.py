@@ -32,9 +32,9 @@ def tally_files(
         files, if they say their protocol.
     target : str or path-like, optional
         A new file for the tally (``.json``): its sums, its own header, its protocol under ``skdp.protocol``, which
-        `estimate_file` and `tally_files` read, and under ``skdp.digests`` the SHA-256 of each file that it sums, of at
-        most 65,536. If the files state several guarantees, it is the weakest of them: one of
-        seeded randomness, or else the one with the largest epsilon.
+        `estimate_file` and `tally_files` read, and under ``skdp.tallies`` a random number, followed by those of the
+        tallies that it sums. If the files state several guarantees, it is the weakest of them: one of seeded
+        randomness, or else the one with the largest epsilon.
     progress : callable, optional
         As for `privatize_file`.
     allow_copies : bool, default=False
@@ -49,10 +49,10 @@ def tally_files(
     Raises
     ------
     TypeError, ValueError
-        If a file is given twice, or a copy or a tally of it too; if it says another protocol than the transformer or
-        another file, or none where none is given; if it has no rows, or other columns or values than reports of this
-        protocol. Of JSON lines, the error names the line; no error shows a value. A line has at most 2**20 bytes, a
-        tally at most 2**24 bytes and 2**21 numbers.
+        If a file is given twice, or as a copy, or a tally is given beside a sum of it; if it says another protocol than
+        the transformer or another file, or none where none is given; if it has no rows, or other columns or values than
+        reports of this protocol. Of JSON lines, the error names the line; no error shows a value. A line has at most
+        2**20 bytes, a tally at most 2**24 bytes and 2**21 numbers.
     FileExistsError, FileNotFoundError
         If the target exists, or there is no source or no directory for the target.
     ImportError
@@ -65,9 +65,8 @@ def tally_files(
 
     Notes
     -----
-    **Privacy.** Post-processing of reports: free. A digest would confirm a guess of what a file has besides reports:
-    one that has further columns, and JSON lines of clients, which may, are not listed under ``skdp.digests``. So that a
-    tally of these is given beside them goes unnoticed.
+    **Privacy.** Post-processing of reports: free. A tally shows nothing of the files that it sums but their sum, and so
+    it is not noticed if it is added to one of these files.
 
     Examples
     --------

@@ -48,7 +48,13 @@ def audited_transformers(epsilon: float = 1.0, k: int = 4) -> Iterator[tuple[str
     yield "Hadamard response", HadamardResponseEncoder(epsilon, categories=one)
     yield "count-mean sketch", FrequencyOracleEncoder(epsilon, oracle="count_mean_sketch", categories=one)
     yield "best oracle", FrequencyOracleEncoder(epsilon, categories=one)
-    numeric = {"hybrid": "hybrid", "Duchi": "duchi", "piecewise": "piecewise", "square wave": "square_wave"}
+    numeric = {
+        "hybrid": "hybrid",
+        "optimal": "optimal",
+        "Duchi": "duchi",
+        "piecewise": "piecewise",
+        "square wave": "square_wave",
+    }
     for title, mechanism in (numeric | {"clamped Laplace": "laplace"}).items():
         yield title, NumericPerturber(epsilon, mechanism=mechanism, bounds={"number": (0.0, 1.0)}, grid_size=_GRID)
     yield "RAPPOR, one report", RapporEncoder(epsilon, n_bits=_BITS, n_cohorts=1)

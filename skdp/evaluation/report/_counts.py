@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
+from numpy.typing import ArrayLike
 
 from skdp.domain import Codes, Domain
 from skdp.frames import read_table
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import expected_l2_error, l1_count_error, l2_count_error
-from skdp.oracles import Postprocess
+from skdp.oracles import Postprocess, RandomizedResponse
+from skdp.privacy import local_epsilon
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,57 @@ def count_study(
         pd.DataFrame(errors, columns=["epsilon", "repeat", "postprocess", "l1", "l2", "covered"]),
         pd.DataFrame(expected, index=pd.Index(epsilons, name="epsilon"), columns=["l1_mean", "l2_rms"]),
     )
+
+
+def errors_by_trust(
+    counts: ArrayLike, *, epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0), delta: float = 1e-6
+) -> pd.DataFrame:
+    """Compute the expected errors of counts by epsilon in three models: who is trusted decides the noise.
+
+    Parameters
+    ----------
+    counts : array-like of shape (k,)
+        The true counts of at least two values, whole numbers of at least 0.
+    epsilons : sequence of float, default=(0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
+        The privacy losses.
+    delta : float, default=1e-6
+        The failure probability of shuffled reports; the other two have none.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The root mean square L2 error, indexed by ``epsilon``: ``local``, of k-ary randomised response with epsilon for
+        each report; ``shuffled``, of the same if only the sums are released, which have epsilon and delta together
+        (`Shuffled`); ``central``, of a curator's counts with noise (`DPHistogram`), for adding or removing a record.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter is out of range.
+
+    Notes
+    -----
+    **Privacy.** Computed from true counts: not protected.
+
+    Examples
+    --------
+    >>> from skdp.evaluation import errors_by_trust
+    >>> errors_by_trust([10_000, 20_000, 5_000, 10_222], epsilons=[0.5, 1.0]).round(1)
+              local  shuffled  central
+    epsilon
+    0.5      1306.8      28.5      5.6
+    1.0       584.6      16.0      2.7
+    """
+    true = np.asarray(counts)
+    if true.ndim != 1 or true.size < 2 or true.dtype.kind not in "iu" or true.min() < 0 or true.sum() < 1:
+        raise ValueError("counts must be whole numbers of at least 0, of at least two values and one record")
+    n, k, rows = int(true.sum()), true.size, []
+    for epsilon in epsilons:
+        found = local_epsilon(epsilon, delta, n, partial(RandomizedResponse, k))
+        of_reports = (math.sqrt(RandomizedResponse(k, own).variance(true, n).sum()) for own in (epsilon, found))
+        # The variance of discrete Laplace noise of ratio r is 2 r / (1 - r)**2.
+        rows.append((*of_reports, math.sqrt(2 * k * math.exp(-epsilon)) / -math.expm1(-epsilon)))
+    return pd.DataFrame(rows, index=pd.Index(epsilons, name="epsilon"), columns=["local", "shuffled", "central"])
 
 
 def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:

@@ -76,8 +76,8 @@ def counts_figure(release: pd.DataFrame) -> str:
         return _svg(axes, columns=3)
 
 
-def error_figure(study: CountStudy, norm: str) -> str:
-    """Draw the count error by epsilon: means with a band, and the closed form."""
+def error_figure(study: CountStudy, norm: str, by_trust: pd.DataFrame | None = None) -> str:
+    """Draw the count error by epsilon: means with a band, the closed form, and what other models of trust have."""
     summary = study.summary()
     with _new_panels() as (axes,):
         for colour, (name, group) in zip(COLOURS, summary.groupby("postprocess", sort=False), strict=False):
@@ -91,6 +91,10 @@ def error_figure(study: CountStudy, norm: str) -> str:
                 )
         column, label = {"l1": ("l1_mean", "expected mean"), "l2": ("l2_rms", "closed form, rms")}[norm]
         axes.plot(study.expected.index, study.expected[column], color=INK, lw=1.2, label=label)
+        if by_trust is not None:
+            for name, style in (("shuffled", "s--"), ("central", "^--")):
+                label = f"{name}, rms"
+                axes.plot(by_trust.index, by_trust[name], style, color=INK, lw=1, ms=4, mfc="none", label=label)
         label_epsilons(axes, study.expected.index)
         axes.set_yscale("log")
         _write_out(axes.yaxis)

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from skdp.domain import Domain
 from skdp.evaluation.attacks import EXACT
 from skdp.evaluation.displays import import_pyplot
-from skdp.evaluation.report._counts import count_study
+from skdp.evaluation.report._counts import CountStudy, count_study, errors_by_trust
 from skdp.evaluation.report._experiments import (
     QUALITY,
     attack_releases,
@@ -189,7 +189,7 @@ def study_report(
             "figure": counts_figure(pd.DataFrame(counts.releases.loc[study.example])),
             "table": counts_table(counts),
             "l1": error_figure(counts, "l1"),
-            "l2": error_figure(counts, "l2"),
+            "l2": error_figure(counts, "l2", _by_trust(counts, delta)),
             "errors": errors_table(counts),
         },
         **_model_content(study, models, model_repeats, tables, advance),
@@ -221,6 +221,12 @@ def study_report(
     path = out / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _by_trust(counts: CountStudy, delta: float) -> pd.DataFrame | None:
+    """Return the errors of the same counts if reports are shuffled, or a curator is trusted."""
+    true = counts.releases["true"].xs(counts.expected.index[0]).to_numpy()
+    return errors_by_trust(true, epsilons=list(counts.expected.index), delta=delta) if delta else None
 
 
 def _check_before(study: Study, out: Path, repeats: Any, model_repeats: Any, delta: Any) -> None:

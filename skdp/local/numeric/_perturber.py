@@ -20,13 +20,16 @@ from skdp.local._tallies import NumericTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import MemoisedReports, NumericMemo
 from skdp.local.numeric._protocol import NumericProtocol
-from skdp.oracles import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Piecewise, SquareWave
+from skdp.local.protocol import shuffled_parts
+from skdp.oracles import ClampedLaplace, Duchi, Hybrid, NumericMechanism, Optimal, Piecewise, SquareWave
 from skdp.oracles.numeric import check_steps
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon
+from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.typing import Bounds
 
 _MECHANISMS: dict[str, tuple[type[Any], str]] = {
     "hybrid": (Hybrid, "hybrid mechanism"),
+    "optimal": (Optimal, "optimal mechanism"),
     "duchi": (Duchi, "Duchi's mechanism"),
     "piecewise": (Piecewise, "piecewise mechanism"),
     "square_wave": (SquareWave, "square wave mechanism"),
@@ -38,16 +41,18 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     """Add noise to each number so that one record reveals little and the means can still be estimated.
 
     A number is clipped to its public bounds, rounded at random to one of `grid_size` + 1 positions, and reported by one
-    of five mechanisms for the local model. The report is a number too, an unbiased estimate of the true one, and may
+    of six mechanisms for the local model. The report is a number too, an unbiased estimate of the true one, and may
     well lie outside the bounds. The output has the columns and names of the input.
 
     Parameters
     ----------
-    epsilon : float, default=1.0
+    epsilon : float or Shuffled, default=1.0
         Privacy loss of one record over all columns together; finite and > 0. Each column gets an equal share. Smaller
         is more private.
-    mechanism : {"hybrid", "duchi", "piecewise", "square_wave", "laplace"}, default="hybrid"
-        ``"hybrid"``: the piecewise mechanism or Duchi's, by a coin ([1]_); the most accurate mean. ``"duchi"``: one of
+    mechanism : {"hybrid", "optimal", "duchi", "piecewise", "square_wave", "laplace"} or list, default="hybrid"
+        ``"hybrid"``: the piecewise mechanism or Duchi's, by a coin ([1]_). ``"optimal"``: the most accurate mean that
+        is possible, of some 50 or 100 numbers, by a linear program that takes seconds at the first `fit`; for an
+        epsilon of up to 8 for each column. A list of the `outcomes` of such a mechanism repeats it. ``"duchi"``: one of
         two numbers is reported ([2]_). ``"piecewise"``: a number near the true one, or any other ([1]_).
         ``"square_wave"``: the same, made for `estimate_distribution` ([3]_). ``"laplace"``: discrete Laplace noise,
         clamped to the bounds ([4]_).
@@ -61,7 +66,8 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         Whether a record that reports again repeats its report, so that the average of many reports shows no more than
         one does. The report is then a function of `secret_key`, record id, column and position on the grid, and no
         table is kept; `transform` needs ``record_id``. The rounding is permanent too ([5]_): a number that changes
-        within a step mostly keeps its report.
+        within a step mostly keeps its report. With the optimal mechanism, `mechanism` must be a list: another version
+        of the solver may find other outcomes, and their reports would be new ones.
     secret_key : bytes, optional
         With `memoize`: as for `RandomizedResponseEncoder`.
     ledger : PrivacyLedger, optional
@@ -117,6 +123,7 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
     ============  =======  =======  =======  =======
     epsilon       0.5      1        2        4
     ============  =======  =======  =======  =======
+    optimal       16.0     3.99     0.868    0.129
     hybrid        16.7     4.29     1.04     0.219
     duchi         16.7     4.68     1.72     1.08
     piecewise     21.2     5.22     1.23     0.241
@@ -182,9 +189,9 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Shuffled = 1.0,
         *,
-        mechanism: str = "hybrid",
+        mechanism: str | Sequence[Sequence[int]] = "hybrid",
         bounds: Bounds | None = None,
         grid_size: int = 1024,
         memoize: bool = False,
@@ -202,12 +209,14 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         self.random_state = random_state
 
     def _make_protocol(self, table: Table) -> NumericProtocol:
-        epsilon = self._check_parameters()
+        self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
-        make, description = _MECHANISMS[self.mechanism]
+        make, description = _MECHANISMS[self.mechanism if isinstance(self.mechanism, str) else "optimal"]
         self._mechanism = description
+        epsilon = self._local_epsilon(lambda local, released: self._pairs(local, released, len(table.names)))
         share = epsilon / len(table.names)
-        mechanism: NumericMechanism = make(self.grid_size, share)
+        further = {} if isinstance(self.mechanism, str) else {"outcomes": self.mechanism}
+        mechanism: NumericMechanism = make(self.grid_size, share, **further)
         memo = None
         if self.memoize:
             memo = NumericMemo(self.secret_key, type(self).__name__, table.names, bounds, mechanism, share)
@@ -227,17 +236,30 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
         read_numbers(table)
         return protocol
 
+    def _pairs(self, epsilon: float, released: Released, n_columns: int) -> tuple[ReportPair, ...]:
+        """Return what shuffling protects of a report with a local epsilon."""
+        share = Fraction(epsilon) / n_columns
+        known = isinstance(self.mechanism, str) and self.mechanism != "optimal"  # a linear program for each epsilon
+        pair = _MECHANISMS[str(self.mechanism)][0](self.grid_size, share).shuffle_pair() if known else any_pair(share)
+        return shuffled_parts([pair] * n_columns, "split", released)
+
+    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+        check_is_fitted(self)
+        return self._pairs(epsilon, released, len(self.protocol_.columns))
+
     def _set_fitted(self, protocol: NumericProtocol) -> None:
         self.bounds_, self.mechanism_ = protocol.bounds, protocol.mechanism
         self.report_values_ = protocol.values_of
 
-    def _check_parameters(self) -> Fraction:
-        epsilon = check_epsilon(self.epsilon)
-        if not isinstance(self.mechanism, str) or self.mechanism not in _MECHANISMS:
-            raise ValueError(f"mechanism must be one of {tuple(_MECHANISMS)}, got {self.mechanism!r}")
+    def _check_parameters(self) -> None:
+        check_epsilon(self.epsilon.epsilon if isinstance(self.epsilon, Shuffled) else self.epsilon)
+        outcomes = isinstance(self.mechanism, list | tuple) and not any(isinstance(one, str) for one in self.mechanism)
+        if not outcomes and not (isinstance(self.mechanism, str) and self.mechanism in _MECHANISMS):
+            raise ValueError(f"mechanism must be one of {tuple(_MECHANISMS)}, or a list, got {self.mechanism!r}")
+        if self.memoize and self.mechanism == "optimal":
+            raise ValueError("permanent reports need mechanism=list(perturber.mechanism_.outcomes), got 'optimal'")
         check_steps(self.grid_size)
         self._check_memo()
-        return epsilon
 
     def tally(self, reports: Any) -> NumericTally:
         check_is_fitted(self)

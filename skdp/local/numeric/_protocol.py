@@ -17,10 +17,11 @@ from skdp.domain import Interval
 from skdp.frames import Table, read_table
 from skdp.local._tallies import NumericTally
 from skdp.local.memo import NumericMemo
-from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table
+from skdp.local.protocol import Channel, Codes, Randomness, ReportProtocol, Reports, read_report_table, shuffled_parts
 from skdp.oracles import NumericMechanism, check_size
 from skdp.oracles.numeric import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
 from skdp.privacy import PrivacyGuarantee
+from skdp.privacy.shuffle import Released, ReportPair
 
 _BINS = 32
 _CELLS = 512
@@ -57,7 +58,9 @@ class NumericProtocol(ReportProtocol):
 
     @property
     def declared(self) -> dict[str, Any]:
-        return {"bounds": {name: tuple(map(float, own)) for name, own in zip(self.columns, self.bounds, strict=True)}}
+        bounds = {name: tuple(map(float, own)) for name, own in zip(self.columns, self.bounds, strict=True)}
+        outcomes = self.mechanism.parameters().get("outcomes")
+        return {"bounds": bounds} | ({} if outcomes is None else {"mechanism": outcomes})
 
     @property
     def permanent_key(self) -> bytes | None:
@@ -136,12 +139,14 @@ class NumericProtocol(ReportProtocol):
         return {
             "encoder": "NumericPerturber",
             "columns": list(self.columns),
-            "mechanism": type(self.mechanism).__name__,
-            "grid_size": self.mechanism.steps,
+            **self.mechanism.parameters(),
             "epsilon of a column": str(self.share),
             "bounds": (self.bounds + 0.0).tolist(),
             "n_values": [len(values) for values in self.values_of],
         }
+
+    def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
+        return shuffled_parts([self.mechanism.shuffle_pair()] * len(self.columns), "split", released)
 
     def parameters(self) -> dict[str, Any]:
         meaning = self.meaning
@@ -165,12 +170,12 @@ class NumericProtocol(ReportProtocol):
         self._check_tally(tally)
         reach = -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
         steps = self.mechanism.steps
-        extremes = self.mechanism.variances([0, steps // 2])
+        variances = self.mechanism.variances(np.arange(steps + 1))
         rows = []
         for counts, values, (low, high) in zip(tally.counts, self.values_of, self.bounds, strict=True):
             n = int(counts.sum())
             mean = counts @ values / n
-            least, most = np.sort(extremes) * ((high - low) / steps) ** 2
+            least, most = np.array([variances.min(), variances.max()]) * ((high - low) / steps) ** 2
             # Reports that happen to agree, or a single one, do not say how much they vary: the mechanism does.
             variance = max(least, counts @ (values - mean) ** 2 / (n - 1)) if n > 1 else most
             std_error = np.sqrt(variance / n)

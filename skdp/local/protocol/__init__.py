@@ -12,6 +12,7 @@ from skdp.local.protocol._protocol import (
     Tally,
     read_report_table,
 )
+from skdp.local.protocol._shuffling import shuffled_parts
 
 __all__ = [
     "SAMPLED",
@@ -28,5 +29,6 @@ __all__ = [
     "estimate_joint_counts",
     "named_characters",
     "read_report_table",
+    "shuffled_parts",
     "split_counts",
 ]

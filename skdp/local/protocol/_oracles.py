@@ -34,8 +34,10 @@ from skdp.local.protocol._protocol import (
     Reports,
     read_report_table,
 )
+from skdp.local.protocol._shuffling import shuffled_parts
 from skdp.oracles import FrequencyOracle, RandomizedResponse, TwoRounds
 from skdp.privacy import PrivacyGuarantee
+from skdp.privacy.shuffle import Released, ReportPair
 from skdp.randomness import uniform_integers
 
 _MOST_BITS = 6
@@ -306,6 +308,9 @@ class OracleProtocol(ReportProtocol):
         if any(oracle.k * max(oracle.k, oracle.n_reports) > most_entries for oracle in oracles):
             return None
         return [oracle.channels() for oracle in oracles]
+
+    def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
+        return shuffled_parts([oracle.shuffle_pair() for oracle in self.oracles], self.strategy, released)
 
     def parameters(self) -> dict[str, Any]:
         columns = [[name, plain_values(self.domain[name])] for name in self.columns]

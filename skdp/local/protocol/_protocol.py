@@ -15,6 +15,7 @@ from skdp.domain import Domain
 from skdp.frames import Table, is_frame, read_table
 from skdp.local.memo import read_record_ids
 from skdp.privacy import PrivacyGuarantee
+from skdp.privacy.shuffle import Released, ReportPair, any_pair
 from skdp.randomness import ByteSource
 
 Codes = list[NDArray[Any]]
@@ -262,6 +263,22 @@ class ReportProtocol(ABC):
             are too large, or not known.
         """
         return None
+
+    def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
+        """Return what `shuffled_guarantee` needs to know of a record's report.
+
+        Parameters
+        ----------
+        released : {"reports", "tally"}
+            What is released after shuffling.
+
+        Returns
+        -------
+        tuple of ReportPair
+            A pair for each part of the report that is shuffled by itself; by default one, of the worst randomiser with
+            the epsilon of `guarantee`.
+        """
+        return (any_pair(self.guarantee.epsilon),)
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:

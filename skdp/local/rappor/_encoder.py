@@ -17,7 +17,7 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import SecretKey, check_key, written_name
 from skdp.local.rappor._protocol import Method, RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled
 
 
 class RapporEncoder(ReportTransformer):
@@ -31,7 +31,7 @@ class RapporEncoder(ReportTransformer):
 
     Parameters
     ----------
-    epsilon : float or None, default=1.0
+    epsilon : float, Shuffled or None, default=1.0
         Privacy loss of the permanent bits of one record over all columns together, finite and > 0: an upper bound
         for any number of memoised reports of the same values. None if f is given.
     f : float, optional
@@ -137,7 +137,7 @@ class RapporEncoder(ReportTransformer):
 
     def __init__(
         self,
-        epsilon: float | None = 1.0,
+        epsilon: float | Shuffled | None = 1.0,
         *,
         f: float | None = None,
         p: float = 0.5,
@@ -178,7 +178,7 @@ class RapporEncoder(ReportTransformer):
         if key is not None:
             for name in table.names:
                 written_name(name, "a secret_key")  # refused if it cannot be written
-        share = None if self.epsilon is None else check_epsilon(self.epsilon) / len(table.names)
+        share = None if self.epsilon is None else self._local_epsilon() / len(table.names)
         rappor = BloomRandomizer(
             self.n_bits, self.n_hashes, self.n_cohorts, epsilon=share, f=self.f, p=self.p, q=self.q
         )

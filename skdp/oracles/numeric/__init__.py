@@ -10,6 +10,7 @@ from skdp.oracles.numeric._mechanism import (
     estimate_frequencies,
     round_at_random,
 )
+from skdp.oracles.numeric._optimal import Optimal
 from skdp.oracles.numeric._window import Piecewise, SquareWave
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Duchi",
     "Hybrid",
     "NumericMechanism",
+    "Optimal",
     "Piecewise",
     "SquareWave",
     "bin_positions",

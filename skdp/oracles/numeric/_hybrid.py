@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from skdp.oracles._support import capped_epsilon
 from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps, informative_threshold
 from skdp.oracles.numeric._window import Piecewise
+from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 
 
@@ -66,6 +67,10 @@ class Duchi(NumericMechanism):
         """The unbiased estimate of the position, in steps, for each report."""
         reach = self.steps / (2 * (1 - self.lie))
         return [Fraction(self.steps, 2) - reach, Fraction(self.steps, 2) + reach]
+
+    def shuffle_pair(self) -> ReportPair:
+        # The report of any position is a mixture of those of the two ends.
+        return ReportPair.of_support(1 - self.lie / 2, self.lie / 2, (1, 1, 0, 0))
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
         lies = bernoulli(source, self._threshold, positions.size)
@@ -144,6 +149,11 @@ class Hybrid(NumericMechanism):
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report: Duchi's two reports first."""
         return self._duchi.estimates + (self._piecewise.estimates if self._threshold else [])
+
+    def shuffle_pair(self) -> ReportPair:
+        # The two ends are the most spread pair of either mechanism: of two reports, those whose ratios differ most.
+        two, many = self._duchi.shuffle_pair(), self._piecewise.shuffle_pair()
+        return ReportPair.mixed(((1 - self.share, two), (self.share, many)))
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
         two = self._duchi.report(positions, source)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skdp.exact import log_upper
 from skdp.oracles._likelihood import extrapolate, likeliest_frequencies
 from skdp.oracles._support import check_size, lie_threshold
+from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource
 
 SUBSTEPS = 1 << 16
@@ -84,6 +85,16 @@ class NumericMechanism(ABC):
         """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
         return log_upper(self.worst_ratio)
 
+    def shuffle_pair(self) -> ReportPair:
+        """Return the reports of the two positions that shuffling protects least, in classes.
+
+        Returns
+        -------
+        ReportPair
+            As of `FrequencyOracle.shuffle_pair`; by default those of the worst randomiser with this `worst_ratio`.
+        """
+        return ReportPair.of_any(self.worst_ratio)
+
     def report(self, positions: NDArray[np.integer], source: ByteSource) -> NDArray[np.int64]:
         """Randomise positions.
 
@@ -146,10 +157,19 @@ class NumericMechanism(ABC):
         Returns
         -------
         ndarray of shape (n,)
-            Variances, in squared steps. They are symmetric about the middle of the grid and monotone from the ends to
-            the middle, so the extremes are at 0 and at ``steps // 2``.
+            Variances, in squared steps, symmetric about the middle of the grid.
         """
         return self._variances(np.asarray(positions, float))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what a server must know to read the reports.
+
+        Returns
+        -------
+        dict
+            Numbers, texts and lists of them.
+        """
+        return {"mechanism": type(self).__name__, "grid_size": self.steps}
 
 
 def check_steps(steps: Any) -> int:

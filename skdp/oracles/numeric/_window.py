@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skdp.oracles._support import capped_epsilon
 from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps, informative_threshold
+from skdp.privacy import ReportPair
 from skdp.randomness import ONE, ByteSource, bernoulli, uniform_integers
 
 
@@ -37,6 +38,12 @@ class WindowMechanism(NumericMechanism):
         p, q = (1 / (1 - self.lie)).as_integer_ratio()
         places = range(1 - self.n_reports, 1 + self.n_reports, 2)  # 2 y - (N - 1)
         return [Fraction(self.steps * q + place * p, 2 * q) for place in places]
+
+    def shuffle_pair(self) -> ReportPair:
+        # The windows of the two ends do not overlap.
+        low = self.lie / self.n_reports
+        outside = self.n_reports - 2 * self.width
+        return ReportPair.of_support(low + (1 - self.lie) / self.width, low, (self.width, self.width, 0, outside))
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
         # All three are drawn for every record, so that neither time nor bytes depend on the random bits of another.

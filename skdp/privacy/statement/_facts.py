@@ -134,6 +134,9 @@ def read_facts(fields: Fields) -> dict[str, Any]:
     covered = {row[0] for row in rows[~rows["epsilon"].isna()].itertuples(index=False)}
     if facts["total"] is not None and not covered.issuperset(facts["total"].scope):
         raise ValueError(f"{fields.at('total')}.scope has columns for which no row of columns has an epsilon")
+    largest = max((one.guarantee.epsilon for one in facts["steps"]), default=0.0)
+    if facts["total"] is not None and facts["total"].epsilon < largest:
+        raise ValueError(f"{fields.at('total')}.epsilon is smaller than that of a step")
     return facts
 
 

@@ -15,6 +15,23 @@ SEEDED = "a seed was set (its value is not recorded): NOT SECURE against those w
 
 NO_BITS = "no step of skdp draws random bits"
 
+_TRUST = {
+    "local": (
+        "the collector of the reports included",
+        "the process that randomises each record; nobody who receives reports",
+    ),
+    "shuffle": (
+        "but not against those who see the reports before they are shuffled or summed",
+        "the process that randomises each record, and those who shuffle or sum the reports: not to look at single "
+        "ones, and to have as many honest ones as is stated",
+    ),
+    "central": (
+        "but not against the curator who holds the table",
+        "the curator: the process and the people that hold the table before noise is added",
+    ),
+}
+"""For each trust model, who else does or does not learn more, and who is trusted."""
+
 
 def sentence(text: str) -> str:
     """Begin a text with a capital letter."""
@@ -27,7 +44,8 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
     if total is None:
         return None
     columns = ", ".join(map(str, total.scope))
-    local, replaced = total.trust == "local", total.relation == "replace"
+    replaced = total.relation == "replace"
+    known_to, trusted = _TRUST[total.trust]
     ratio = largest_ratio(total.epsilon)
     return {
         "text": str(total),
@@ -35,11 +53,8 @@ def meaning(facts: Facts) -> dict[str, Any] | None:
         if replaced
         else f"each record, in the columns {columns}; whether it is in the data at all",
         "against": ("" if total.secure else "NOT SECURE, only those who do not know the seed: ")
-        + "everyone who sees what is released, "
-        + ("the collector of the reports included" if local else "but not against the curator who holds the table"),
-        "trusted": "the process that randomises each record; nobody who receives reports"
-        if local
-        else "the curator: the process and the people that hold the table before noise is added",
+        + f"everyone who sees what is released, {known_to}",
+        "trusted": trusted,
         "unit": "one record (a row). A person with several records is protected less: with k records, epsilon is k "
         f"times as large{' and delta larger still' if total.delta else ''}, unless the mechanism says how many rows a "
         "person may have",
@@ -103,5 +118,7 @@ def not_covered(facts: Facts) -> list[str]:
     if total is not None and total.trust == "central":
         texts.append("What the curator does with the table, and the table itself.")
     else:
+        if total is not None and total.trust == "shuffle":
+            texts.append("Reports that still have their order, an index or an id: only the local guarantee holds.")
         texts.append("Values before they are randomised, on the machine that randomises them.")
     return texts

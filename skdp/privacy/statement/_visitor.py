@@ -132,7 +132,7 @@ class Walk:
         if inside is None or outside is None:  # it is not known which columns are covered, unless all are
             told = not guarantee.scope or (own and all(name in scope for name in own))
             inside, outside = everything, nothing if told else everything
-        if flow.curated and inside.raw and guarantee.trust == "local":
+        if flow.curated and inside.raw and guarantee.trust != "central":
             guarantee = replace(guarantee, trust="central")
             self.notes.append(
                 f"{step} comes after a step that learns from true values: somebody has to be trusted with them, so "
@@ -270,7 +270,7 @@ def _protects(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
     resamples = hasattr(estimator, "fit_resample") and not hasattr(estimator, "transform")
     if resamples or hasattr(estimator, "transformer_"):
         return "fit"
-    return guarantee.trust == "local"
+    return guarantee.trust != "central"
 
 
 def _named(estimator: Any) -> tuple[Any, ...] | None:

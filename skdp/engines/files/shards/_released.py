@@ -46,11 +46,6 @@ class ReleasedFolder:
         return frozenset(shard.sha256 for shard in self._manifest.shards if shard.rows)
 
     @property
-    def kept(self) -> tuple[str, ...]:
-        """The columns that are released unprotected."""
-        return self._manifest.kept
-
-    @property
     def name(self) -> str:
         """The last part of its path."""
         return self.path.rpartition("/")[2]

@@ -1,0 +1,178 @@
+"""Two values of a record in the shuffled model: what their reports are likelier under, and what hides them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
+"""Probabilities of a class of reports: under the first value, the second one, and (at least) under every value."""
+
+_MOST_CLASSES = 1 << 9
+
+_BITS = 128
+"""Fractional bits of a ratio that is rounded up, as those of many steps of a grid have thousands."""
+
+
+@dataclass(frozen=True)
+class ReportPair:
+    """The reports of two values of a record, in classes, beside what every other record reports at least.
+
+    A class holds reports y for which ``P(y | x0) / m(y)`` is the same, and so is ``P(y | x1) / m(y)``; it is the sums
+    of the three over the class. The measure m is the *blanket* ([1]_): ``0 < m(y) <= P(y | x)`` for every value x.
+
+    Parameters
+    ----------
+    classes : tuple of (Fraction, Fraction, Fraction)
+        For each class the probability under x0, that under x1, and the mass of the blanket. The first two add up to 1
+        each, the third to at most 1.
+
+    Raises
+    ------
+    ValueError
+        If the sums are others, or a mass is not in between.
+
+    Notes
+    -----
+    **Privacy.** It states what an oracle does, in exact fractions: public, and computed without data. A pair may
+    stand for all pairs of values: see `FrequencyOracle.shuffle_pair`.
+
+    References
+    ----------
+    .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the shuffle model. CRYPTO.
+       arXiv:1903.02837
+
+    Examples
+    --------
+    >>> from skdp.oracles import RandomizedResponse
+    >>> pair = RandomizedResponse(4, 1.0).shuffle_pair()
+    >>> [[round(float(share), 3) for share in own] for own in pair.classes]
+    [[0.475, 0.175, 0.175], [0.175, 0.475, 0.175], [0.35, 0.35, 0.35]]
+    """
+
+    classes: tuple[Class, ...]
+
+    def __post_init__(self) -> None:
+        merged: dict[tuple[Fraction, Fraction], Class] = {}
+        for first, second, mass in self.classes:
+            if not (first >= 0 and second >= 0 and mass >= 0) or (mass == 0 and (first or second)):
+                raise ValueError("classes must hold probabilities, and a mass > 0 where these are not 0")
+            if mass:
+                ratios = first / mass, second / mass
+                held = merged.get(ratios, (Fraction(0), Fraction(0), Fraction(0)))
+                merged[ratios] = held[0] + first, held[1] + second, held[2] + mass
+        sums = [sum(column, Fraction(0)) for column in zip(*merged.values(), strict=True)]
+        if not sums or sums[0] != 1 or sums[1] != 1 or sums[2] > 1:
+            raise ValueError("the probabilities of the classes must add up to 1, and the masses to at most 1")
+        object.__setattr__(self, "classes", tuple(merged.values()))
+
+    @property
+    def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
+        """The largest ratio of the probabilities of a class under x0 and x1, in that order."""
+        if any(first and not second for first, second, _ in self.classes):
+            raise ValueError("a report has probability 0 under the other value")
+        return max(first / second for first, second, _ in self.classes if second)
+
+    @property
+    def is_symmetric(self) -> bool:  # numpydoc ignore=RT01
+        """Whether the two values may be exchanged."""
+        return set(self.classes) == set(self.swapped().classes)
+
+    def swapped(self) -> ReportPair:
+        """Return the pair with its two values exchanged.
+
+        Returns
+        -------
+        ReportPair
+            The same classes.
+        """
+        return ReportPair(tuple((second, first, mass) for first, second, mass in self.classes))
+
+    @classmethod
+    def of_any(cls, worst_ratio: Fraction) -> ReportPair:
+        """Return the pair that is as revealing as any pair of a local randomiser with this worst ratio.
+
+        By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and ``(Q0 + r Q1) / (r + 1)`` of two
+        distributions. Every other row is at least 1 / r times either row, thus 1 / r times their mean: it contains
+        ``(Q0 + Q1) / (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the attacker.
+
+        Parameters
+        ----------
+        worst_ratio : Fraction
+            The largest ratio r of the probabilities of a report under two values, at least 1.
+
+        Returns
+        -------
+        ReportPair
+            Two classes.
+
+        References
+        ----------
+        .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for differential privacy. IEEE
+           Transactions on Information Theory 63(6).
+        """
+        if worst_ratio < 1:
+            raise ValueError(f"worst_ratio must be at least 1, got {float(worst_ratio)}")
+        worst_ratio = Fraction(math.ceil(worst_ratio * 2**_BITS), 2**_BITS)
+        likely, unlikely, mass = worst_ratio / (worst_ratio + 1), 1 / (worst_ratio + 1), 1 / (2 * worst_ratio)
+        return cls(((likely, unlikely, mass), (unlikely, likely, mass)))
+
+    @classmethod
+    def of_support(cls, high: Fraction, low: Fraction, counts: Sequence[int]) -> ReportPair:
+        """Return the pair of an oracle whose reports have one probability for the values they support, else another.
+
+        Parameters
+        ----------
+        high, low : Fraction
+            The probability of a single report for a value that it supports, and for another one.
+        counts : sequence of int
+            The numbers of reports that support x0 only, x1 only, both and none.
+
+        Returns
+        -------
+        ReportPair
+            At most four classes; the blanket is `low` for every report.
+        """
+        shares = (high, low), (low, high), (high, high), (low, low)
+        return cls(tuple((a * n, b * n, low * n) for (a, b), n in zip(shares, counts, strict=True)))
+
+    @classmethod
+    def product(cls, pairs: Sequence[ReportPair]) -> ReportPair:
+        """Return the pair of several independent reports of a record that stay together.
+
+        Parameters
+        ----------
+        pairs : sequence of ReportPair
+            The pair of each part.
+
+        Returns
+        -------
+        ReportPair
+            The pair of all parts; if it has more than 512 classes, that of any randomiser with its worst ratio.
+        """
+        joint = cls(((Fraction(1), Fraction(1), Fraction(1)),))
+        for pair in pairs:
+            joint = cls(tuple((a * x, b * y, m * z) for a, b, m in joint.classes for x, y, z in pair.classes))
+            if len(joint.classes) > _MOST_CLASSES:
+                worst = (max(one.worst_ratio, one.swapped().worst_ratio) for one in pairs)
+                return cls.of_any(math.prod(worst, start=Fraction(1)))
+        return joint
+
+    @classmethod
+    def mixed(cls, parts: Iterable[tuple[Fraction, ReportPair]]) -> ReportPair:
+        """Return the pair of a report that names which part it is of, drawn independently of the value.
+
+        Parameters
+        ----------
+        parts : iterable of (Fraction, ReportPair)
+            The probability and the pair of each part; the probabilities add up to 1.
+
+        Returns
+        -------
+        ReportPair
+            The pair of the mixture.
+        """
+        return cls(tuple((a * share, b * share, m * share) for share, pair in parts for a, b, m in pair.classes))

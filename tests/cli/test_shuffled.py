@@ -1,0 +1,71 @@
+"""``skdp privatize --target-epsilon`` and ``skdp estimate --shuffled``."""
+
+import pandas as pd
+import pytest
+
+from skdp.cli import main
+from skdp.local import ReportTransformer
+
+TOML = '[columns.sex]\nvalues = ["f", "m"]\n\n[columns.rooms]\nvalues = [1, 2, 3, 4]\n'
+TARGET = ["--target-epsilon", "0.5", "--n-shuffled", "1000", "--delta", "1e-6"]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "domain.toml").write_text(TOML)
+    pd.DataFrame({"sex": ["f", "m"] * 600, "rooms": [1, 2, 3, 4] * 300}).to_csv("people.csv", index=False)
+
+
+def privatize(*words):
+    options = ["--domain", "domain.toml", "--strategy", "joint"]
+    return main(["privatize", "people.csv", "reports.csv", *options, *words])
+
+
+def refused(capsys, run, *words):
+    with pytest.raises(SystemExit) as caught:
+        run(*words)
+    assert caught.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_target_is_reached_and_stated_beside_the_tally(files, capsys):
+    assert privatize(*TARGET, "--save", "protocol.json") == 0
+    local, summed, *_ = capsys.readouterr().out.splitlines()
+    assert "local model" in local
+    assert summed.startswith("If only the sums are published (skdp tally, skdp estimate): epsilon = 0.49")
+    assert "delta = 0.000001, shuffle model" in summed
+    assert 2 < ReportTransformer.load("protocol.json").epsilon < 4
+    assert main(["estimate", "reports.csv", "--shuffled", "1000", "--delta", "1e-6"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == summed.partition("estimate): ")[2]
+    assert main(["tally", "reports.csv", "--out", "tally.json"]) == 0
+    assert main(["estimate", "tally.json", "--shuffled", "1000", "--delta", "1e-6", "--out", "counts.csv"]) == 0
+    assert summed.partition("estimate): ")[2] in capsys.readouterr().out
+
+
+def test_a_seed_is_said(files, capsys):
+    assert privatize(*TARGET, "--seed", "1") == 0
+    assert capsys.readouterr().out.count("NOT SECURE") == 2
+    assert main(["estimate", "reports.csv", "--shuffled", "1000", "--delta", "1e-6"]) == 0
+    assert "NOT SECURE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target-epsilon", "1"], "--target-epsilon needs --delta and --n-shuffled"),
+        ([*TARGET, "--epsilon", "1"], "--epsilon is what --target-epsilon finds"),
+        (["--epsilon", "1", "--delta", "1e-6"], "--delta goes with --target-epsilon"),
+        (["--epsilon", "1", "--n-shuffled", "5"], "--n-shuffled goes with --target-epsilon"),
+        ([*TARGET[:-1], "0"], "delta must be a number in (0, 1), got 0"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(files, capsys, words, message):
+    assert message in refused(capsys, privatize, *words)
+
+
+def test_no_more_persons_are_stated_than_there_are_reports(files, capsys):
+    assert privatize("--epsilon", "1") == 0
+    estimate = ["estimate", "reports.csv", "--shuffled", "1201", "--delta", "1e-6"]
+    assert "--shuffled 1201: there are only 1200 reports" in refused(capsys, lambda: main(estimate))
+    assert "--shuffled and --delta go together" in refused(capsys, lambda: main(estimate[:4]))

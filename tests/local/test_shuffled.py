@@ -1,0 +1,221 @@
+"""Local transformers whose reports are shuffled or summed before anybody sees them."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from skdp import (
+    FrequencyOracleEncoder,
+    HeavyHitters,
+    NumericPerturber,
+    OnFitOnly,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    SubsetSelectionEncoder,
+    UnaryEncodingTransformer,
+    load,
+    save,
+)
+from skdp.central import DPMean
+from skdp.evaluation import audit_epsilon
+from skdp.local import SecretKey, shuffle_reports
+from skdp.oracles import RandomizedResponse
+from skdp.privacy import Shuffled, local_epsilon, shuffled_guarantee
+from skdp.randomness import SecureSource
+
+N, DELTA = 10_000, 1e-6
+PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": [20, 30, 40, 50] * 25})
+DECLARED = {"sex": ["f", "m"], "age": [20, 30, 40, 50]}
+
+
+def encoder(epsilon=2.0, **parameters):
+    return RandomizedResponseEncoder(epsilon, categories=DECLARED, **parameters)
+
+
+def test_one_attribute_has_the_guarantee_of_its_oracle():
+    joint = encoder(strategy="joint").fit(PEOPLE)
+    promise = shuffled_guarantee(joint, N, DELTA)
+    assert promise.epsilon == shuffled_guarantee(RandomizedResponse(8, 2.0), N, DELTA).epsilon
+    assert promise.scope == ("sex", "age")
+    assert promise.mechanism == "k-ary randomised response, shuffled from 10,000 reports"
+    assert promise == shuffled_guarantee(joint.protocol_, N, DELTA)
+    assert shuffled_guarantee(joint, N, DELTA, released="tally").epsilon == promise.epsilon
+
+
+def test_columns_that_stay_together_reveal_more_than_their_sums():
+    split = encoder(8.0).fit(PEOPLE)
+    rows, sums = (shuffled_guarantee(split, N, DELTA, released=what) for what in ("reports", "tally"))
+    one = [shuffled_guarantee(RandomizedResponse(k, 4.0), N, DELTA / 2 * (1 - 2**-40)).epsilon for k in (2, 4)]
+    assert sums.epsilon == pytest.approx(sum(one), rel=1e-3)
+    assert sums.epsilon < rows.epsilon / 3 < split.guarantee_.epsilon / 3
+
+
+def test_many_columns_are_bounded_as_any_randomiser():
+    many = {f"x{place}": range(2 + place) for place in range(12)}
+    table = pd.DataFrame({name: [0] for name in many})
+    split = RandomizedResponseEncoder(2.0, categories=many).fit(table)
+    assert 0.01 < shuffled_guarantee(split, N, DELTA).epsilon < 0.5
+    assert shuffled_guarantee(split, N, DELTA, released="tally").epsilon < 0.5
+
+
+def test_a_sampled_column_has_the_guarantee_of_the_mixture():
+    sample = encoder(strategy="sample").fit(PEOPLE)
+    worst = max(shuffled_guarantee(RandomizedResponse(k, 2.0), N, DELTA).epsilon for k in (2, 4))
+    assert 0.5 * worst < shuffled_guarantee(sample, N, DELTA).epsilon < worst
+
+
+@pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
+@pytest.mark.parametrize("released", ["reports", "tally"])
+def test_fit_finds_the_largest_local_epsilon(strategy, released):
+    wanted = Shuffled(0.5, DELTA, N, released)
+    fitted = encoder(wanted, strategy=strategy).fit(PEOPLE)
+    promise = shuffled_guarantee(fitted, N, DELTA, released=released)
+    assert fitted.guarantee_.trust == "local"
+    assert 0.99 * 0.5 < promise.epsilon <= 0.5 < fitted.guarantee_.epsilon <= fitted.local_epsilon_
+    assert fitted.local_epsilon_ == local_epsilon(0.5, DELTA, N, fitted, released=released)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        UnaryEncodingTransformer(Shuffled(0.5, DELTA, N), categories=DECLARED, strategy="sample"),
+        SubsetSelectionEncoder(Shuffled(0.5, DELTA, N), categories=DECLARED, strategy="joint"),
+        FrequencyOracleEncoder(Shuffled(0.5, DELTA, N), categories=DECLARED, strategy="joint"),
+        NumericPerturber(Shuffled(0.05, DELTA, N), mechanism="optimal", bounds=(0, 100), grid_size=32),
+        RapporEncoder(Shuffled(0.5, DELTA, N)),
+    ],
+    ids=lambda made: type(made).__name__,
+)
+def test_every_transformer_takes_a_guarantee_after_shuffling(made):
+    table = PEOPLE[{RapporEncoder: ["sex"], NumericPerturber: ["age"]}.get(type(made), ["sex", "age"])]
+    fitted = clone(made).fit(table)
+    wanted = made.epsilon.epsilon
+    assert shuffled_guarantee(fitted, N, DELTA, released="tally").epsilon <= wanted < fitted.guarantee_.epsilon
+    assert wanted < local_epsilon(wanted, DELTA, N, fitted)
+    assert len(fitted.transform(table)) == len(table)
+
+
+@pytest.mark.parametrize("mechanism", ["hybrid", "duchi", "piecewise", "square_wave", "laplace"])
+def test_numbers_take_a_guarantee_after_shuffling(mechanism):
+    perturber = NumericPerturber(Shuffled(0.5, DELTA, N), mechanism=mechanism, bounds=(0, 100)).fit(PEOPLE[["age"]])
+    assert 0.49 < shuffled_guarantee(perturber, N, DELTA).epsilon <= 0.5
+    assert perturber.guarantee_.epsilon > 2
+    two = NumericPerturber(2.0, mechanism=mechanism, bounds=(0, 100)).fit(PEOPLE[["age"]].assign(other=1.0))
+    rows, sums = (shuffled_guarantee(two, N, DELTA, released=what).epsilon for what in ("reports", "tally"))
+    assert 0 < sums <= rows < 0.5
+
+
+def test_what_is_known_by_its_epsilon_only_is_bounded_too():
+    rappor = RapporEncoder(2.0).fit(PEOPLE[["sex"]])
+    any_bound = shuffled_guarantee(rappor, N, DELTA).epsilon
+    same = RandomizedResponse(2, rappor.guarantee_.epsilon)
+    assert shuffled_guarantee(same, N, DELTA).epsilon < any_bound < rappor.guarantee_.epsilon / 10
+    fitted = OnFitOnly(encoder()).fit(PEOPLE)
+    assert shuffled_guarantee(fitted, N, DELTA).epsilon >= shuffled_guarantee(encoder().fit(PEOPLE), N, DELTA).epsilon
+
+
+def test_words_are_reported_with_a_guarantee_after_shuffling():
+    local = local_epsilon(0.5, DELTA, N, HeavyHitters)
+    assert local > 1
+    assert shuffled_guarantee(HeavyHitters(local), N, DELTA).epsilon <= 0.5
+
+
+def test_memoised_reports_have_the_guarantee_of_one_collection():
+    key = SecretKey(b"a key that everybody knows, for tests")
+    memoised = encoder(memoize=True, secret_key=key).fit(PEOPLE)
+    assert shuffled_guarantee(memoised, N, DELTA).epsilon == shuffled_guarantee(encoder().fit(PEOPLE), N, DELTA).epsilon
+    twice = encoder(memoize=True, secret_key=key, instantaneous_epsilon=1.0).fit(PEOPLE)
+    single = shuffled_guarantee(encoder(1.0).fit(PEOPLE), N, DELTA).epsilon
+    assert shuffled_guarantee(twice, N, DELTA).epsilon == pytest.approx(single, rel=1e-3)
+    with pytest.raises(ValueError, match="instantaneous_epsilon needs a number as epsilon"):
+        encoder(Shuffled(1.0, DELTA, N), memoize=True, secret_key=key, instantaneous_epsilon=0.5).fit(PEOPLE)
+
+
+def test_only_local_transformers_are_shuffled():
+    with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
+        shuffled_guarantee(encoder(), N, DELTA)
+    with pytest.raises(ValueError, match="reporter must randomise each record by itself"):
+        shuffled_guarantee(DPMean(bounds=(0, 1)).fit(np.zeros((5, 1))), N, DELTA)
+
+
+def test_the_ledger_is_charged_with_the_local_guarantee():
+    ledger = PrivacyLedger(epsilon=20)
+    fitted = encoder(Shuffled(0.5, DELTA, N), strategy="joint", ledger=ledger).fit(PEOPLE)
+    fitted.transform(PEOPLE)
+    assert ledger.spent.epsilon == fitted.guarantee_.epsilon
+
+
+def test_a_protocol_holds_the_local_epsilon_that_was_found(tmp_path):
+    fitted = encoder(Shuffled(0.5, DELTA, N), strategy="joint").fit(PEOPLE)
+    reports = fitted.transform(PEOPLE)
+    read = RandomizedResponseEncoder.from_json(fitted.to_json())
+    assert (read.epsilon, read.guarantee_) == (fitted.local_epsilon_, fitted.guarantee_)
+    assert read.estimate_counts(reports).equals(fitted.estimate_counts(reports))
+    save(fitted, tmp_path / "encoder.zip")
+    assert load(tmp_path / "encoder.zip").epsilon == Shuffled(0.5, DELTA, N)
+
+
+def test_a_later_fit_forgets_the_local_epsilon():
+    fitted = encoder(Shuffled(0.5, DELTA, N), strategy="joint").fit(PEOPLE)
+    fitted.set_params(epsilon=1.0).fit(PEOPLE)
+    assert not hasattr(fitted, "local_epsilon_")
+    assert fitted.guarantee_.epsilon <= 1
+
+
+@pytest.mark.parametrize(
+    "convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_numpy()]
+)
+def test_shuffled_reports_are_the_same_rows_in_another_order(convert):
+    table = convert(PEOPLE.assign(row=range(100)))
+    shuffled = shuffle_reports(table)
+    assert type(shuffled) is type(table)
+    rows, before = (pd.DataFrame(np.asarray(one)) if isinstance(one, np.ndarray) else one for one in (shuffled, table))
+    rows, before = (one if isinstance(one, pd.DataFrame) else one.to_pandas() for one in (rows, before))
+    assert sorted(map(tuple, rows.to_numpy().tolist())) == sorted(map(tuple, before.to_numpy().tolist()))
+    assert rows.iloc[:, 2].tolist() != list(range(100))
+
+
+def test_a_row_index_and_attributes_do_not_pass():
+    table = PEOPLE.set_index(PEOPLE.index.map("person {}".format))
+    table.attrs["note"] = "person 1 is the first"
+    reports = encoder().fit_transform(table)
+    reports.attrs["note"] = "person 1 is the first"
+    shuffled = shuffle_reports(reports)
+    assert shuffled.index.equals(pd.RangeIndex(100))
+    assert [*shuffled.attrs] == ["skdp.protocol"]
+
+
+def test_every_order_is_equally_likely():
+    table = np.arange(3)[:, np.newaxis]
+    orders = [tuple(shuffle_reports(table, random_state=seed)[:, 0]) for seed in range(3_000)]
+    _, counts = np.unique(orders, axis=0, return_counts=True)
+    assert len(counts) == 6
+    assert (abs(counts - 500) < 100).all()
+
+
+def test_only_tables_are_shuffled():
+    with pytest.raises(ValueError, match="reports must be a table, got 1 dimensions"):
+        shuffle_reports(np.arange(3))
+    with pytest.raises(TypeError, match="random_state"):
+        shuffle_reports(PEOPLE, random_state="1")
+
+
+@pytest.mark.parametrize("n_draws", [2_000, pytest.param(50_000, marks=pytest.mark.long)])
+def test_an_audit_of_tallies_stays_below_the_guarantee(n_draws):
+    oracle, delta = RandomizedResponse(3, 2.0), 0.05
+    claimed = shuffled_guarantee(oracle, 4, delta).epsilon
+
+    def sums(codes):
+        return oracle.tally(oracle.report(codes[:, 0], SecureSource()))
+
+    def audit(epsilon):
+        tables = [np.array([[own], [2], [2], [2]]) for own in (0, 1)]
+        return audit_epsilon(sums, tables, epsilon=epsilon, delta=delta, n_draws=n_draws, confidence=0.999)
+
+    assert claimed < 0.95 * oracle.epsilon
+    assert audit(claimed).passed
+    assert audit(0.3 * claimed).rejected

@@ -1,0 +1,139 @@
+"""The pair that an oracle names bounds what shuffled reports reveal, for every table of others and pair of values."""
+
+import math
+from fractions import Fraction
+from itertools import chain
+
+import pytest
+
+from skdp.exact import exp_bounds, log_upper
+from skdp.oracles import (
+    ClampedLaplace,
+    CountMeanSketch,
+    Duchi,
+    HadamardResponse,
+    Hybrid,
+    LocalHashing,
+    Piecewise,
+    RandomizedResponse,
+    SquareWave,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from skdp.oracles._hashing import collision_probability
+from skdp.privacy import ReportPair, shuffled_guarantee
+from tests.oracles.conftest import ORACLES
+from tests.privacy.shuffle_exact import AllTables
+
+DELTAS = 0.3, 0.1, 0.02, 1e-3
+
+
+class Paired:
+    """What randomises a record, known by a pair."""
+
+    def __init__(self, pair):
+        self.pair, self.epsilon = pair, log_upper(pair.worst_ratio)
+
+    def shuffle_pair(self):
+        return self.pair
+
+
+class FewSeeds:
+    """Affine maps modulo 3: nine seeds, so that all can be enumerated."""
+
+    def __init__(self, g):
+        self.prime, self.g, self.collision = 3, g, collision_probability(3, g)
+
+    def bucket(self, seed, value):
+        return (seed // 3 * value + seed % 3) % 3 % self.g
+
+
+def hashing(k, epsilon, g):
+    oracle = LocalHashing(k, epsilon, n_buckets=g)
+    oracle.hash_family = FewSeeds(g)
+    return oracle
+
+
+def whole_channel(oracle):
+    """Return the channel of whole reports: seed, function, and what is reported of the value."""
+    if isinstance(oracle, LocalHashing):
+        family, inner = oracle.hash_family, oracle._inner.channel()
+        parts = [[inner[family.bucket(seed, value)] for seed in range(9)] for value in range(oracle.k)]
+    elif isinstance(oracle, CountMeanSketch):
+        parts = list(zip(*(oracle.channel(function) for function in range(oracle.n_functions)), strict=True))
+    else:
+        return oracle.channel()
+    return [[share / len(row) for share in chain.from_iterable(row)] for row in parts]
+
+
+CASES = {
+    "GRR": (RandomizedResponse(3, 1.0), 4),
+    "OUE of 2": (UnaryEncoding(2, 1.0), 4),
+    "OUE": (UnaryEncoding(3, 1.5), 3),
+    "SUE": (UnaryEncoding(3, 1.0, variant="symmetric"), 3),
+    "THE": (UnaryEncoding(2, 2.0, variant="threshold"), 3),
+    "SS of 2": (SubsetSelection(4, 1.0, subset_size=2), 3),
+    "SS of 3": (SubsetSelection(4, 1.0, subset_size=3), 4),
+    "OLH": (hashing(3, 1.0, 3), 2),
+    "BLH": (hashing(3, 1.0, 2), 2),
+    "HR": (HadamardResponse(3, 1.0, n_blocks=1), 4),
+    "HR, full block": (HadamardResponse(7, 1.0, n_blocks=1), 2),
+    "HR, two blocks": (HadamardResponse(5, 1.0, n_blocks=2), 2),
+    "HR, four blocks": (HadamardResponse(3, 1.0, n_blocks=4), 3),
+    "sketch": (CountMeanSketch(3, 1.0, n_functions=2, n_buckets=2), 3),
+    "sketch of blocks": (CountMeanSketch(3, 3.0, n_functions=2, n_buckets=3), 2),
+    "Duchi": (Duchi(3, 1.0), 4),
+    "piecewise": (Piecewise(3, 1.0), 3),
+    "narrow piecewise": (Piecewise(4, 3.0), 3),
+    "square wave": (SquareWave(3, 2.0), 3),
+    "hybrid": (Hybrid(3, 1.5), 3),
+    "Laplace": (ClampedLaplace(3, 1.0), 3),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_table_of_others_reveals_more_than_is_promised(name):
+    oracle, n = CASES[name]
+    tables = AllTables(whole_channel(oracle), n)
+    for delta in DELTAS:
+        promise = shuffled_guarantee(oracle, n, delta)
+        assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
+
+
+@pytest.mark.parametrize("mechanism", [Duchi, Piecewise, Hybrid, ClampedLaplace])
+def test_no_table_reveals_more_of_two_numbers_that_stay_together(mechanism):
+    one, other = mechanism(2, 1.0), HadamardResponse(3, 1.5, n_blocks=1)
+    channel = [[a * b for a in row for b in column] for row in one.channel() for column in other.channel()]
+    pair, tables = ReportPair.product([one.shuffle_pair(), other.shuffle_pair()]), AllTables(channel, 2)
+    for delta in DELTAS:
+        promise = shuffled_guarantee(Paired(pair), 2, delta)
+        assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_single_report_has_its_own_divergence(name):
+    oracle, _ = CASES[name]
+    tables = AllTables(whole_channel(oracle), 1)
+    promise = shuffled_guarantee(oracle, 1, float(tables.delta(exp_bounds(oracle.epsilon / 2)[0])) * (1 + 1e-9))
+    exact = name not in ("Laplace", "sketch", "sketch of blocks")
+    assert promise.epsilon >= oracle.epsilon / 2 * (1 - 1e-3)
+    assert not exact or promise.epsilon <= oracle.epsilon / 2 * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("k", [2, 3, 9])
+def test_the_pair_has_the_worst_ratio(name, k):
+    oracle = ORACLES[name](k, 1.3)
+    assert oracle.shuffle_pair().worst_ratio == oracle.shuffle_pair().swapped().worst_ratio == oracle.worst_ratio
+
+
+@pytest.mark.parametrize("mechanism", [Duchi, Piecewise, SquareWave, Hybrid, ClampedLaplace])
+def test_the_pair_of_numbers_has_the_worst_ratio(mechanism):
+    oracle = mechanism(50, 2.0)
+    # Rounded up to 128 bits where nothing but the ratio is known.
+    assert oracle.worst_ratio <= oracle.shuffle_pair().worst_ratio <= oracle.worst_ratio + Fraction(1, 2**120)
+
+
+def test_a_pair_of_many_values_takes_no_enumeration():
+    for oracle in (UnaryEncoding(1_000, 1.0), SubsetSelection(1_000, 1.0), LocalHashing(10**6, 1.0)):
+        assert math.isfinite(shuffled_guarantee(oracle, 1_000, 1e-6).epsilon)

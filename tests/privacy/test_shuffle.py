@@ -1,0 +1,260 @@
+"""Guarantees of the shuffled model, against all outcomes of all tables, and against what an attacker attains."""
+
+import math
+import time
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+
+from skdp.exact import exp_bounds
+from skdp.oracles import ORACLES, RandomizedResponse
+from skdp.privacy import (
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Shuffled,
+    compose,
+    local_epsilon,
+    privacy_statement,
+    shuffled_guarantee,
+)
+from skdp.privacy.shuffle import ReportPair
+from tests.privacy.shuffle_exact import AllTables, attained_delta
+
+DELTAS = 0.3, 0.1, 0.02, 1e-3
+
+
+class Given:
+    """An oracle that is known by a pair only."""
+
+    def __init__(self, pair):
+        self.pair = pair
+        self.epsilon = math.log(max(pair.worst_ratio, pair.swapped().worst_ratio)) + 1e-9
+
+    def shuffle_pair(self):
+        return self.pair
+
+
+def is_kept(promise, tables):
+    """Return whether the exact delta at the promised epsilon is as promised."""
+    return tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
+
+
+@pytest.mark.parametrize(
+    ("k", "n"),
+    [(2, 1), (2, 2), (2, 3), (2, 5), (2, 8), (3, 2), (3, 3), (3, 4), (4, 2), (4, 3)]
+    + [pytest.param(k, n, marks=pytest.mark.long) for k, n in [(3, 5), (3, 6), (3, 7), (3, 8), (4, 4), (4, 5), (4, 6)]],
+)
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_no_table_of_others_reveals_more_than_is_promised(k, n, epsilon):
+    oracle = RandomizedResponse(k, epsilon)
+    tables = AllTables(oracle.channel(), n)
+    for delta in DELTAS:
+        assert is_kept(shuffled_guarantee(oracle, n, delta), tables)
+
+
+def test_a_smaller_epsilon_would_be_broken():
+    """The bound is what the others of two reports reveal: no formula that promises 1 % less passes the test above."""
+    oracle = RandomizedResponse(3, 1.0)
+    promise = shuffled_guarantee(oracle, 2, 0.1)
+    assert not is_kept(replace(promise, epsilon=0.99 * promise.epsilon), AllTables(oracle.channel(), 2))
+
+
+def test_a_larger_blanket_than_there_is_would_be_broken():
+    oracle = RandomizedResponse(3, 1.0)
+    wrong = ReportPair(tuple((a, b, m * Fraction(5, 4)) for a, b, m in oracle.shuffle_pair().classes))
+    promise = shuffled_guarantee(Given(wrong), 4, 0.05)
+    assert not is_kept(promise, AllTables(oracle.channel(), 4))
+
+
+def test_the_published_pair_is_no_upper_bound_but_this_one_is():
+    # n = 4, k = 3: the others hold the value itself and twice the third one.
+    oracle = RandomizedResponse(3, 1.0)
+    ratio = exp_bounds(0.5)[0]
+    worst = AllTables(oracle.channel(), 4).delta(ratio)
+    published = attained_delta(float(oracle.p), float(oracle.q), 3, 4, float(ratio))
+    assert (round(published, 5), round(float(worst), 5)) == (0.06994, 0.07079)
+    assert shuffled_guarantee(oracle, 4, published).epsilon > 0.5
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_local_randomiser_is_bounded_by_its_epsilon_alone(seed):
+    numbers = np.random.default_rng(seed).integers(1, 12, (3, 3))
+    channel = [[Fraction(int(entry), int(row.sum())) for entry in row] for row in numbers]
+    ratio = max(a / b for one in channel for other in channel for a, b in zip(one, other, strict=True))
+    tables = AllTables(channel, 4)
+    for delta in DELTAS:
+        assert is_kept(shuffled_guarantee(Given(ReportPair.of_any(ratio)), 4, delta), tables)
+
+
+def test_parts_that_stay_together_are_bounded_for_all_pairs_of_records():
+    one, other = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
+    channel = [[a * b for a in row for b in column] for row in one.channel() for column in other.channel()]
+    pair = ReportPair.product([one.shuffle_pair(), other.shuffle_pair()])
+    tables = AllTables(channel, 3)
+    for delta in DELTAS:
+        assert is_kept(shuffled_guarantee(Given(pair), 3, delta), tables)
+
+
+def test_a_report_of_one_part_is_bounded_for_all_pairs_of_records():
+    one, other = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
+    half = Fraction(1, 2)
+    channel = [[half * a for a in (*row, *column)] for row in one.channel() for column in other.channel()]
+    pair = ReportPair.mixed([(half, one.shuffle_pair()), (half, other.shuffle_pair())])
+    tables = AllTables(channel, 3)
+    for delta in DELTAS:
+        assert is_kept(shuffled_guarantee(Given(pair), 3, delta), tables)
+
+
+@pytest.mark.parametrize("k", [3, 30])
+@pytest.mark.parametrize("epsilon", [0.2, pytest.param(1.0, marks=pytest.mark.long), 4.0])
+@pytest.mark.parametrize("n", [1_000, 45_222, pytest.param(10**7, marks=pytest.mark.long)])
+@pytest.mark.parametrize("delta", [1e-6, pytest.param(1e-9, marks=pytest.mark.long)])
+def test_randomised_response_is_within_5_percent_of_what_is_attained(k, epsilon, n, delta):
+    oracle = RandomizedResponse(k, epsilon)
+    bound = shuffled_guarantee(oracle, n, delta).epsilon
+    attained = partial(attained_delta, float(oracle.p), float(oracle.q), k, n)
+    assert attained(math.exp(bound)) <= delta < attained(math.exp(bound / 1.05))
+
+
+def closed_form(epsilon, n, delta):
+    """Return the bound of Feldman, McMillan and Talwar (2021), theorem 3.1."""
+    assert epsilon <= math.log(n / (16 * math.log(2 / delta)))
+    spread = 4 * math.sqrt(2 * math.log(4 / delta)) / math.sqrt((math.exp(epsilon) + 1) * n) + 4 / n
+    return math.log(1 + math.expm1(epsilon) * spread)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize(("epsilon", "n"), [(0.5, 2_000), (2.0, 5_000), (4.0, 45_222)])
+def test_the_published_closed_form_never_beats_it(name, epsilon, n):
+    oracle = ORACLES[name](5, epsilon)
+    assert shuffled_guarantee(oracle, n, 1e-6).epsilon < closed_form(oracle.epsilon, n, 1e-6)
+
+
+def test_it_falls_with_n_and_delta_and_grows_with_the_local_epsilon():
+    def bound(epsilon=2.0, n=1_000, delta=1e-6):
+        return shuffled_guarantee(RandomizedResponse(4, epsilon), n, delta).epsilon
+
+    by_n = [bound(n=n) for n in (1, 2, 20, 100, 101, 1_000, 10**6, 2**30)]
+    by_delta = [bound(delta=delta) for delta in (0, 1e-300, 1e-9, 1.1e-9, 1e-6, 0.1)]
+    by_epsilon = [bound(epsilon) for epsilon in (0.01, 0.5, 2.0, 2.1, 8.0, 40.0)]
+    # To about one part in 10,000, by which the lattice changes an epsilon.
+    for bounds in (by_n, by_delta, by_epsilon[::-1]):
+        assert all(later <= earlier * 1.0002 for earlier, later in pairwise(bounds))
+    assert bound(n=2**40) == bound(n=2**30)
+
+
+def test_it_is_never_above_the_local_guarantee():
+    oracle = RandomizedResponse(4, 6.0)
+    few = shuffled_guarantee(oracle, 10, 1e-9)
+    assert (few.epsilon, few.delta, few.trust) == (oracle.epsilon, 0.0, "shuffle")
+    assert shuffled_guarantee(oracle, 10**6, 0) == shuffled_guarantee(oracle, 10**6, 0.0)
+    assert shuffled_guarantee(oracle, 10**6, 0).epsilon == oracle.epsilon
+    assert shuffled_guarantee(RandomizedResponse(4, 1.0), 10, 0.9).epsilon == 0
+
+
+def test_the_largest_local_epsilon_reaches_what_is_asked_for():
+    make = partial(RandomizedResponse, 4)
+    found = local_epsilon(1.0, 1e-6, 45_222, make)
+    assert found == pytest.approx(6.97, abs=0.01)
+    assert 0.995 < shuffled_guarantee(make(found), 45_222, 1e-6).epsilon <= 1
+    assert shuffled_guarantee(make(found * 1.001), 45_222, 1e-6).epsilon > 1
+    assert local_epsilon(1.0, 1e-6, 1, make) == 1.0  # nobody else is there
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_largest_local_epsilon_is_checked_for_every_oracle(name):
+    make = partial(ORACLES[name], 6)
+    found = local_epsilon(0.5, 1e-6, 10_000, make)
+    assert found > 1
+    assert shuffled_guarantee(make(found), 10_000, 1e-6).epsilon <= 0.5
+
+
+def test_inverting_takes_less_than_a_second():
+    start = time.process_time()
+    local_epsilon(0.25, 1e-7, 10**8, partial(RandomizedResponse, 5))
+    assert time.process_time() - start < 2  # under a second on an idle machine
+
+
+def test_a_shuffled_guarantee_says_who_is_trusted():
+    promise = shuffled_guarantee(RandomizedResponse(4, 4.0), 45_222, 1e-6)
+    assert (promise.trust, promise.relation, promise.delta) == ("shuffle", "replace", 1e-6)
+    assert promise.mechanism == "RandomizedResponse, shuffled from 45,222 reports"
+    assert str(promise) == "epsilon = 0.177531, delta = 0.000001, shuffle model, replacing one record"
+    assert "those who shuffle or sum the reports are trusted" in promise._repr_html_()
+    assert PrivacyGuarantee.from_json(promise.to_json()) == promise
+    assert "1.20 times as likely" in promise.in_odds()
+
+
+def test_trust_of_several_releases_is_the_most_that_is_needed():
+    local, central = PrivacyGuarantee(1.0), PrivacyGuarantee(1.0, trust="central")
+    shuffled = PrivacyGuarantee(0.1, 1e-6, trust="shuffle")
+    assert (local + shuffled).trust == (shuffled + local).trust == "shuffle"
+    assert (central | shuffled).trust == compose([shuffled, central]).trust == "central"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1, got 0"),
+        ({"n": 10.0}, TypeError, "n must be an integer, got float"),
+        ({"n": True}, TypeError, "n must be an integer, got bool"),
+        ({"delta": 1.0}, ValueError, r"delta must be a number in \[0, 1\), got 1.0"),
+        ({"delta": "1"}, TypeError, "delta must be"),
+        ({"released": "all"}, ValueError, "released must be one of"),
+        ({"reporter": object()}, TypeError, "reporter must be a fitted local transformer, its protocol, or an oracle"),
+        ({"reporter": PrivacyGuarantee}, TypeError, "reporter must be"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(changes, error, match):
+    given = {"reporter": RandomizedResponse(4, 1.0), "n": 100, "delta": 1e-6} | changes
+    with pytest.raises(error, match=match):
+        shuffled_guarantee(**given)
+
+
+def test_a_wanted_guarantee_is_checked_when_it_is_stated():
+    for wrong in ({"epsilon": 0}, {"delta": 0}, {"delta": 1}, {"n": 0}, {"released": "rows"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Shuffled(**({"epsilon": 1.0, "delta": 1e-6, "n": 100} | wrong))
+    with pytest.raises(TypeError, match="reporter must be a fitted local transformer, or a function"):
+        local_epsilon(1.0, 1e-6, 100, "randomized_response")
+
+
+def test_pairs_must_be_probabilities():
+    half = Fraction(1, 2)
+    for classes in (((half, half, half),), ((half, half, Fraction(0)), (half, half, half)), ()):
+        with pytest.raises(ValueError, match="classes"):
+            ReportPair(classes)
+    with pytest.raises(ValueError, match="worst_ratio must be at least 1"):
+        ReportPair.of_any(half)
+
+
+class Summed(BaseEstimator):
+    """An estimator whose guarantee is that of shuffled reports."""
+
+    def fit(self, X, y=None):
+        self.guarantee_ = replace(shuffled_guarantee(RandomizedResponse(4, 4.0), 45_222, 1e-6), scope=("sex",))
+        self.feature_names_in_, self.n_features_in_ = np.array(["sex"], dtype=object), 1
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def test_statements_and_ledgers_say_that_the_reports_are_shuffled(tmp_path):
+    table = pd.DataFrame({"sex": ["f", "m"]})
+    statement = privacy_statement(Summed().fit(table), table, trusted=[Summed])
+    assert statement.total.trust == "shuffle"
+    text = statement.to_json()
+    assert "those who shuffle or sum the reports" in text
+    assert "but not against those who see the reports before they are shuffled or summed" in text
+    assert "only the local guarantee holds" in text
+    assert type(statement).from_json(text).total == statement.total
+    ledger = PrivacyLedger(tmp_path / "ledger.sqlite", epsilon=1.0, delta=1e-5)
+    ledger.charge(statement.total, "sums")
+    assert PrivacyLedger(tmp_path / "ledger.sqlite").report()["trust"].tolist() == ["shuffle"]
