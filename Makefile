@@ -63,7 +63,7 @@ release-check: .venv/release
 	$(BIN)/python .ci/release.py
 
 # The peers pin old packages, so they have environments of their own.
-bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
+bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/installed .venv-bench-accounting/installed .venv-bench-mbi/installed .venv-bench-dpmm/installed
 	.venv-bench/bin/python benchmarks/randomized_response.py
 	.venv-bench/bin/python benchmarks/transform.py
 	.venv-bench/bin/python benchmarks/local_oracles.py
@@ -72,6 +72,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/python benchmarks/audit.py
 	.venv-bench/bin/python benchmarks/posterior_features.py
 	.venv-bench-central/bin/python benchmarks/central_mean.py
+	.venv-bench-accounting/bin/python benchmarks/accounting.py
 	.venv-bench/bin/python benchmarks/synthesis_adult.py
 	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting aim
 	.venv-bench/bin/python benchmarks/synthesis_adult.py --setting growth
@@ -112,9 +113,9 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	.venv-bench/bin/pip install --quiet --constraint constraints.txt --editable . --requirement benchmarks/requirements.txt
 	touch $@
 
-.venv-bench-central/installed: pyproject.toml benchmarks/requirements-central.txt
-	$(PYTHON) -m venv .venv-bench-central
-	.venv-bench-central/bin/pip install --quiet --editable . --requirement benchmarks/requirements-central.txt
+.venv-bench-central/installed .venv-bench-accounting/installed: .venv-bench-%/installed: pyproject.toml benchmarks/requirements-%.txt
+	$(PYTHON) -m venv .venv-bench-$*
+	.venv-bench-$*/bin/pip install --quiet --editable . --requirement benchmarks/requirements-$*.txt
 	touch $@
 
 # Other synthesizers, without skdp: the benchmark exchanges codes with them.
@@ -124,4 +125,4 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	touch $@
 
 clean:
-	rm -rf .venv .venv-versions .venv-bench .venv-bench-central .venv-bench-mbi .venv-bench-dpmm report site
+	rm -rf .venv .venv-versions .venv-bench .venv-bench-central .venv-bench-accounting .venv-bench-mbi .venv-bench-dpmm report site

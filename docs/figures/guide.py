@@ -28,7 +28,7 @@ from skdp.oracles import (
     UnaryEncoding,
     client_report,
 )
-from skdp.privacy import zcdp_epsilon
+from skdp.privacy import PrivacyGuarantee, compose, zcdp_epsilon
 from skdp.randomness import SecureSource
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -305,11 +305,16 @@ def saved_sizes():
 
 
 def composition():
-    """Draw the epsilon of many releases: added, and by zero-concentrated privacy."""
+    """Draw the epsilon of many releases: added, by zero-concentrated privacy, and composed."""
     counts = np.arange(1, 101)
+    some = counts[::11]
+    composed = [compose([PrivacyGuarantee(0.1)] * count, delta=1e-6).epsilon for count in some.tolist()]
     axes = plt.subplots()[1]
     axes.plot(counts, 0.1 * counts, label="pure: the epsilons add up")
-    axes.plot(counts, [zcdp_epsilon(0.1**2 / 2 * count, 1e-6) for count in counts], "--", label="zCDP, delta 1e-6")
+    axes.plot(
+        counts, [zcdp_epsilon(0.1**2 / 2 * count, 1e-6) for count in counts], "--", label="a filter of rho, delta 1e-6"
+    )
+    axes.plot(some, composed, "o:", label="declared together, delta 1e-6")
     axes.set(xlabel="releases of epsilon 0.1", ylabel="epsilon of all together")
     axes.legend()
 

@@ -28,7 +28,7 @@ from skdp.base import (
 )
 from skdp.exact import round_up
 from skdp.frames import LargeTable, Table, open_large
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon, spend
+from skdp.privacy import Loss, PrivacyGuarantee, PrivacyLedger, check_delta, check_epsilon, spend
 from skdp.randomness import ByteSource
 from skdp.typing import TableLike
 
@@ -45,6 +45,7 @@ def charge(
     scope: Sequence[Any] = (),
     delta: Fraction | float = 0.0,
     rho: Fraction | None = None,
+    losses: Sequence[Loss] = (),
 ) -> tuple[PrivacyGuarantee, ByteSource]:
     """Charge a release; return its guarantee and its random bits."""
     check_ledger(ledger)
@@ -58,6 +59,7 @@ def charge(
         mechanism=mechanism,
         secure=random_state is None,
         rho=None if rho is None else round_up(rho),
+        losses=tuple(losses),
     )
     spend(ledger, guarantee, what)
     return guarantee, coins(random_state, what)
@@ -112,6 +114,7 @@ class Plan:
     mechanism: str
     release: Callable[[ByteSource], None]
     delta: Fraction = Fraction(0)
+    losses: tuple[Loss, ...] = ()
     free: bool = False
     """Whether no value is used, so that nothing is charged and nobody needs to be trusted."""
 
@@ -158,7 +161,7 @@ class CentralStatistic(CentralEstimator):
             self.guarantee_ = PrivacyGuarantee(0.0, scope=table.names, mechanism=plan.mechanism)
             source = coins(self.random_state, type(self).__name__)
         else:
-            source = self._spend(table.names, plan.mechanism, delta=plan.delta)
+            source = self._spend(table.names, plan.mechanism, delta=plan.delta, losses=plan.losses)
         plan.release(source)
         return self
 

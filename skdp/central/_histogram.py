@@ -28,9 +28,10 @@ from skdp.central.statistics import (
     plan_hierarchy,
 )
 from skdp.domain import Domain, Interval
+from skdp.exact import round_up
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size, project_to_simplex
-from skdp.privacy import PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyLedger, PureLoss, check_epsilon
 from skdp.randomness import ByteSource, discrete_laplace
 from skdp.typing import ColumnName
 
@@ -180,7 +181,9 @@ class DPHistogram(CentralStatistic):
             self.counts_ = noisy[0] if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
             self.std_error_ = count_std(epsilon, n_levels) * np.sqrt(tree.cell_variances)
 
-        return Plan(f"discrete Laplace{f' on {n_levels} levels' if n_levels > 1 else ''}", release)
+        # One record changes one count of each level, by 1: such noise is randomised response.
+        losses = (PureLoss(round_up(epsilon / n_levels), count=n_levels),)
+        return Plan(f"discrete Laplace{f' on {n_levels} levels' if n_levels > 1 else ''}", release, losses=losses)
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:  # numpydoc ignore=RT01

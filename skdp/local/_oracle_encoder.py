@@ -18,13 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import as_asked, declares_missing, domains_of_dtypes, read_domain, warn_of_observed
 from skdp.coding import is_missing
 from skdp.domain import Domain
-from skdp.exact import log_upper
+from skdp.exact import log_upper, round_up
 from skdp.frames import Table
 from skdp.local._count_estimator import CountEstimator
 from skdp.local.memo import Memo, MemoisedReports
 from skdp.local.protocol import OracleProtocol, attributes_of, named_characters, shuffled_parts
 from skdp.oracles import FrequencyOracle, TwoRounds, two_rounds
-from skdp.privacy import PrivacyGuarantee, Shuffled, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PureLoss, Shuffled, check_epsilon
 from skdp.privacy.shuffle import Released, ReportPair
 from skdp.typing import ReportStrategy
 
@@ -191,7 +191,17 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             unit = "the columns together" if self.strategy == "joint" else "a column"
             mechanism += f", memoised: epsilon per distinct {value} of {unit}, at most {max(memo.n_states)} of them"
             secure = True  # the random bits come from the key
-        return PrivacyGuarantee(log_upper(worst), scope=domain.columns, mechanism=mechanism, secure=secure)
+        losses = [
+            PureLoss(log_upper(ratio), round_up(_share(one, ratio))) for ratio, one in zip(ratios, oracles, strict=True)
+        ]
+        if self.strategy == "sample" and oracles:
+            # Each call reports a uniform column, which is shown: the mean of all. Permanent reports are of one column.
+            shares = [_share(one, worst) for one in oracles]
+            share = max(shares) if memo is not None else sum(shares, Fraction(0)) / len(shares)
+            losses = [PureLoss(log_upper(worst), round_up(share))]
+        return PrivacyGuarantee(
+            log_upper(worst), scope=domain.columns, mechanism=mechanism, secure=secure, losses=tuple(losses)
+        )
 
     def _unknown_codes(self, domain: Domain) -> str | dict[Any, int]:
         """Return "error", "uniform", or for each column the code that stands in for an undeclared value."""
@@ -300,6 +310,11 @@ class OracleEncoder(MemoisedReports, CountEstimator):
             warn_of_observed(read, "categories")
         levels = {name: declared[name] for name in names}
         return pd.DataFrame({name: pd.Categorical([own[0]], own, ordered=True) for name, own in levels.items()})
+
+
+def _share(oracle: FrequencyOracle, ratio: Fraction) -> Fraction:
+    """Return the share of `PureLoss`, of a bound of the total variation of reports and of their ratio."""
+    return Fraction(1) if ratio == 1 else min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
 
 
 def _characters(oracles: Sequence[FrequencyOracle], domains: Sequence[Domain]) -> int:

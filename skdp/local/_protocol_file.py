@@ -182,8 +182,9 @@ def _promises(content: dict[str, Any], protocol: ReportProtocol) -> bool:
 
 
 def stated(guarantee: PrivacyGuarantee) -> dict[str, Any]:
-    """Return what a protocol says of its guarantee."""
-    return asdict(guarantee) | {"text": str(guarantee)}
+    """Return what a protocol says of its guarantee, without the losses, which follow from it."""
+    fields = {name: value for name, value in asdict(guarantee).items() if name != "losses"}
+    return fields | {"text": str(guarantee)}
 
 
 def _ours(kind: type[Any]) -> Iterator[type[Any]]:

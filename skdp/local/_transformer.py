@@ -30,7 +30,7 @@ from skdp.local._carried import carried_text, check_carried, text_in_memory, wit
 from skdp.local._portable import Portable
 from skdp.local._protocol_file import WrittenProtocol
 from skdp.local.protocol import ReportProtocol, Reports
-from skdp.privacy import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
 from skdp.privacy.shuffle import Released, ReportPair, any_pair
 
 
@@ -255,16 +255,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         BudgetExceeded
             If the ledger does not cover a call.
         """
-        ledger = self._ledger
-        if ledger is None:
-            return
-        asked = self.guarantee_ if ledger.relation is None else self.guarantee_.to(ledger.relation)
-        left = ledger.remaining()
-        if asked.epsilon > left.epsilon:
-            raise BudgetExceeded(
-                f"{type(self).__name__} asks for epsilon {asked.epsilon}; the ledger has {left.epsilon} of "
-                f"{ledger.epsilon} left. Nothing was released."
-            )
+        if self._ledger is not None:
+            self._ledger.check(self.guarantee_, type(self).__name__)
 
     def randomness(self, call: int | None = None) -> CallRandomness:
         """Return the randomness of one call.

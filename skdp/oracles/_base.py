@@ -130,6 +130,11 @@ class FrequencyOracle(SupportAlgebra):
         return ReportPair.of_any(self.worst_ratio)
 
     @property
+    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+        """A bound of the largest total variation distance of the reports of two values."""
+        return (self.worst_ratio - 1) / (self.worst_ratio + 1)
+
+    @property
     def report_bytes(self) -> int:  # numpydoc ignore=RT01
         """The size of one report in bytes, without compression: a bit per value, or a whole number."""
         return -(-(self.k if self.has_bits else (self.n_reports - 1).bit_length()) // 8)

@@ -103,6 +103,10 @@ class CountMeanSketch(FrequencyOracle):
         return self.inner.shuffle_pair()
 
     @property
+    def variation(self) -> Fraction:
+        return self.inner.variation
+
+    @property
     def n_reports(self) -> int:
         return self.inner.n_indices
 

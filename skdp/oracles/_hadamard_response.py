@@ -105,6 +105,11 @@ class HadamardResponse(FrequencyOracle):
         return ReportPair.of_support(high, low, (own, own, both, self.n_indices - 2 * own - both))
 
     @property
+    def variation(self) -> Fraction:
+        # The indices that support two values overlap by half in one block, and not at all in two.
+        return 1 - self.lie if self.n_blocks > 1 else (1 - self.lie) / 2
+
+    @property
     def most_supported(self) -> float:
         if self.k * self.n_indices > _MOST_CELLS:
             return math.nan

@@ -112,6 +112,10 @@ class LocalHashing(FrequencyOracle):
         return ReportPair.mixed(((1 - meet, apart), (meet, together)))
 
     @property
+    def variation(self) -> Fraction:
+        return self._inner.variation
+
+    @property
     def n_reports(self) -> int:
         return self.n_buckets
 

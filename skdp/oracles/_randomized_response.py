@@ -120,6 +120,10 @@ class RandomizedResponse(FrequencyOracle):
     def worst_ratio(self) -> Fraction:
         return self.p / self.q
 
+    @property
+    def variation(self) -> Fraction:
+        return self.p - self.q
+
     def shuffle_pair(self) -> ReportPair:
         return ReportPair.of_support(self.p, self.q, (1, 1, 0, self.k - 2))
 

@@ -113,6 +113,10 @@ class SubsetSelection(FrequencyOracle):
         return ReportPair.of_support(high, low, (one, one, both, none))
 
     @property
+    def variation(self) -> Fraction:
+        return self.p - self.q
+
+    @property
     def n_reports(self) -> int:
         return math.comb(self.k, self.subset_size)
 

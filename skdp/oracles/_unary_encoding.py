@@ -135,6 +135,10 @@ class UnaryEncoding(FrequencyOracle):
         )
 
     @property
+    def variation(self) -> Fraction:
+        return self.p - self.q
+
+    @property
     def most_supported(self) -> int:
         return self.k
 

@@ -17,6 +17,7 @@ from skdp.local import SecretKey
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, closed_ledger
 
 _PLAIN, _SCALARS = "biufSUmM", "biufSU"
+_BUDGET = "epsilon", "delta", "filter_delta", "rho", "mu"
 _MOST_RANGED = 1 << 16
 """Values of all ranges of a file together: a range takes no space in the file, but its values take memory."""
 
@@ -65,7 +66,7 @@ class Writer:
             ends = (value.start, value.stop, value.step)
             return {"range": ends} if self._ranged <= _MOST_RANGED else self.write(list(value))
         if isinstance(value, PrivacyGuarantee):
-            return {"guarantee": {one.name: self.write(getattr(value, one.name)) for one in fields(value)}}
+            return {"guarantee": {name: self.write(item) for name, item in value._packed().items()}}
         if isinstance(value, Shuffled):
             return {"shuffled": {one.name: self.write(getattr(value, one.name)) for one in fields(value)}}
         if isinstance(value, PrivacyLedger):
@@ -101,7 +102,7 @@ class Writer:
         if self.ledger not in (None, ledger):
             raise ValueError("the estimators have different ledgers; save them one by one")
         self.ledger = ledger
-        return {"epsilon": ledger.epsilon, "delta": ledger.delta}
+        return ledger._book.budget.numbers()
 
     def _secret(self, key: SecretKey) -> str:
         if not self._secrets:
@@ -203,12 +204,12 @@ class Reader:
         return Shuffled(**{name: self.read(item) for name, item in value.items()})
 
     def _guarantee(self, value: Any) -> PrivacyGuarantee:
-        return PrivacyGuarantee(**{name: self.read(item) for name, item in value.items()})
+        return PrivacyGuarantee._unpacked({name: self.read(item) for name, item in value.items()})
 
     def _absent_ledger(self, value: Any) -> PrivacyLedger:
         self.has_ledger = True
         if self._ledger is None:
-            self._ledger = closed_ledger(value["epsilon"], value["delta"], _ABSENT)
+            self._ledger = closed_ledger(_ABSENT, **{name: value[name] for name in _BUDGET if name in value})
         return self._ledger
 
     def _secret(self, value: Any) -> SecretKey:

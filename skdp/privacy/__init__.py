@@ -1,9 +1,14 @@
 """Guarantees, their composition, ledgers and statements."""
 
-from skdp.privacy._composition import compose, zcdp_epsilon
+from skdp.privacy._composition import compose
 from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
 from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning
 from skdp.privacy._numbers import check_delta, check_epsilon
+from skdp.privacy._zcdp import largest_rho as largest_rho
+from skdp.privacy._zcdp import zcdp_epsilon
+from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
+from skdp.privacy.accounting import Loss as Loss
+from skdp.privacy.accounting import gaussian_loss as gaussian_loss
 from skdp.privacy.ledger import Amount, BudgetExceeded, PrivacyLedger
 from skdp.privacy.ledger import Metered as Metered
 from skdp.privacy.ledger import closed_ledger as closed_ledger
@@ -15,12 +20,16 @@ from skdp.privacy.statement import PrivacyStatement, StatedStep, privacy_stateme
 __all__ = [
     "Amount",
     "BudgetExceeded",
+    "GaussianLoss",
+    "LaplaceLoss",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",
     "PrivacyStatement",
+    "PureLoss",
     "ReportPair",
     "Shuffled",
+    "StatedLoss",
     "StatedStep",
     "check_delta",
     "check_epsilon",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from skdp.exact import exp_bounds, round_up
+from skdp.exact import round_up
 from skdp.markup import html_facts
 from skdp.privacy._json import Fields, JsonRecord, written_name, written_text
 from skdp.privacy._numbers import check_delta, check_epsilon, shown
 from skdp.privacy._odds import in_odds
+from skdp.privacy.accounting import Loss, StatedLoss, doubled, either, merged, read_loss, total_epsilon
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -42,6 +45,12 @@ _TRUSTED = {
     "shuffle": "shuffle: those who shuffle or sum the reports are trusted",
     "central": "central: a curator is trusted",
 }
+
+_MOST_LOSSES = 1 << 12
+"""The most different losses that are read from a record."""
+
+_ROUNDING = Fraction(1, 1 << 30)
+"""The largest relative difference of the stated epsilon and that of the losses that rounding explains."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,9 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         If given, the release is also rho-zero-concentrated differentially private ([1]_), as with Gaussian noise:
         the Rényi divergence of each order alpha is at most ``rho * alpha``. Epsilon and delta are then one conversion
         of it (see `zcdp_epsilon`), and `compose` finds a better one for several releases together.
+    losses : tuple of PureLoss, LaplaceLoss, GaussianLoss or StatedLoss, default=()
+        What the mechanism is, from which `compose` finds a smaller epsilon for several
+        releases together. All of it is composed; empty if no more is known than epsilon, delta and rho.
 
     Raises
     ------
@@ -84,9 +96,9 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     -----
     **Privacy.** ``g1 + g2`` is the guarantee of two releases about the same persons (sequential composition, epsilons
     and deltas add), ``g1 | g2`` that of releases about disjoint groups of persons with a public split (parallel
-    composition, the larger of each). Sums and given fractions are rounded up to floats. Rhos add too; with them, a
-    release with ``delta = 0`` and without a rho counts as epsilon**2 / 2, and an (epsilon, delta) release has none
-    ([1]_).
+    composition, the larger of each). Sums and given fractions are rounded up to floats. Sums list the losses of both;
+    ``g1 | g2`` has losses only if one of both dominates. Rhos add too; with them, a release with ``delta = 0`` and
+    without a rho counts as epsilon**2 / 2, and an (epsilon, delta) release has none ([1]_).
 
     References
     ----------
@@ -113,6 +125,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
     mechanism: str = ""
     secure: bool = True
     rho: float | None = None
+    losses: tuple[Loss, ...] = ()
 
     def __post_init__(self) -> None:
         numbers = {
@@ -125,6 +138,18 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         check_relation(self.relation)
         if self.trust not in TRUSTS:
             raise ValueError(f"trust must be one of {', '.join(map(repr, TRUSTS))}, got {self.trust!r}")
+        losses = tuple(self.losses)
+        for loss in losses:
+            if not isinstance(loss, Loss):
+                raise TypeError(f"losses must be losses of skdp.privacy, got {type(loss).__name__}")
+        losses = merged(losses)
+        least = total_epsilon(losses)
+        if losses and least is not None and self.epsilon > least * (1 + _ROUNDING):
+            raise ValueError(
+                f"losses add up to epsilon {round_up(least)}, less than the stated {self.epsilon}: give those of all "
+                "that is stated, or none"
+            )
+        object.__setattr__(self, "losses", () if losses == (self._stated_loss(),) else losses)
 
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
@@ -135,13 +160,15 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             round_up(Fraction(left.epsilon) + Fraction(right.epsilon)),
             round_up(Fraction(left.delta) + Fraction(right.delta)),
             operator.add,
+            (*left._all_losses(), *right._all_losses()),
         )
 
     def __or__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
             return NotImplemented
         left, right = self._in_one_relation(other)
-        return left._merged(right, max(left.epsilon, right.epsilon), max(left.delta, right.delta), max)
+        losses = either(left._all_losses(), right._all_losses())
+        return left._merged(right, max(left.epsilon, right.epsilon), max(left.delta, right.delta), max, losses)
 
     def to(self, relation: Relation) -> PrivacyGuarantee:
         """Convert the guarantee to another neighbouring relation.
@@ -170,14 +197,9 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             return self
         if relation == "add_remove":
             raise ValueError("a guarantee for replacing a record says nothing about adding or removing one")
-        rho = None if self.rho is None else 4 * self.rho
-        if self.delta == 0:
-            return replace(self, epsilon=2 * self.epsilon, relation="replace", rho=rho)
-        # Beyond e^800, the result is at least 1 for every float delta.
-        delta = (1 + exp_bounds(min(self.epsilon, 800.0))[1]) * Fraction(self.delta)
-        if delta >= 1:
-            raise ValueError("the implied delta for replacing a record is 1 or more: nothing is promised")
-        return replace(self, epsilon=2 * self.epsilon, delta=round_up(delta), relation="replace", rho=rho)
+        stated = self._stated_loss()._doubled()
+        numbers: dict[str, Any] = {"epsilon": stated.epsilon, "delta": stated.delta, "rho": stated.rho}
+        return replace(self, relation="replace", losses=doubled(self.losses), **numbers)
 
     def _in_one_relation(self, other: PrivacyGuarantee) -> tuple[PrivacyGuarantee, PrivacyGuarantee]:
         if self.relation == other.relation:
@@ -226,6 +248,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             "mechanism": written_text(self.mechanism),
             "secure": bool(self.secure),
             "rho": self.rho,
+            "losses": [loss._content() for loss in self.losses],
         }
 
     @classmethod
@@ -240,7 +263,25 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             mechanism=fields.text("mechanism"),
             secure=fields.flag("secure"),
             rho=fields.optional("rho", lambda name: fields.number(name, at_least_0)),
+            losses=_read_losses(fields) if fields.has("losses") else (),
         )
+
+    def _packed(self) -> dict[str, Any]:
+        """Return the fields as they are, but the losses as JSON text."""
+        stated = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
+        return stated | {"losses": json.dumps([loss._content() for loss in self.losses])}
+
+    @classmethod
+    def _unpacked(cls, stated: Mapping[str, Any]) -> Self:
+        losses = _read_losses(Fields({"losses": json.loads(stated.get("losses", "[]"))}))
+        return cls(**dict(stated) | {"losses": losses})
+
+    def _stated_loss(self) -> StatedLoss:
+        return StatedLoss(self.epsilon, self.delta, self.rho)
+
+    def _all_losses(self) -> tuple[Loss, ...]:
+        """Return the losses, or that of what is stated if no more is known."""
+        return self.losses or (self._stated_loss(),)
 
     @property
     def _any_rho(self) -> Fraction | None:
@@ -255,6 +296,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         epsilon: float,
         delta: float,
         merge: Callable[[Fraction, Fraction], Fraction],
+        losses: tuple[Loss, ...],
     ) -> PrivacyGuarantee:
         ours, theirs = self._any_rho, other._any_rho
         stated = self.rho is not None or other.rho is not None
@@ -268,6 +310,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
             mechanism=_listed(self.mechanism, other.mechanism),
             secure=self.secure and other.secure,
             rho=rho,
+            losses=losses,
         )
 
     def __str__(self) -> str:
@@ -302,6 +345,12 @@ def check_relation(relation: Any) -> None:
     """Check a neighbouring relation."""
     if relation not in RELATIONS:
         raise ValueError(f"relation must be 'replace' or 'add_remove', got {relation!r}")
+
+
+def _read_losses(fields: Fields) -> tuple[Loss, ...]:
+    if len(fields.array("losses", keep=True)) > _MOST_LOSSES:
+        raise ValueError(f"{fields.at('losses')} must have at most {_MOST_LOSSES:,} items")
+    return tuple(fields.parts("losses", read_loss))
 
 
 def _float_above(check: Callable[[Any], Fraction], number: Any) -> float:

@@ -171,6 +171,10 @@ class Fields:
             raise ValueError(f"{self.at(name)} is missing")
         return self._left.pop(name)
 
+    def has(self, name: str) -> bool:
+        """Whether a field is there and was not taken yet."""
+        return name in self._left
+
     def close(self) -> None:
         """Refuse fields that were not taken."""
         if self._left:
@@ -210,8 +214,10 @@ class Fields:
     def column(self, name: str) -> str | int:
         return _column(self.take(name), self.at(name))
 
-    def array(self, name: str) -> list[Any]:
+    def array(self, name: str, *, keep: bool = False) -> list[Any]:
         value = self.take(name)
+        if keep:
+            self._left[name] = value
         if not isinstance(value, list):
             raise ValueError(f"{self.at(name)} must be an array, got {kind(value)}")
         return value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,7 +58,7 @@ def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np
     domain, model, marginals = synthesizer.domain_, synthesizer.model_, synthesizer.marginals_
     attributes = [(name, domain[name]) for name in domain.columns]
     described = {
-        "guarantee": {one.name: pack(getattr(synthesizer.guarantee_, one.name)) for one in fields(PrivacyGuarantee)},
+        "guarantee": {name: pack(value) for name, value in synthesizer.guarantee_._packed().items()},
         "others": pack(synthesizer._others),
         "observed": [place for place, name in enumerate(domain.columns) if domain[name].observed],
         "n_features": synthesizer.n_features_in_,
@@ -122,7 +121,7 @@ def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, 
         if not all(value in domain[name].labels for name, value in synthesizer._others.items()):
             raise ValueError("what stands for the unforeseen is not declared")
     with reading("guarantee"):
-        guarantee = PrivacyGuarantee(**{name: unpack(value) for name, value in described["guarantee"].items()})
+        guarantee = PrivacyGuarantee._unpacked({name: unpack(value) for name, value in described["guarantee"].items()})
     with reading("model"):
         synthesizer.model_ = _read_model(array, described, domain.sizes)
         synthesizer.n_rows_ = _positive(described["n_rows"])

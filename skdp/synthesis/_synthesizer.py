@@ -343,7 +343,7 @@ class DPMarginalSynthesizer(ModelRows):
             # What is not declared shows in the first pass: before the charge, as in memory.
             records.prepare(first_cliques(plan, strategy))
         if not counts:
-            source = self._spend(names, mechanism, delta=delta, rho=rho)
+            source = self._spend(names, mechanism, delta=delta, rho=rho, losses=budget.losses)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
         private = PrivateTable(records, domain.sizes, budget, source, say)
         fitted = strategy.measure(private, plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 import tracemalloc
@@ -605,3 +606,17 @@ def test_an_error_that_does_not_fall_is_taken_only_where_nothing_else_fits():
     for k in (10, 1_000, 100_000, 10_000_000):
         for epsilon in (0.5, 2.0, 8.0):
             assert choose_oracle(k, epsilon, max_report_bytes=4)[1].error_floor == 0
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_total_variation_is_that_of_the_channel(make_oracle, k):
+    oracle = make_oracle(k, 0.8)
+    found = [
+        sum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2
+        for channel in itertools.islice(oracle.channels(), 4)
+        for one, other in itertools.combinations(channel, 2)
+    ]
+    assert max(found) <= oracle.variation
+    if not oracle.shows_hash:
+        assert max(found) == oracle.variation
+    assert oracle.variation <= (oracle.worst_ratio - 1) / (oracle.worst_ratio + 1)

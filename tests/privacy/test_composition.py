@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from fractions import Fraction
 
 import pytest
@@ -12,7 +11,6 @@ from scipy.stats import norm
 
 from skdp.exact import exp_bounds
 from skdp.privacy import PrivacyGuarantee, compose, zcdp_epsilon
-from skdp.privacy import _composition as privacy_loss
 
 SETTINGS = settings(deadline=None, max_examples=60)
 
@@ -115,17 +113,6 @@ def test_ten_answers_are_ten_answers():
     """A peer that ignores the count says 1."""
     assert compose([PrivacyGuarantee(1)] * 10, delta=1e-6).epsilon > 9.99
     assert compose([PrivacyGuarantee(1)] * 10).epsilon == 10
-
-
-def test_rounding_goes_up(monkeypatch):
-    """On a coarse grid a bound that rounds down, or to the nearest, would be far below the truth."""
-    for cells in (4, 10, 33):
-        monkeypatch.setattr(privacy_loss, "_CELLS", cells)
-        for seed in range(20):
-            drawn = random.Random(seed)
-            pairs = [(round(drawn.uniform(0.1, 2), 3), 0.0) for _ in range(drawn.randint(2, 6))]
-            total = compose(releases(pairs), delta=0.01)
-            assert true_delta(pairs, total.epsilon) <= Fraction(0.01)
 
 
 def test_without_room_it_is_the_sum():

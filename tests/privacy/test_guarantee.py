@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import pickle
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from skdp import PrivacyGuarantee
 from skdp.exact import exp_bounds
+from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
 
 EPSILONS = st.floats(0, 100)
 DELTAS = st.floats(0, 0.3)
@@ -178,3 +180,43 @@ def test_the_text_says_everything():
 
 def test_many_sums_do_not_show_the_rounding_of_floats():
     assert str(sum([PrivacyGuarantee(0.1)] * 99, PrivacyGuarantee(0.1))).startswith("epsilon = 10, ")
+
+
+def test_sums_list_the_losses_of_both_and_count_equal_ones():
+    noise = PrivacyGuarantee(1.0, 1e-6, losses=(GaussianLoss(0.2),))
+    assert (noise + noise + PrivacyGuarantee(0.5) + noise).losses == (GaussianLoss(0.2, count=3), StatedLoss(0.5))
+    assert PrivacyGuarantee(0.5, losses=(StatedLoss(0.5),)) == PrivacyGuarantee(0.5)
+
+
+def test_parallel_releases_have_losses_if_one_dominates():
+    def parallel(one, other):
+        return (PrivacyGuarantee(1.0, losses=one) | PrivacyGuarantee(2.0, losses=other)).losses
+
+    assert parallel((GaussianLoss(0.2),), (GaussianLoss(0.3),)) == (GaussianLoss(0.3),)
+    assert parallel((PureLoss(1.0, 0.1),), (PureLoss(2.0, 0.05),)) == (PureLoss(2.0, 0.1),)
+    assert parallel((LaplaceLoss(1.0, 7),), (LaplaceLoss(2.0, 7),)) == (LaplaceLoss(2.0, 7),)
+    assert parallel((LaplaceLoss(1.0, 7),), (LaplaceLoss(2.0, 8),)) == (LaplaceLoss(2.0, 1),)
+    assert parallel((PureLoss(1.0, 0.1),), (LaplaceLoss(2.0, 7),)) == ()
+    assert parallel((PureLoss(1.0, 0.1, count=2),), (PureLoss(2.0, 0.05),)) == ()
+    both = PrivacyGuarantee(1.0) | PrivacyGuarantee(2.0, 1e-6)
+    assert (both.losses, both.epsilon, both.delta) == ((), 2.0, 1e-6)
+
+
+def test_other_losses_convert_with_the_relation():
+    noise = PrivacyGuarantee(1.0, 1e-6, relation="add_remove", losses=(GaussianLoss(0.2), LaplaceLoss(0.5, 3)))
+    assert noise.to("replace").losses == (GaussianLoss(0.4), LaplaceLoss(1.0, 6))
+
+
+@pytest.mark.parametrize("losses", [(0.5,), ("pure",), (PrivacyGuarantee(1.0),)])
+def test_other_things_are_no_losses(losses):
+    with pytest.raises(TypeError, match="losses must be losses of skdp"):
+        PrivacyGuarantee(1.0, losses=losses)
+
+
+def test_losses_are_those_of_all_that_is_stated():
+    """As `dataclasses.replace` would keep the losses of one release for those of three."""
+    one = PrivacyGuarantee(1.0, losses=(PureLoss(1.0, 0.5),))
+    with pytest.raises(ValueError, match=r"losses add up to epsilon 1\.0, less than the stated 3\.0"):
+        replace(one, epsilon=3.0)
+    assert replace(one, epsilon=3.0, losses=()).losses == ()
+    assert PrivacyGuarantee(0.5, 1e-6, losses=(PureLoss(1.0),)).epsilon == 0.5  # as composed

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
-from skdp.privacy import PrivacyStatement
+from skdp.privacy import GaussianLoss, LaplaceLoss, PrivacyStatement, PureLoss
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA)
@@ -103,7 +103,53 @@ def test_what_is_wrong_is_named(name, value, message):
             VALID.validate(content | ({"epsilon": -1.0} if value == 10**400 else {}))
 
 
-@pytest.mark.parametrize("name", PrivacyGuarantee(1.0).to_dict())
+def test_a_record_of_before_has_no_losses():
+    known = PrivacyGuarantee(1.0, losses=(PureLoss(1.0, 0.5), LaplaceLoss(0.5, 7, count=3), GaussianLoss(0.1)))
+    content = known.to_dict()
+    assert PrivacyGuarantee.from_json(json.dumps(content)) == known
+    del content["losses"]
+    assert PrivacyGuarantee.from_json(json.dumps(content)) == PrivacyGuarantee(1.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ({"kind": "pure", "count": 1, "epsilon": 1.0}, r"losses\[0\].share is missing"),
+        (
+            {"kind": "pure", "count": 0, "epsilon": 1.0, "share": 1.0},
+            r"losses\[0\].count must be a whole number from 1",
+        ),
+        ({"kind": "pure", "count": 1, "epsilon": 1.0, "share": 2.0}, r"share must be a number in \[0, 1\], got 2"),
+        (
+            {"kind": "pure", "count": 1, "epsilon": -1.0, "share": 1.0},
+            r"losses\[0\].epsilon must be a finite number >= 0",
+        ),
+        ({"kind": "magic", "count": 1}, r"losses\[0\].kind must be 'stated' or 'pure'"),
+        ({"kind": "laplace", "count": 1, "epsilon": 1.0, "sensitivity": 0}, r"losses\[0\].sensitivity must be a whole"),
+        (
+            {"kind": "laplace", "count": 1, "epsilon": 1.0, "sensitivity": 1.5},
+            r"losses\[0\].sensitivity must be a whole",
+        ),
+        ({"kind": "gaussian", "count": 1, "mu": 1e200}, "mu must be at most"),
+        (
+            {"kind": "stated", "count": 1, "epsilon": 1.0, "delta": 1.0, "rho": None},
+            r"losses\[0\].delta must be a number",
+        ),
+    ],
+)
+def test_impossible_losses_are_refused(loss, message):
+    content = PrivacyGuarantee(1.0).to_dict() | {"losses": [loss]}
+    with pytest.raises((ValueError, TypeError), match=message):
+        PrivacyGuarantee.from_json(json.dumps(content))
+
+
+def test_too_many_losses_are_refused():
+    many = [{"kind": "gaussian", "count": 1, "mu": 1 / (i + 1)} for i in range(5000)]
+    with pytest.raises(ValueError, match="losses must have at most 4,096 items"):
+        PrivacyGuarantee.from_json(json.dumps(PrivacyGuarantee(1.0).to_dict() | {"losses": many}))
+
+
+@pytest.mark.parametrize("name", [name for name in PrivacyGuarantee(1.0).to_dict() if name != "losses"])
 def test_what_is_missing_is_named(name):
     content = PrivacyGuarantee(1.0).to_dict()
     del content[name]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from skdp.privacy import _composition as zcdp
+from skdp.privacy import _zcdp as zcdp
 from skdp.privacy import zcdp_epsilon
 
 RHOS = st.floats(1e-6, 100)

@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 from scipy.stats import norm
 
-from skdp.privacy import zcdp_epsilon
+from skdp.privacy import largest_rho, zcdp_epsilon
 from skdp.synthesis.selection import open_budget
-from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget, largest_rho
+from skdp.synthesis.selection._private_table import GaussianBudget, LaplaceBudget
 
 PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta in (1e-12, 1e-9, 1e-2)]
 

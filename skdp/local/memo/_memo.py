@@ -85,7 +85,7 @@ class MemoisedReports:
         # Both are bounds; the first one is rounded once only.
         epsilon = min(Fraction(self.guarantee_.epsilon) * n_values, self.protocol_.cost_of_changes(n_values))
         mechanism = f"{self._mechanism}, memoised: all reports of {n_values} values of a column"
-        return replace(self.guarantee_, epsilon=round_up(epsilon), mechanism=mechanism)
+        return replace(self.guarantee_, epsilon=round_up(epsilon), mechanism=mechanism, losses=())
 
 
 class Memo:

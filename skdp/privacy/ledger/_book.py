@@ -1,4 +1,4 @@
-"""The records of a ledger, and the ledger book in memory."""
+"""The ledger book in memory, and the one of a record."""
 
 from __future__ import annotations
 
@@ -6,78 +6,16 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from decimal import Decimal, localcontext
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-from skdp.exact import round_up
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation
-from skdp.privacy._numbers import check_epsilon
+from skdp.privacy.ledger._account import Account, Budget, Charge
 
 _ONE_PROCESS = (
     "a PrivacyLedger in memory belongs to one process and cannot be used in another one or through a copy, which would "
     "spend the same budget twice; nothing was released. Use PrivacyLedger('ledger.jsonl', epsilon=...), which "
     "processes share, or n_jobs=1 (or threads)."
 )
-
-_DIGITS = 800
-"""Sums of the decimals of floats, from 1e308 to 5e-324, are exact."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The limit on the total of all charges."""
-
-    epsilon: float
-    delta: float
-    relation: Relation | None
-
-    def __str__(self) -> str:
-        return f"epsilon={self.epsilon}, delta={self.delta}, relation={self.relation!r}"
-
-
-@dataclass(frozen=True)
-class Charge:
-    """A charge, one line of the book."""
-
-    what: str
-    epsilon: Decimal
-    delta: Decimal
-    relation: Relation
-    guarantee: PrivacyGuarantee
-    time: str
-
-    @classmethod
-    def of(cls, what: str, guarantee: PrivacyGuarantee, relation: Relation) -> Self:
-        """Make the charge of a guarantee in the relation of the ledger."""
-        charged = guarantee.to(relation)
-        time = datetime.now(UTC).isoformat(timespec="microseconds")
-        return cls(what, _written(charged.epsilon), _written(charged.delta), relation, guarantee, time)
-
-
-def _written(number: Any) -> Decimal:
-    """Return the shortest decimal of a number, rounded up to a float."""
-    return Decimal(repr(round_up(check_epsilon(number, zero=True))))
-
-
-@dataclass(frozen=True)
-class Account:
-    """The state of a ledger that the next charge needs, of constant size."""
-
-    budget: Budget
-    epsilon: Decimal = Decimal(0)
-    delta: Decimal = Decimal(0)
-
-    def after(self, epsilon: Decimal, delta: Decimal, relation: Relation) -> Account:
-        """Return the account after one more charge."""
-        with localcontext(prec=_DIGITS):
-            return Account(replace(self.budget, relation=relation), self.epsilon + epsilon, self.delta + delta)
-
-    def left(self) -> tuple[Decimal, Decimal]:
-        budget = self.budget
-        with localcontext(prec=_DIGITS):
-            return Decimal(repr(budget.epsilon)) - self.epsilon, Decimal(repr(budget.delta)) - self.delta
 
 
 @dataclass
@@ -107,7 +45,7 @@ class MemoryBook:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self._refusal = _ONE_PROCESS
-        self._account = Account(budget)
+        self._account = Account.of(budget)
         self._charges: list[Charge] = []
         self._turn = Turn()
         self._process: int | None = os.getpid()
@@ -127,7 +65,7 @@ class MemoryBook:
             if not first:
                 raise RuntimeError(INTERRUPTED)
             charge = write(self._account)
-            account = self._account.after(charge.epsilon, charge.delta, charge.relation)
+            account = self._account.after(charge)
             # Atomic: a signal handler that raises interrupts only after calls.
             self._account = account
             self._charges.append(charge)
@@ -152,9 +90,9 @@ class RecordBook:
     @classmethod
     def of(cls, budget: Budget, charges: list[Charge]) -> Self:
         """Add the charges up."""
-        account = Account(budget)
+        account = Account.of(budget)
         for charge in charges:
-            account = account.after(charge.epsilon, charge.delta, charge.relation)
+            account = account.after(charge)
         return cls(account, charges)
 
     def account(self) -> Account:

@@ -18,7 +18,8 @@ from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 
-from skdp.privacy.ledger._book import INTERRUPTED, Account, Budget, Charge, Turn
+from skdp.privacy.ledger._account import Account, Budget, Charge
+from skdp.privacy.ledger._book import INTERRUPTED, Turn
 from skdp.privacy.ledger._lines import (
     HEAD_SIZE,
     TAIL_SIZE,
@@ -64,19 +65,21 @@ class FileBook:
         self.path = path
         self._position = Position()
         if budget is None and not path.exists():
-            raise FileNotFoundError(f"there is no ledger {path}; give epsilon= to make one")
+            raise FileNotFoundError(f"there is no ledger {path}; give epsilon= (or rho= or mu=) to make one")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"the ledger {path} cannot be made: there is no such folder")
         with _turn.take() as first:
             if not first:
                 raise RuntimeError(INTERRUPTED)
             with self._opened(make=budget):
-                self.budget = self._known().budget
-        wanted = budget and replace(budget, relation=budget.relation or self.budget.relation)
-        if wanted not in (None, self.budget):
+                known = self._known()
+        # As declared: the first charge for replacing a record may still change the relation.
+        self.budget = known.budget if known.declared else replace(known.budget, relation=None)
+        wanted = budget and replace(budget, relation=budget.relation or known.budget.relation)
+        if wanted not in (None, known.budget):
             raise ValueError(
-                f"the ledger {path} was made with {self.budget}, and is now opened with {budget}; leave out "
-                "epsilon, delta and relation to use it as it is"
+                f"the ledger {path} was made with {known.budget}, and is now opened with {budget}; leave out the "
+                "budget and the relation to use it as it is"
             )
 
     def account(self) -> Account:

@@ -3,55 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from fractions import Fraction
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation, check_relation
+from skdp.privacy._composition import compose
+from skdp.privacy._guarantee import PrivacyGuarantee, Relation
 from skdp.privacy._json import Fields, JsonRecord
-from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy.ledger._book import Account, Budget, Charge, MemoryBook, RecordBook, closed_book
+from skdp.privacy.ledger._account import given_budget, largest_charge, read_budget
+from skdp.privacy.ledger._admission import admitted
+from skdp.privacy.ledger._book import MemoryBook, RecordBook, closed_book
 from skdp.privacy.ledger._file_book import FileBook
 from skdp.privacy.ledger._meter import Metered, meter
+from skdp.privacy.ledger._plan import PlanBook
 from skdp.privacy.ledger._record import read_book, write_book
-
-_REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
-
-
-class BudgetExceeded(RuntimeError):
-    """A release would have exceeded the budget; nothing was released or charged.
-
-    Examples
-    --------
-    >>> from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
-    >>> try:
-    ...     PrivacyLedger(epsilon=1.0).charge(PrivacyGuarantee(2.0), "survey")
-    ... except BudgetExceeded as refusal:
-    ...     print(refusal)
-    survey asks for epsilon 2.0; the ledger has 1.0 of 1.0 left. Nothing was released.
-    """
-
-
-class Amount(NamedTuple):  # numpydoc ignore=PR02
-    """A part of a budget.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The privacy loss and the failure probability.
-
-    Examples
-    --------
-    >>> from skdp import PrivacyLedger
-    >>> PrivacyLedger(epsilon=1.0).remaining()
-    Amount(epsilon=1.0, delta=0.0)
-    """
-
-    epsilon: float
-    delta: float
+from skdp.privacy.ledger._report import Amount, list_charges, show_balance
 
 
 class PrivacyLedger(JsonRecord):
@@ -63,22 +34,32 @@ class PrivacyLedger(JsonRecord):
         A file on a local disk, which several processes may use at the same time. It is created if it does not exist
         and `epsilon` is given. Symbolic links are resolved. By default the ledger is in memory.
     epsilon : float, optional
-        The budget of privacy loss, finite and > 0. Omit it if the file exists (see Notes).
+        The budget of privacy loss, finite and > 0. Omit the budget if the file exists (see Notes).
     delta : float, default=0.0
-        The budget of failure probability, in [0, 1).
+        The budget of failure probability, in [0, 1), with `epsilon`.
+    filter_delta : float, default=0.0
+        The part of `delta`, at most all of it, that pays for a filter: then charges may add up to more than epsilon,
+        while the deltas of those without a rho add up to at most the rest. With 0, all charges add up.
+    rho : float, optional
+        The budget of zero-concentrated privacy loss, > 0, in place of epsilon and delta.
+    mu : float, optional
+        The budget of Gaussian privacy loss, > 0, in place of epsilon and delta.
     relation : {"replace", "add_remove"}, optional
-        The neighbouring relation of the budget; by default that of the first charge.
+        The neighbouring relation of the budget; by default "add_remove" until the first charge for replacing a record,
+        and "replace" from then on.
 
     Attributes
     ----------
-    epsilon, delta : float
+    epsilon, delta, rho, mu : float or None
         The budget. Attributes are read-only.
+    filter_delta : float
+        The part of delta for the filter.
     relation : {"replace", "add_remove"} or None
         The neighbouring relation, None before the first charge if it was not given.
     path : Path or None
         The file.
     spent : named tuple of float
-        Epsilon and delta charged so far.
+        Sums of epsilon and delta charged so far.
 
     Raises
     ------
@@ -90,10 +71,23 @@ class PrivacyLedger(JsonRecord):
 
     Notes
     -----
-    **Privacy.** Sequential composition: charges add, even if later ones were chosen after seeing earlier releases. A
-    charge is made before any noise is drawn and is never refunded, even if the release fails. Sums are exact in the
-    decimals of the charges, so three charges of 0.1 fit into 0.3. Add/remove charges are converted for a "replace"
-    budget; a "replace" charge cannot be made to an add/remove budget.
+    **Privacy.** A ledger is a filter: all charges together keep the budget, even if later ones, their number and their
+    sizes were chosen after seeing earlier releases. A charge is made before any noise is drawn and is never refunded,
+    even if the release fails. Sums are exact in the decimals of the charges, so three charges of 0.1 fit into 0.3.
+
+    - ``epsilon, delta``: epsilons and deltas add up (basic composition).
+    - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; one without has epsilon**2 / 2, or less by its losses.
+    - ``mu``: the squares of mu add up ([3]_), for `gaussian_delta`; a charge of epsilon alone counts as the least mu
+      that this implies. Charges with delta > 0 and without a rho or mu are refused.
+    - ``epsilon, delta, filter_delta``: either the epsilons add up to epsilon, or the rhos to the one that
+      is (epsilon, filter_delta)-DP. The deltas of charges without a rho add up to the rest of delta in both cases.
+
+    The smallest bound of several is in general no filter. For releases that are declared together there is a better
+    total, from the distribution of the privacy loss: `plan`. Proofs are in decision 10 of the documentation.
+
+    Add/remove charges are converted for a "replace" budget, the earlier ones too if it was not declared; a "replace"
+    charge cannot be made to an add/remove budget that was. Unless it is declared, whether there is a charge for
+    replacing a record must not depend on results of earlier releases.
 
     The ledger is one object: clones and copies of an estimator share it, also between threads. In memory it belongs to
     one process: pickled copies and forked processes refuse all charges, so a search with several processes fails rather
@@ -118,6 +112,13 @@ class PrivacyLedger(JsonRecord):
     A search or a cross-validation charges each fit, and each `transform` that is a release. scikit-learn turns a
     `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set.
 
+    References
+    ----------
+    .. [1] V. Feldman, T. Zrnic (2021). Individual privacy accounting via a Rényi filter. NeurIPS.
+    .. [2] J. Whitehouse, A. Ramdas, R. Rogers, Z. S. Wu (2023). Fully-adaptive composition in differential privacy.
+       ICML.
+    .. [3] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian differential privacy. arXiv:2210.17520
+
     Examples
     --------
     >>> ledger = PrivacyLedger(epsilon=0.3)
@@ -128,7 +129,16 @@ class PrivacyLedger(JsonRecord):
     >>> ledger.charge(PrivacyGuarantee(0.1), "Mean")
     Traceback (most recent call last):
         ...
-    skdp.privacy.ledger._ledger.BudgetExceeded: Mean asks for epsilon 0.1; ...
+    skdp.privacy.ledger._admission.BudgetExceeded: Mean asks for epsilon 0.1; ...
+
+    A hundred answers of epsilon 0.1, each chosen after the one before, add up to 10; for a delta of 1e-6, a filter
+    admits them within 5:
+
+    >>> ledger = PrivacyLedger(epsilon=5.3, delta=1e-6, filter_delta=1e-6)
+    >>> for _ in range(100):
+    ...     ledger.charge(PrivacyGuarantee(0.1), "answer")
+    >>> round(ledger.spent.epsilon, 1)
+    10.0
 
     In a file:
 
@@ -147,14 +157,19 @@ class PrivacyLedger(JsonRecord):
         *,
         epsilon: float | None = None,
         delta: float = 0.0,
+        filter_delta: float = 0.0,
+        rho: float | None = None,
+        mu: float | None = None,
         relation: Relation | None = None,
     ) -> None:
-        budget = _read_budget(epsilon, delta, relation)
+        budget = given_budget(
+            epsilon=epsilon, delta=delta, filter_delta=filter_delta, rho=rho, mu=mu, relation=relation
+        )
         self._path: Path | None = None
         self._book: MemoryBook | FileBook | RecordBook
         if path is None:
             if budget is None:
-                raise TypeError("PrivacyLedger needs a budget: epsilon=")
+                raise TypeError("PrivacyLedger needs a budget: epsilon=, rho= or mu=")
             self._book = MemoryBook(budget)
         else:
             if not isinstance(path, str | os.PathLike):
@@ -163,14 +178,29 @@ class PrivacyLedger(JsonRecord):
             self._book = FileBook(self._path, budget)
 
     @property
-    def epsilon(self) -> float:  # numpydoc ignore=RT01
+    def epsilon(self) -> float | None:  # numpydoc ignore=RT01
         """The budget of privacy loss."""
         return self._book.budget.epsilon
 
     @property
-    def delta(self) -> float:  # numpydoc ignore=RT01
+    def delta(self) -> float | None:  # numpydoc ignore=RT01
         """The budget of failure probability."""
         return self._book.budget.delta
+
+    @property
+    def filter_delta(self) -> float:  # numpydoc ignore=RT01
+        """The part of delta that pays for the filter."""
+        return self._book.budget.filter_delta
+
+    @property
+    def rho(self) -> float | None:  # numpydoc ignore=RT01
+        """The budget of zero-concentrated privacy loss."""
+        return self._book.budget.rho
+
+    @property
+    def mu(self) -> float | None:  # numpydoc ignore=RT01
+        """The budget of Gaussian privacy loss."""
+        return self._book.budget.mu
 
     @property
     def path(self) -> Path | None:  # numpydoc ignore=RT01
@@ -185,18 +215,50 @@ class PrivacyLedger(JsonRecord):
     @property
     def spent(self) -> Amount:  # numpydoc ignore=RT01
         """Epsilon and delta charged so far."""
-        account = self._book.account()
-        return Amount(float(account.epsilon), float(account.delta))
+        sums = self._book.account().sums
+        return Amount(float(sums.epsilon), float(sums.delta))
 
     def remaining(self) -> Amount:
-        """Return the remaining budget.
+        """Return the remaining budget: what one more release without a rho may have.
 
         Returns
         -------
         Amount
             Named tuple of epsilon and delta.
         """
-        return Amount(*map(float, self._book.account().left()))
+        return Amount(*largest_charge(self._book.account()))
+
+    def balance(self) -> pd.DataFrame:
+        """Return the budget, what was spent of it and what remains, in all forms.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: the sums of epsilon, delta and rho,
+            and the square root of that of mu**2. What is not limited has a budget of nan, and infinity remains.
+        """
+        return show_balance(self._book.account())
+
+    def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        """Refuse a release that the budget does not cover now, without charging it.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            The guarantee of the release.
+        what : str
+            Its name, for errors.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget does not cover it.
+        TypeError, ValueError, RuntimeError
+            As raised by `charge`.
+        """
+        charge = admitted(what, guarantee, self._book.account())
+        if isinstance(self._book, PlanBook):
+            self._book.place(charge)
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
         """Charge a release that is about to be made.
@@ -230,9 +292,55 @@ class PrivacyLedger(JsonRecord):
         if not isinstance(what, str):
             raise TypeError(f"what must be a str, got {type(what).__name__}")
         if (listed := meter()) is not None:
-            listed.append(Metered(what, guarantee, self.relation))
+            listed.append(Metered(what, guarantee, self._book.account().lasting_relation))
         else:
-            self._book.add(partial(_admitted, what, guarantee))
+            self._book.add(partial(admitted, what, guarantee))
+
+    def plan(
+        self, guarantees: Iterable[PrivacyGuarantee], what: str, *, delta: float | Fraction | None = None
+    ) -> PrivacyLedger:
+        """Charge a fixed list of releases as one, and return a ledger that admits each of them once.
+
+        Parameters
+        ----------
+        guarantees : iterable of PrivacyGuarantee
+            The guarantee of each release; at least one.
+        what : str
+            The name of the plan, for the report and for errors.
+        delta : float, optional
+            The failure probability of all of them together, as of `compose`; by default the sum of their deltas.
+
+        Returns
+        -------
+        PrivacyLedger
+            A ledger in memory for these releases: each charge takes a release of the list with at least its epsilon,
+            delta and rho, and the same losses unless the list states none. Others are refused.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget does not cover what `compose` returns; nothing is charged.
+        TypeError, ValueError
+            As raised by `compose` and `charge`.
+
+        Notes
+        -----
+        **Privacy.** The list is charged when it is declared, so that its total loss follows from a distribution that is
+        fixed in advance, unlike that of charges that are chosen one by one. The releases may be made in any order, also
+        between others, and with queries that depend on earlier results. What is not used is not refunded.
+
+        Examples
+        --------
+        >>> ledger = PrivacyLedger(epsilon=5, delta=1e-6)
+        >>> survey = ledger.plan([PrivacyGuarantee(0.1)] * 100, "survey", delta=1e-6)
+        >>> survey.charge(PrivacyGuarantee(0.1), "first question")
+        >>> round(ledger.spent.epsilon, 2), round(survey.remaining().epsilon, 1)
+        (4.77, 9.9)
+        """
+        releases = list(guarantees)
+        together = compose(releases, delta=delta)
+        self.charge(together, what)
+        return PrivacyLedger._of_book(PlanBook(releases))
 
     def report(self) -> pd.DataFrame:
         """List the charges in order.
@@ -242,30 +350,25 @@ class PrivacyLedger(JsonRecord):
         pandas.DataFrame
             A row per charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
         """
-        rows = [_row(charge) for charge in self._book.charges()]
-        table = pd.DataFrame(rows, columns=_REPORT)
-        kinds = dict.fromkeys(("epsilon", "delta", "rho"), float) | {"secure": bool}
-        return table.astype(kinds).assign(time=pd.to_datetime(table["time"], utc=True))
+        relation = self.relation
+        return list_charges(charge.to(relation) for charge in self._book.charges())
 
     def _content(self) -> dict[str, Any]:
-        return write_book(self._copied_book())
+        return write_book(RecordBook.of(self._book.budget, self._book.charges()))
 
     @classmethod
     def _of(cls, fields: Fields) -> Self:
         return cls._of_book(read_book(fields))
 
     @classmethod
-    def _of_book(cls, book: RecordBook) -> Self:
+    def _of_book(cls, book: RecordBook | PlanBook) -> Self:
         made = cls.__new__(cls)
         made._path, made._book = None, book
         return made
 
     def _record(self) -> PrivacyLedger:
         """Return a copy that can only be read."""
-        return PrivacyLedger._of_book(self._copied_book())
-
-    def _copied_book(self) -> RecordBook:
-        return RecordBook.of(self._book.budget, self._book.charges())
+        return PrivacyLedger._of_book(RecordBook.of(self._book.budget, self._book.charges()))
 
     def __repr__(self) -> str:
         return self._shown("" if self.path is None else f"{str(self.path)!r}, ")
@@ -279,67 +382,19 @@ class PrivacyLedger(JsonRecord):
             spent = str(tuple(self.spent))
         except (OSError, ValueError, RuntimeError):  # the file is lost or modified, or this is a copy
             spent = "unknown"
-        return f"{type(self).__name__}({place}epsilon={self.epsilon}, delta={self.delta}, spent={spent})"
+        return f"{type(self).__name__}({place}{self._book.budget.amount()}, spent={spent})"
 
     def __sklearn_clone__(self) -> Self:
         return self
 
-    def __copy__(self) -> Self:
-        return self
+    __copy__ = __sklearn_clone__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
 
-def closed_ledger(epsilon: float, delta: float, refusal: str) -> PrivacyLedger:
+def closed_ledger(refusal: str, **budget: Any) -> PrivacyLedger:
     """Return a ledger that stands for one that is elsewhere, and refuses all charges."""
-    ledger = PrivacyLedger(epsilon=epsilon, delta=delta)
-    ledger._book = closed_book(ledger._book.budget, refusal)
+    ledger = PrivacyLedger(epsilon=1.0)
+    ledger._book = closed_book(read_budget(**budget), refusal)
     return ledger
-
-
-def _read_budget(epsilon: Any, delta: Any, relation: Any) -> Budget | None:
-    """Check the budget and return it, None if it is omitted."""
-    if relation is not None:
-        check_relation(relation)
-    check_delta(delta)
-    if epsilon is not None:
-        check_epsilon(epsilon)
-        return Budget(float(epsilon), float(delta), relation)
-    if delta != 0 or relation is not None:
-        raise ValueError("delta and relation are given together with epsilon, or left out with it")
-    return None
-
-
-def _admitted(what: str, guarantee: PrivacyGuarantee, account: Account) -> Charge:
-    """Return the charge of a release if the budget covers it."""
-    relation = account.budget.relation
-    try:
-        charge = Charge.of(what, guarantee, relation or guarantee.relation)
-    except ValueError as error:
-        raise ValueError(f"{what}: {error}; the ledger is for {relation!r}") from None
-    asked_for, budgets = (charge.epsilon, charge.delta), (account.budget.epsilon, account.budget.delta)
-    for name, asked, left, budget in zip(Amount._fields, asked_for, account.left(), budgets, strict=True):
-        if asked > left:
-            raise BudgetExceeded(
-                f"{what} asks for {name} {float(asked)}; the ledger has {float(left)} of {budget} left. "
-                "Nothing was released."
-            )
-    return charge
-
-
-def _row(charge: Charge) -> tuple[Any, ...]:
-    """Return a row of the report, in the relation of the ledger."""
-    charged = charge.guarantee.to(charge.relation)
-    return (
-        charge.what,
-        float(charge.epsilon),
-        float(charge.delta),
-        charged.rho,
-        charge.relation,
-        charged.trust,
-        ", ".join(map(str, charged.scope)),
-        str(charged.mechanism),
-        bool(charged.secure),
-        charge.time,
-    )

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import sha256
@@ -17,8 +17,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from skdp.privacy._guarantee import RELATIONS, PrivacyGuarantee
-from skdp.privacy.ledger._book import Account, Budget, Charge
+from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy.ledger._account import Account, Budget, Charge, read_budget
 
 _VERSION = 2
 """Version 1 was an SQLite database."""
@@ -80,14 +80,15 @@ TAIL_SIZE = _HASH + 3
 
 def beginning(budget: Budget) -> bytes:
     """Return the first two lines; the line of the budget is unique to each ledger."""
-    line = _signed({"budget": asdict(budget), "id": secrets.token_hex(8)}, "")
+    line = _signed({"budget": budget.content(), "id": secrets.token_hex(8)}, "")
     return head(0, digest_of(line)) + line
 
 
 def line_of(charge: Charge, previous: str) -> bytes:
     """Return the line of a charge, with the complete guarantee."""
-    stated = {one.name: getattr(charge.guarantee, one.name) for one in fields(PrivacyGuarantee)}
+    stated = charge.guarantee._packed()
     stated["scope"] = [name if isinstance(name, str | int) else str(name) for name in stated["scope"]]
+    stated["losses"] = json.loads(stated["losses"])
     amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
     record = {"what": charge.what, **amounts, "relation": charge.relation, "guarantee": stated, "time": charge.time}
     return _signed(record, previous)
@@ -95,9 +96,13 @@ def line_of(charge: Charge, previous: str) -> bytes:
 
 def charge_of(line: bytes) -> Charge:
     """Parse the line of a charge that `Position.after` has checked."""
+    return _read_charge(json.loads(line, parse_float=Decimal))
+
+
+def _read_charge(record: dict[str, Any]) -> Charge:
     try:
-        record = json.loads(line, parse_float=Decimal)
         stated = record["guarantee"] | {"scope": tuple(record["guarantee"]["scope"])}
+        stated["losses"] = json.dumps(stated.get("losses", []), default=float)
         amounts = Decimal(record["epsilon"]), Decimal(record["delta"])
         return Charge(record["what"], *amounts, record["relation"], _guarantee(*stated.items()), record["time"])
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -107,7 +112,7 @@ def charge_of(line: bytes) -> Charge:
 @lru_cache  # most charges of a ledger have the same guarantees
 def _guarantee(*stated: tuple[str, Any]) -> PrivacyGuarantee:
     options: dict[str, Any] = {name: float(one) if isinstance(one, Decimal) else one for name, one in stated}
-    return PrivacyGuarantee(**options)
+    return PrivacyGuarantee._unpacked(options)
 
 
 @dataclass(frozen=True)
@@ -135,23 +140,28 @@ def _hash(previous: str, body: bytes) -> str:
 
 
 def _opened(record: dict[str, Any]) -> Account:
-    budget = record.get("budget")
-    if not isinstance(budget, dict):
+    stated = record.get("budget")
+    if not isinstance(stated, dict):
         raise Damaged("its line 2 has no budget")
-    epsilon, delta = (_amount(budget.get(name), 2) for name in ("epsilon", "delta"))
-    relation = budget.get("relation")
-    if not (epsilon > 0 and delta < 1) or relation not in (None, *RELATIONS):
-        raise Damaged("its line 2 has an impossible budget")
-    return Account(Budget(float(epsilon), float(delta), relation))
+    try:
+        amounts = {name: value for name, value in stated.items() if name != "relation"}
+        numbers = {name: None if value is None else float(_amount(value, 2)) for name, value in amounts.items()}
+        budget = read_budget(relation=stated.get("relation"), **numbers)
+    except (TypeError, ValueError):
+        raise Damaged("its line 2 has an impossible budget") from None
+    return Account.of(budget)
 
 
 def _charged(account: Account, record: dict[str, Any], number: int) -> Account:
-    epsilon, delta = (_amount(record.get(name), number) for name in ("epsilon", "delta"))
-    relation = record.get("relation")
-    if relation not in RELATIONS or relation != (account.budget.relation or relation):
-        raise Damaged(f"its line {number} has another neighbouring relation than the ledger")
-    account = account.after(epsilon, delta, relation)
-    if min(account.left()) < 0:
+    for name in ("epsilon", "delta"):
+        _amount(record.get(name), number)
+    try:
+        account = account.after(_read_charge(record))
+    except Damaged:
+        raise
+    except ValueError:
+        raise Damaged(f"its line {number} has another neighbouring relation than the ledger") from None
+    if not account.fits:
         raise Damaged(f"its line {number} spends more than the budget, which no ledger allows")
     return account
 

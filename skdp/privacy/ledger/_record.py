@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -11,7 +10,8 @@ from typing import Any
 from skdp.privacy._guarantee import RELATIONS, PrivacyGuarantee
 from skdp.privacy._json import Fields, written_text
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy.ledger._book import Budget, Charge, RecordBook
+from skdp.privacy.ledger._account import Budget, Charge, read_budget
+from skdp.privacy.ledger._book import RecordBook
 
 _YEARS = range(1970, 2262)
 """Years that pandas can hold in nanoseconds."""
@@ -21,8 +21,8 @@ def write_book(book: RecordBook) -> dict[str, Any]:
     """Return the fields of a record."""
     account = book.account()
     return {
-        "budget": asdict(account.budget),
-        "spent": {"epsilon": float(account.epsilon), "delta": float(account.delta)},
+        "budget": account.budget.content(),
+        "spent": {"epsilon": float(account.sums.epsilon), "delta": float(account.sums.delta)},
         "charges": [
             {
                 "what": written_text(charge.what),
@@ -32,7 +32,7 @@ def write_book(book: RecordBook) -> dict[str, Any]:
                 "guarantee": charge.guarantee._content(),
                 "time": charge.time,
             }
-            for charge in book.charges()
+            for charge in (one.to(account.budget.relation) for one in book.charges())
         ],
     }
 
@@ -47,16 +47,24 @@ def read_book(fields: Fields) -> RecordBook:
             raise ValueError(f"{at}[{index}].relation is another one than that of the budget")
     book = RecordBook.of(budget, charges)
     account = book.account()
-    if min(account.left()) < 0:
+    if not account.fits:
         raise ValueError(f"{at} spend more than the budget, which no ledger allows")
-    if spent != (float(account.epsilon), float(account.delta)):
+    if spent != (float(account.sums.epsilon), float(account.sums.delta)):
         raise ValueError(f"{fields.at('spent')} is not the sum of the charges")
     return book
 
 
 def _budget(fields: Fields) -> Budget:
-    epsilon, delta = fields.number("epsilon", check_epsilon), fields.number("delta", check_delta)
-    return Budget(epsilon, delta, fields.optional("relation", lambda name: fields.one_of(name, RELATIONS)))
+    stated = {name: fields.optional(name, partial(_number, fields)) for name in ("epsilon", "delta")}
+    others = ("filter_delta", "rho", "mu")
+    stated |= {name: fields.optional(name, partial(_number, fields)) for name in others if fields.has(name)}
+    relation = fields.optional("relation", lambda name: fields.one_of(name, RELATIONS))
+    return read_budget(relation=relation, **stated)
+
+
+def _number(fields: Fields, name: str) -> float:
+    check = check_delta if "delta" in name else check_epsilon
+    return fields.number(name, check)
 
 
 def _amounts(fields: Fields) -> tuple[float, float]:

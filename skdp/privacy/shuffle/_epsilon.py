@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from scipy.optimize import brentq
 
@@ -30,6 +30,9 @@ _SHARES = Fraction(1), Fraction(1, 2)
 
 _FEW = 8
 """The number of parts up to which the sum of their epsilons is the best composition."""
+
+_FIRST_STEP = 2.0**-11
+"""How far from the edge on the coarse lattice that on the fine one is looked for first, as a part of it."""
 
 _LATTICE = 2.0**-11
 """More than the part by which the lattice changes an epsilon: an epsilon that was reached is found again."""
@@ -67,7 +70,7 @@ def epsilon_apart(pairs: Sequence[ReportPair], n: int, delta: Fraction, points: 
         return shuffled_epsilon(pairs[0], n, delta, points)
     kinds, found = Counter(pairs), []
     for share in _SHARES if delta and len(pairs) > _FEW else _SHARES[:1]:
-        part = float(delta * share / len(pairs)) * (1 - 2**-50)  # the parts add up to at most delta
+        part = _part(delta * share, len(pairs))
         guarantees = [
             PrivacyGuarantee(shuffled_epsilon(pair, n, Fraction(part), points), part)
             for pair, number in kinds.items()
@@ -80,15 +83,31 @@ def epsilon_apart(pairs: Sequence[ReportPair], n: int, delta: Fraction, points: 
 
 def largest_local(pairs_at: Callable[[float], Sequence[ReportPair]], n: int, epsilon: float, delta: Fraction) -> float:
     """Return about the largest local epsilon whose shuffled reports are proven to have an epsilon and delta."""
-    aim = epsilon * (1 - _LATTICE)
+    aim, most = epsilon * (1 - _LATTICE), max(_MOST_LOCAL, epsilon)
 
-    def excess(local: float, points: int) -> float:
-        pairs = pairs_at(local)
-        if len(pairs) == 1:
-            return _log_ratio(shuffled_delta(pairs[0], n, aim, points), delta)
-        return _log_ratio(epsilon_apart(pairs, n, delta, points), Fraction(aim))
+    def reached(parts_at: Callable[[float], Sequence[ReportPair]], shares: Sequence[float]) -> float:
+        part = Fraction(_part(delta, len(shares)))
 
-    return _edge(excess, safe=epsilon, unsafe=max(_MOST_LOCAL, epsilon), points=_FINE)
+        def excess(local: float, points: int) -> float:
+            pairs = dict(zip(parts_at(local), shares, strict=True))
+            return max(_log_ratio(shuffled_delta(one, n, aim * share, points), part) for one, share in pairs.items())
+
+        return _edge(excess, safe=epsilon, unsafe=most, points=_FINE)
+
+    together = reached(lambda local: [ReportPair.product(pairs_at(local))], [1.0])
+    number = len(pairs_at(together))
+    if number == 1:
+        return together
+    # Each part has a share of epsilon: equal ones at first, then those that it needs at what was found.
+    apart = reached(pairs_at, [1 / number] * number)
+    part = Fraction(_part(delta, number))
+    needed = [shuffled_epsilon(pair, n, part, _COARSE) for pair in pairs_at(apart)]
+    return max(together, apart, reached(pairs_at, [one / sum(needed) * (1 - _ROUNDING) for one in needed]))
+
+
+def _part(delta: Fraction, number: int) -> float:
+    """Return a part of delta; all parts add up to at most delta."""
+    return float(delta / number) * (1 - 2**-50) if number > 1 else float(delta)
 
 
 def _log_ratio(found: float, wanted: Fraction) -> float:
@@ -97,27 +116,40 @@ def _log_ratio(found: float, wanted: Fraction) -> float:
 
 def _edge(excess: Excess, *, safe: float, unsafe: float, points: int) -> float:
     """Return the number next to `unsafe`, about, that has no excess on the fine lattice; at worst `safe`."""
-    # What is returned has been checked itself: the search need not be exact, nor the excess monotone.
+    # What is returned has no excess by its own check, or is `safe`, which needs none: the search need not be exact, nor
+    # the excess monotone.
     if safe == unsafe or excess(unsafe, _COARSE) <= 0:
         return unsafe
     if excess(safe, _COARSE) >= 0:
         return safe
-    low, high = sorted((safe, unsafe))
-    edge = float(brentq(lambda number: excess(number, _COARSE), low, high, xtol=1e-300, rtol=_PRECISION))
-    # The fine lattice moves the edge by little: steps along the slope of the coarse one find it.
-    change = 1.01 if edge * 1.01 < high else 0.99
-    slope = (excess(edge * change, _COARSE) - excess(edge, _COARSE)) / math.log(change)
-    outwards = 1 if unsafe > safe else -1
-    for _ in range(4):
-        over = excess(edge, points)
-        if -20 * _PRECISION * abs(slope) <= over <= 0:
-            return edge
-        if not slope * outwards > 0:
+    edge = _root(lambda number: excess(number, _COARSE), safe, unsafe)
+    # The fine lattice moves the edge by little: longer and longer steps away from it find two sides of the new one.
+    fine = cache(lambda number: excess(number, points))
+    beyond, step = fine(edge) > 0, 1 + _FIRST_STEP
+    good, bad = (safe, edge) if beyond else (edge, unsafe)
+    while min(good, bad) < (further := edge * step if beyond == (safe > unsafe) else edge / step) < max(good, bad):
+        found = fine(further) > 0
+        good, bad = (good, further) if found else (further, bad)
+        if found != beyond:
             break
-        edge = min(max(edge * math.exp(-(over / slope) - outwards * _PRECISION), low), high)
-    step = _PRECISION
-    while edge != safe and excess(edge, points) > 0:
-        edge = edge * (1 - outwards * step)
-        edge = safe if (edge - safe) * outwards <= 0 else edge
-        step = min(2 * step, 0.25)
-    return edge
+        step = step**4
+    if fine(bad) <= 0:
+        return bad
+    if fine(good) > 0:
+        return safe
+    for tried in _near(_root(fine, good, bad), good):
+        if fine(tried) <= 0:
+            return tried
+    return good
+
+
+def _near(root: float, good: float) -> Iterator[float]:
+    """Yield a root and numbers beside it, further and further in one direction up to a bound."""
+    step = 0.0
+    while abs(good - root) > step * abs(root):
+        yield root + math.copysign(step * root, good - root)
+        step = max(2 * step, _PRECISION)
+
+
+def _root(excess: Callable[[float], float], one: float, other: float) -> float:
+    return float(brentq(excess, min(one, other), max(one, other), xtol=1e-300, rtol=_PRECISION))

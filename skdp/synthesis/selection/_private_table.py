@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.privacy import largest_mu, zcdp_epsilon
+from skdp.privacy import Loss, gaussian_loss, largest_mu, largest_rho
 from skdp.randomness import ByteSource, cube_noise, discrete_laplace, exponential_mechanism, rounded_gaussian
 from skdp.synthesis.model import Clique, Groups, Marginal, group
 from skdp.synthesis.tables import Records
@@ -32,6 +32,9 @@ class NoiseBudget(ABC):
     """The standard deviation of the noise that a share buys is in proportion to ``share ** -power``."""
 
     name: ClassVar[str]
+
+    losses: tuple[Loss, ...] = ()
+    """What it loses, if more is known than epsilon, delta and rho."""
 
     def __init__(self, max_rows_per_person: int) -> None:
         self.reach = max_rows_per_person
@@ -102,6 +105,7 @@ class GaussianBudget(NoiseBudget):
     def __init__(self, mu_squared: Fraction, max_rows_per_person: int = 1, *, choices: bool = False) -> None:
         super().__init__(max_rows_per_person)
         self.mu_squared, self._choices = mu_squared, choices
+        self.losses = () if choices else (gaussian_loss(mu_squared),)
 
     def _variance(self, share: Fraction, n_scores: int = 1) -> Fraction:
         return n_scores * self.reach**2 / (self.mu_squared * share)
@@ -199,20 +203,6 @@ def open_budget(
 
 def _too_small(least: Fraction) -> ValueError:
     return ValueError(f"epsilon (or delta) is too small: with less than {float(least):g} there is nothing but noise")
-
-
-def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest zero-concentrated loss, but for rounding, that gives no more than epsilon at delta."""
-    low, high = Fraction(0), epsilon  # rho-zCDP is never less than rho
-    while zcdp_epsilon(high, delta) <= epsilon:
-        low, high = high, 2 * high
-    while high - low > high / 2**40:
-        middle = Fraction(float((low + high) / 2))
-        if zcdp_epsilon(middle, delta) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 _LARGEST_GUESS = 1 << 36  # more records than any table has; the sum of 2**26 such cells is below 2**63

@@ -1,0 +1,19 @@
+"""The certified accountant: what mechanisms lose, and how much they lose together."""
+
+from skdp.privacy.accounting._channels import PureLoss, StatedLoss
+from skdp.privacy.accounting._concentrated import least_rho as least_rho
+from skdp.privacy.accounting._lists import doubled as doubled
+from skdp.privacy.accounting._lists import either as either
+from skdp.privacy.accounting._lists import merged as merged
+from skdp.privacy.accounting._lists import read_loss as read_loss
+from skdp.privacy.accounting._lists import total_epsilon as total_epsilon
+from skdp.privacy.accounting._loss import Loss as Loss
+from skdp.privacy.accounting._noise import GaussianLoss, LaplaceLoss
+from skdp.privacy.accounting._noise import gaussian_loss as gaussian_loss
+from skdp.privacy.accounting._noise import pure_epsilon as pure_epsilon
+from skdp.privacy.accounting._noise import pure_mu as pure_mu
+from skdp.privacy.accounting._total import gaussian_square as gaussian_square
+from skdp.privacy.accounting._total import joint_failure as joint_failure
+from skdp.privacy.accounting._total import smallest_epsilon as smallest_epsilon
+
+__all__ = ["GaussianLoss", "LaplaceLoss", "PureLoss", "StatedLoss"]

@@ -1,0 +1,69 @@
+"""What a ledger shows: its charges, and what is spent and left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from skdp.privacy.ledger._account import Account, Charge, Sums
+
+_REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
+
+
+class Amount(NamedTuple):  # numpydoc ignore=PR02
+    """A part of a budget.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The privacy loss and the failure probability.
+
+    Examples
+    --------
+    >>> from skdp import PrivacyLedger
+    >>> PrivacyLedger(epsilon=1.0).remaining()
+    Amount(epsilon=1.0, delta=0.0)
+    """
+
+    epsilon: float
+    delta: float
+
+
+def list_charges(charges: Iterable[Charge]) -> pd.DataFrame:
+    """List charges in order, in the relation of the ledger."""
+    table = pd.DataFrame([_row(charge) for charge in charges], columns=_REPORT)
+    kinds = dict.fromkeys(("epsilon", "delta", "rho"), float) | {"secure": bool}
+    return table.astype(kinds).assign(time=pd.to_datetime(table["time"], utc=True))
+
+
+def show_balance(account: Account) -> pd.DataFrame:
+    """Return a row of the budget, of what is spent and of what is left, in all forms."""
+    budget = account.budget
+    limits = (budget.epsilon, budget.delta, budget.rho, budget.mu)
+    rows = [[math.nan if one is None else one for one in limits], _numbers(account.sums), _numbers(account.left())]
+    return pd.DataFrame(rows, ["budget", "spent", "remaining"], ["epsilon", "delta", "rho", "mu"])
+
+
+def _numbers(sums: Sums) -> list[float]:
+    *others, square = (float(one) for one in (sums.epsilon, sums.delta, sums.rho, sums.mu_squared))
+    return [*others, math.sqrt(max(square, 0.0))]
+
+
+def _row(charge: Charge) -> tuple[Any, ...]:
+    """Return a row of the report, in the relation of the ledger."""
+    charged = charge.guarantee.to(charge.relation)
+    return (
+        charge.what,
+        float(charge.epsilon),
+        float(charge.delta),
+        charged.rho,
+        charge.relation,
+        charged.trust,
+        ", ".join(map(str, charged.scope)),
+        str(charged.mechanism),
+        bool(charged.secure),
+        charge.time,
+    )

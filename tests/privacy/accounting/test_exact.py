@@ -1,0 +1,239 @@
+"""The accountant against enumerated losses: it is never below the truth, on any grid."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from skdp.exact import exp_bounds
+from skdp.oracles import HadamardResponse, RandomizedResponse, SubsetSelection, UnaryEncoding
+from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
+from skdp.privacy.accounting import _total, least_rho, smallest_epsilon
+
+
+def exp(exponent):
+    """E to a fraction, within 2**-300."""
+    exponent = Fraction(exponent)
+    return exp_bounds(exponent)[0] if exponent >= 0 else 1 / exp_bounds(-exponent)[1]
+
+
+def pair_of(loss):
+    """Return the losses of one release as {loss: probability}, exactly but for 2**-300."""
+    if isinstance(loss, LaplaceLoss):
+        steps, rate = loss.sensitivity, Fraction(loss.epsilon) / loss.sensitivity
+        q = exp(-rate)
+        inner = [(1 - q) / (1 + q) * q**j for j in range(1, steps)]
+        masses = [1 / (1 + q), *inner, q**steps / (1 + q)]
+        return {rate * (steps - 2 * j): mass for j, mass in enumerate(masses)}
+    epsilon = Fraction(loss.epsilon)
+    share = Fraction(getattr(loss, "share", 1))
+    likelier = exp(epsilon) / (1 + exp(epsilon))
+    pair = {epsilon: share * likelier, -epsilon: share * (1 - likelier)}
+    pair[Fraction(0)] = pair.get(Fraction(0), Fraction(0)) + 1 - share
+    return pair
+
+
+def true_delta(losses, epsilon):
+    epsilon, delta, spared = Fraction(epsilon), Fraction(0), Fraction(1)
+    pairs = [pair_of(loss) for loss in losses for _ in range(loss.count)]
+    for outcome in itertools.product(*(pair.items() for pair in pairs)):
+        total = sum((value for value, _ in outcome), Fraction(0))
+        if total > epsilon:
+            delta += math.prod((mass for _, mass in outcome), start=Fraction(1)) * (1 - exp(epsilon - total))
+    for loss in losses:
+        spared *= (1 - Fraction(getattr(loss, "delta", 0))) ** loss.count
+    return 1 - spared + spared * delta
+
+
+def small_mix(seed):
+    drawn = random.Random(seed)
+    kinds = [
+        lambda size: PureLoss(size),
+        lambda size: PureLoss(size, drawn.random(), count=drawn.randint(1, 2)),
+        lambda size: LaplaceLoss(size, drawn.randint(1, 5)),
+        lambda size: StatedLoss(size, drawn.choice([0.0, 1e-3])),
+    ]
+    return [drawn.choice(kinds)(drawn.choice([0.1, 0.5, drawn.uniform(0, 3)])) for _ in range(drawn.randint(1, 4))]
+
+
+@pytest.mark.parametrize("points", [1 << 5, 1 << 8, _total._POINTS])
+def test_never_below_the_truth_and_close_on_a_fine_grid(points, monkeypatch):
+    """On a coarse grid a bound that rounds down, or to the nearest, would be far below."""
+    monkeypatch.setattr(_total, "_POINTS", points)
+    monkeypatch.setattr(_total, "_MOST_POINTS", points)
+    for seed in range(25 if points < 1 << 10 else 10):
+        losses = small_mix(seed)
+        for delta in (1e-9, 1e-2, 0.1):
+            found = smallest_epsilon(losses, Fraction(delta))
+            if found is None:
+                assert true_delta(losses, 1000) > Fraction(delta)
+                continue
+            assert true_delta(losses, found) <= Fraction(delta)
+            if points > 1 << 10 and found > 1e-3:
+                assert true_delta(losses, found * (1 - 1e-3) - 1e-3) > Fraction(delta)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_half_an_error_in_the_split_is_seen(seed, monkeypatch):
+    """The test above fails if radii are rounded to the nearest point."""
+    on_grid = _total.Kind.on_grid
+
+    def nearest(kind, step):
+        rounded = np.maximum(np.rint(kind.values[: kind.values.size // 2] / step), 0) * step
+        weights = np.exp(kind.logs[: rounded.size] + np.logaddexp(0, -kind.values[: rounded.size]))
+        return on_grid(_total.Kind.symmetric(kind.count, rounded * (1 - 2.0**-30), weights), step)
+
+    monkeypatch.setattr(_total.Kind, "on_grid", nearest)
+    with pytest.raises(AssertionError):
+        test_never_below_the_truth_and_close_on_a_fine_grid(1 << 5, monkeypatch)
+
+
+def largest_divergence(channel, order):
+    return max(
+        sum(max(Fraction(0), first - order * second) for first, second in zip(*rows, strict=True))
+        for rows in itertools.permutations(channel, 2)
+    )
+
+
+@pytest.mark.parametrize("make", [RandomizedResponse, SubsetSelection, UnaryEncoding, HadamardResponse])
+def test_the_worst_pair_of_a_channel_is_that_of_its_total_variation(make):
+    oracle = make(4, 0.7)
+    channel = oracle.channel()
+    ratio = oracle.worst_ratio
+    variation = largest_divergence(channel, Fraction(1))
+    share = variation * (ratio + 1) / (ratio - 1)
+    assert share < 1
+    for step in range(11):
+        order = 1 + (ratio - 1) * Fraction(step, 10)
+        # With probability share, randomised response of two values.
+        assert largest_divergence(channel, order) == share * max(Fraction(0), (ratio - order) / (1 + ratio))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_channel_is_worse_than_that_of_its_total_variation(seed):
+    drawn = random.Random(seed)
+    channel = []
+    for _ in range(3):
+        row = [Fraction(drawn.randint(1, 6)) for _ in range(4)]
+        channel.append([part / sum(row) for part in row])
+    ratio = max(a / b for one, other in itertools.permutations(channel, 2) for a, b in zip(one, other, strict=True))
+    share = largest_divergence(channel, Fraction(1)) * (ratio + 1) / (ratio - 1)
+    for step in range(11):
+        order = 1 + (ratio - 1) * Fraction(step, 10)
+        assert largest_divergence(channel, order) <= share * max(Fraction(0), (ratio - order) / (1 + ratio))
+
+
+@pytest.mark.parametrize("q", [Fraction(1, 10), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)])
+@pytest.mark.parametrize("parts", [(1, 1), (1, 4), (3, 2), (2, 2, 1), (1, 1, 1, 1), (0, 5), (2, 1)])
+def test_a_change_of_several_integers_is_no_worse_than_that_of_one(q, parts):
+    def centres(shift):
+        inner = [(1 - q) / (1 + q) * q**j for j in range(1, shift)]
+        return [1 / (1 + q), *inner, q**shift / (1 + q)] if shift else [Fraction(1)]
+
+    whole = 5  # a smaller sum is no worse either
+    together = {0: Fraction(1)}
+    for part in parts:
+        after = {}
+        for (place, mass), (j, more) in itertools.product(together.items(), enumerate(centres(part))):
+            after[place + j] = after.get(place + j, 0) + mass * more
+        together = after
+    total = sum(parts)
+    one = dict(enumerate(centres(whole)))
+    for power in range(-whole, whole + 1):
+        # The ratio at place y is q**(2y - shift); between two orders the divergence is linear.
+        order = q**power
+
+        def divergence(law, shift, order=order):
+            return sum(max(Fraction(0), mass * (1 - order * q ** (shift - 2 * place))) for place, mass in law.items())
+
+        assert divergence(together, total) <= divergence(one, whole)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2, 3, 8, 9, 4095, 4096, 4097, 12_345, 1 << 30])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 20.0])
+def test_the_radii_of_laplace_noise(sensitivity, epsilon):
+    radii, weights = LaplaceLoss(epsilon, sensitivity)._radii()
+    assert weights.min() > 0
+    assert weights.sum() == pytest.approx(1, abs=1e-12)
+    assert radii.max() == epsilon
+    assert (np.diff(radii) < 0).all()
+    # The total variation, 1 - e**(-epsilon / 2) if the noise is fine.
+    variation = float(weights @ np.tanh(radii / 2))
+    rate, below = epsilon / sensitivity, math.ceil(sensitivity / 2)
+    exact = 1 - (math.exp(-rate * below) + math.exp(-rate * (sensitivity - below + 1))) / (1 + math.exp(-rate))
+    assert exact - 1e-12 <= variation <= exact + epsilon * 1e-3
+    if sensitivity < 4096:
+        assert variation == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.3, 2.0])
+def test_gaussian_noise_and_answers(mu):
+    answers, delta = [PureLoss(0.3), PureLoss(0.5), LaplaceLoss(1.0, 2)], 1e-3
+    found = smallest_epsilon([*answers, GaussianLoss(mu)], Fraction(delta))
+
+    def truth(epsilon):
+        total = 0.0
+        for outcome in itertools.product(*(pair_of(loss).items() for loss in answers)):
+            gap = epsilon - float(sum(value for value, _ in outcome))
+            chance = math.prod(float(mass) for _, mass in outcome)
+            total += chance * (norm.cdf(mu / 2 - gap / mu) - math.exp(gap) * norm.cdf(-mu / 2 - gap / mu))
+        return total
+
+    assert truth(found) <= delta * (1 + 1e-9)
+    assert truth(found - 1e-3) > delta
+
+
+def test_replacing_a_record_is_removing_one_and_adding_one():
+    losses = [PureLoss(0.5, 0.25), LaplaceLoss(0.5, 3), GaussianLoss(0.2), StatedLoss(0.5, 1e-6, 0.1)]
+    double = [loss._doubled() for loss in losses]
+    assert double[1:3] == [LaplaceLoss(1.0, 6), GaussianLoss(0.4)]
+    assert (double[3].epsilon, double[3].rho) == (1.0, 0.4)
+    assert double[3].delta == pytest.approx(1e-6 * (1 + math.exp(0.5)))
+    assert double[0].epsilon == 1
+    assert double[0].share == pytest.approx(2 * 0.25 * math.tanh(0.25) / math.tanh(0.5))
+    # Two steps of a channel with these numbers attain it: 0 to 1 to 2, of which the reports of 0 and 2 differ more.
+    assert PureLoss(1.0, 0.9)._doubled().share == 1
+
+
+def test_a_smaller_tilt_or_none_is_a_bound_too(monkeypatch):
+    losses = [PureLoss(0.3, count=10), LaplaceLoss(0.2, 7, count=5)]
+    best = smallest_epsilon(losses, Fraction(1e-4))
+    tilt = _total._best_tilt
+    for factor in (0.01, 0.5, 2.0):
+        monkeypatch.setattr(_total, "_best_tilt", lambda *a, f=factor: (f * tilt(*a)[0], tilt(*a)[1]))
+        assert smallest_epsilon(losses, Fraction(1e-4)) == pytest.approx(best, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        *(PureLoss(epsilon, share) for epsilon in (0.01, 0.5, 3.0, 20.0) for share in (1.0, 0.3, 1e-3, 1e-9)),
+        *(LaplaceLoss(epsilon, steps) for epsilon in (0.1, 4.0) for steps in (2, 7)),
+    ],
+    ids=str,
+)
+def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
+    pair = [(float(value), float(mass)) for value, mass in pair_of(loss).items() if mass]
+
+    def divergence(order):
+        terms = [math.log(mass) + (order - 1) * value for value, mass in pair]
+        return max(0.0, float(np.logaddexp.reduce(terms))) / (order - 1)
+
+    excesses = np.geomspace(1e-6, 1e7, 6000).tolist()
+    truth = max(divergence(1 + excess) / (1 + excess) for excess in excesses)
+    found = least_rho(loss)
+    assert truth <= found * (1 + 1e-9) + 1e-13
+    assert found <= truth * 1.006 + 1e-12
+    assert found <= loss.epsilon**2 / 2 * (1 + 1e-9)
+
+
+def test_few_of_many_values_cost_less_rho():
+    """A report of one of a hundred values, epsilon 1."""
+    assert least_rho(PureLoss(1.0, (math.e + 1) / (math.e + 99))) < 0.07
+    assert least_rho(LaplaceLoss(1.0, 10**9)) < 0.38

@@ -1,0 +1,181 @@
+"""An adversary who picks the next charge from earlier results: the best of all strategies stays within the budget."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+
+from skdp import BudgetExceeded, PrivacyGuarantee
+from skdp.exact import exp_bounds, log_upper
+from skdp.privacy import GaussianLoss, PureLoss, gaussian_delta, gaussian_epsilon, zcdp_epsilon
+from skdp.privacy.ledger._account import Account, read_budget
+from skdp.privacy.ledger._admission import admitted
+
+
+def answer(odds):
+    """Randomised response of two values: its guarantee, and (P, Q) of each result."""
+    odds = Fraction(odds)
+    return PrivacyGuarantee(log_upper(odds)), [(odds / (1 + odds), 1 / (1 + odds)), (1 / (1 + odds), odds / (1 + odds))]
+
+
+def threshold(delta):
+    """Shows the input with probability delta, and nothing otherwise."""
+    delta = Fraction(delta)
+    return PrivacyGuarantee(0.0, float(delta)), [(delta, Fraction(0)), (1 - delta, 1 - delta)]
+
+
+def best_delta(state, options, admit, epsilon):
+    """Return the largest delta at epsilon of all adaptive strategies, by backward induction, exactly.
+
+    The divergence is a sum over the last results of ``P - e**epsilon Q`` where it is positive, so that the best choice
+    after any results depends on the ratio P / Q of these and on the state of the ledger alone.
+    """
+    power = exp_bounds(epsilon)[0]
+
+    @cache
+    def value(state, ratio):
+        best = max(Fraction(0), ratio - power)  # for Q = 1: stop here
+        for guarantee, results in options:
+            after = admit(state, guarantee)
+            if after is not None:
+                total = sum(q * value(after, ratio * p / q) if q else ratio * p for p, q in results)
+                best = max(best, total)
+        return best
+
+    return value(state, Fraction(1))
+
+
+def by_ledger(account, guarantee):
+    try:
+        return account.after(admitted("charge", guarantee, account))
+    except BudgetExceeded:
+        return None
+
+
+def of_ledger(options, aim, **budget):
+    return best_delta(Account.of(read_budget(**budget)), options, by_ledger, aim)
+
+
+SMALL = [answer("5/4"), answer("3/2"), threshold("1/100")]
+
+
+@pytest.mark.parametrize("share", ["0", "1/2", "4/5", "1"])
+def test_no_strategy_exceeds_epsilon_and_delta(share):
+    epsilon, delta = 1.0, Fraction(1, 20)
+    budget = {"epsilon": epsilon, "delta": 0.05, "filter_delta": float(delta * Fraction(share))}
+    reached = of_ledger(SMALL, epsilon, **budget)
+    assert 0 < reached <= Fraction(0.05)
+    # What the filter admits is of use, and not hidden by the threshold.
+    pure = of_ledger(SMALL[:2], epsilon, **budget)
+    assert (pure > 0) == (share != "0")
+
+
+def test_any_of_two_bounds_is_no_filter():
+    """The trap: answers within the optimal composition, or what adds up to epsilon and delta.
+
+    Five answers of odds 2 are (ln 8, 24/243)-private together. If three of them do not all suggest the same input, take
+    a threshold with the whole delta; otherwise two answers more.
+    """
+    epsilon, delta = log_upper(Fraction(8)), Fraction(math.nextafter(24 / 243, 1))
+    options = [answer(2), threshold(delta)]
+
+    def naive(state, guarantee):
+        answers, thresholds = state[0] + (guarantee.delta == 0), state[1] + (guarantee.delta > 0)
+        adds_up = answers <= 3 and thresholds <= 1
+        composes = answers <= 5 and thresholds == 0
+        return (answers, thresholds) if adds_up or composes else None
+
+    reached = best_delta((0, 0), options, naive, epsilon)
+    assert reached == pytest.approx(float(delta * (1 + Fraction(19, 27))), rel=1e-9)
+    # Each of both alone is one.
+    for alone in (lambda state, one: state if state[0] <= 3 else None, lambda state, one: None if state[1] else state):
+        rule = lambda state, one, alone=alone: (after := naive(state, one)) and alone(after, one)  # noqa: E731
+        assert best_delta((0, 0), options, rule, epsilon) <= delta * (1 + Fraction(1, 10**9))
+    # Ours, whatever the split.
+    for share in (0.0, 0.5, 1.0):
+        budget = {"epsilon": epsilon, "delta": float(delta), "filter_delta": share * float(delta)}
+        assert of_ledger(options, epsilon, **budget) <= Fraction(float(delta))
+
+
+def test_the_optimal_composition_is_no_filter_of_sizes_chosen_by_results():
+    """Also without any delta of charges: the next size follows the results so far."""
+    epsilon, delta = 1.5, Fraction(4972, 100_000)
+    sizes = [answer("3/2"), answer(2)]
+
+    @cache
+    def optimal(counts):
+        def all_of(state, guarantee):
+            index = next(i for i, (one, _) in enumerate(sizes) if one == guarantee)
+            left = list(state)
+            left[index] -= 1
+            return tuple(left) if left[index] >= 0 else None
+
+        return best_delta(counts, sizes, all_of, epsilon)
+
+    def naive(state, guarantee):
+        index = next(i for i, (one, _) in enumerate(sizes) if one == guarantee)
+        after = tuple(count + (i == index) for i, count in enumerate(state))
+        return after if sum(after) <= 6 and optimal(after) <= delta else None
+
+    reached = best_delta((0, 0), sizes, naive, epsilon)
+    assert reached > delta * Fraction(5, 4)
+    budget = {"epsilon": epsilon, "delta": float(delta), "filter_delta": float(delta)}
+    assert of_ledger(sizes, epsilon, **budget) <= delta
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-2, 0.1])
+def test_no_strategy_exceeds_rho_or_mu(delta):
+    answers = [answer("5/4"), answer("3/2"), answer(2)]
+    for budget, epsilon in (
+        ({"rho": 0.15}, zcdp_epsilon(0.15, delta)),
+        ({"mu": 0.6}, gaussian_epsilon(0.6, delta)),
+    ):
+        assert of_ledger(answers, epsilon, **budget) <= Fraction(delta)
+    more = of_ledger(answers, gaussian_epsilon(0.6, delta), mu=0.9)
+    assert more > Fraction(delta) / 10  # a budget that is half as large again would show
+
+
+def test_gaussian_noise_in_sizes_chosen_by_results():
+    """Simulated: go on with small steps while the loss is high, and spend the rest at once while it is low."""
+    budget, epsilon, n = 1.0, 1.5, 200_000
+    random = np.random.default_rng(5)
+    loss, left = np.zeros(n), np.full(n, budget**2)
+    account, step = Account.of(read_budget(mu=budget)), 0.25
+    noise = PrivacyGuarantee(gaussian_epsilon(step, 1e-6), 1e-6, losses=(GaussianLoss(step),))
+    steps = 0
+    while (after := by_ledger(account, noise)) is not None:
+        account, steps = after, steps + 1
+        rest = np.where(loss < epsilon, step**2, 0.0)  # who is over the aim stops
+        if steps == 8:
+            rest = np.where((loss < 0.5) & (left > 0), left, rest)
+        rest = np.minimum(rest, left)
+        loss += rest / 2 + np.sqrt(rest) * random.standard_normal(n)
+        left -= rest
+    assert steps == 16
+    gains = np.maximum(0, 1 - np.exp(epsilon - loss))
+    assert gains.mean() <= gaussian_delta(budget, epsilon) + 4 * gains.std() / np.sqrt(n)
+    assert gains.mean() > gaussian_delta(budget, epsilon) / 3
+
+
+def rare(odds, share):
+    """With probability share an answer, and nothing otherwise: the worst report of one of many values."""
+    odds, share = Fraction(odds), Fraction(share)
+    _, results = answer(odds)
+    guarantee = PrivacyGuarantee(log_upper(odds), losses=(PureLoss(log_upper(odds), float(share)),))
+    return guarantee, [*((share * p, share * q) for p, q in results), (1 - share, 1 - share)]
+
+
+@pytest.mark.parametrize("delta", [1e-3, 0.05])
+def test_no_strategy_exceeds_rho_or_mu_with_reports_of_many_values(delta):
+    options = [rare("3/2", "1/4"), rare(4, "1/8")]
+    reached = of_ledger(options, zcdp_epsilon(0.15, delta), rho=0.15)
+    assert 0 < reached <= Fraction(delta)
+    assert of_ledger(options, gaussian_epsilon(0.6, delta), mu=0.6) <= Fraction(delta)
+    # With the rho of epsilon alone, it would admit less.
+    assert of_ledger([(PrivacyGuarantee(one.epsilon), results) for one, results in options], 0.2, rho=0.15) < of_ledger(
+        options, 0.2, rho=0.15
+    )
