@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import select
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from skdp import __version__
 from skdp.cli._arguments import in_flags
@@ -34,15 +36,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _logged(options.log_level):
             done = options.run(options)
+            if not isinstance(done, int):
+                print(f"Wrote {done}")
+            sys.stdout.flush()
     except KeyboardInterrupt as stopped:
         print(_in_one_line("Stopped.", stopped, options.parser), file=sys.stderr)
         return 130
     except (ImportError, OSError, ValueError, TypeError, BudgetExceeded) as error:
+        if isinstance(error, BrokenPipeError) and _is_unread():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes what is left at its end
+            return 141  # as a shell says of a command whose reader, such as head, has ended
         options.parser.exit(2, f"{options.parser.prog}: error: {_in_one_line(str(error), error, options.parser)}\n")
-    if isinstance(done, int):
-        return done
-    print(f"Wrote {done}")
-    return 0
+    return done if isinstance(done, int) else 0
+
+
+def _is_unread() -> bool:
+    """Return whether standard output is a pipe that nobody reads any more; False where the system has no poll."""
+    with suppress(OSError, AttributeError):
+        output = select.poll()
+        output.register(sys.stdout.fileno(), 0)
+        return bool(output.poll(0))
+    return False
 
 
 @contextmanager

@@ -18,10 +18,19 @@ from skdp.cli._arguments import (
     read_positive,
     read_share,
 )
-from skdp.cli._transformers import TRANSFORMERS, add_transformer, columns_of, make_transformer, read_protocol_file
+from skdp.cli._transformers import (
+    OF_FILTERS,
+    OF_NUMBERS,
+    TRANSFORMERS,
+    add_transformer,
+    bounds_of,
+    columns_of,
+    make_transformer,
+    read_protocol_file,
+)
 from skdp.engines import estimate_file, tally_files
 from skdp.engines.files import said_by, source_at, tally_text, transformer_of
-from skdp.local import ReportTransformer, check_carried
+from skdp.local import NumericPerturber, ReportTransformer, check_carried
 from skdp.oracles import POSTPROCESSORS
 from skdp.privacy import PrivacyGuarantee, shuffled_guarantee
 
@@ -74,6 +83,8 @@ def add_tally(commands: Any) -> None:
     add("data", nargs="+", help=f"reports: {_REPORTS}")
     _add_protocol(tally)
     add("--out", type=Path, help="a new file, .json, for the tally (default: print it)")
+    help_copies = "let files have the same content: of different reports, as otherwise these would be counted twice"
+    add("--allow-copies", action="store_true", help=help_copies)
     add_quiet(tally)
 
 
@@ -118,7 +129,8 @@ def _run_tally(options: argparse.Namespace) -> Path | int:
     options.data = list(map(source_at, options.data))
     given = None if options.protocol is None else _read_protocol(options.protocol)
     transformer = transformer_of(options.data, given)
-    tally = tally_files(options.data, transformer, target=options.out, progress=bar_of_rows(options))
+    settings = {"progress": bar_of_rows(options), "allow_copies": options.allow_copies}
+    tally = tally_files(options.data, transformer, target=options.out, **settings)
     if options.out is not None:
         return options.out
     print(tally_text(tally, transformer, options.data))
@@ -160,7 +172,13 @@ def _contradictions(options: argparse.Namespace, found: Any) -> Iterator[str]:
     kinds: dict[type, str] = {kind: name for name, kind in TRANSFORMERS.items()}
     own = kinds.get(type(found), type(found).__name__)
     yield from _contradiction("--transformer", options.transformer, own)
-    yield from _contradiction("--strategy", options.strategy, getattr(found, "strategy", None))
+    parameters = found.get_params(deep=False)
+    for name in ("strategy", *OF_NUMBERS, *OF_FILTERS):
+        option, given = f"--{name.replace('_', '-')}", getattr(options, name)
+        if name in parameters:
+            yield from _contradiction(option, given, parameters[name])
+        elif given is not None:
+            yield f"{option} {given} goes with another --transformer than the {own}"
     epsilon = None if found.epsilon is None else float(found.epsilon)
     yield from _contradiction("--epsilon", options.epsilon, epsilon)
     declared = None if options.domain is None else read_domain_file(options.domain)
@@ -182,12 +200,16 @@ def _written(value: Any) -> str:
 
 
 def _of_domain(declared: Any, found: Any, columns: Iterable[Any]) -> Iterator[str]:
-    own = found.declared_domain
+    own, has_bounds = found.declared_domain, isinstance(found, NumericPerturber)
     for name in columns:
         if own is None or name not in own.columns:
             yield f"--domain declares values, which contradicts the numbers in column {name!r}"
         elif name not in declared.columns:
             yield f"--domain declares no column {name!r}, which contradicts the columns"
+        elif has_bounds:
+            given, there = (bounds_of(domain.select([name]))[name] for domain in (declared, own))
+            if given != there:
+                yield f"--domain declares column {name!r} within {_written([*given])}, which contradicts the bounds"
         elif declared[name] != own[name]:
             order = ", or another order," if len(declared[name]) == len(own[name]) else ""
             yield f"--domain declares other values{order} of column {name!r}, which contradicts the {len(own[name])}"

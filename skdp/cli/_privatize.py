@@ -34,7 +34,7 @@ from skdp.engines.files import FILE_FORMATS, names_of_files
 from skdp.local import NumericPerturber, RapporEncoder
 from skdp.privacy import shuffled_guarantee
 
-_OF_FOLDERS = ("format", "jobs", "staging")
+_OF_FOLDERS = ("format", "jobs", "staging", "allow_copies")
 
 
 def add_privatize(commands: Any) -> None:
@@ -79,6 +79,8 @@ def add_privatize(commands: Any) -> None:
     add("--jobs", type=read_positive, metavar="N", help=help_jobs)
     help_staging = "a folder of this machine where a release for a URL is made, and its key kept"
     add("--staging", type=Path, metavar="FOLDER", help=help_staging)
+    help_copies = "let files have the same content: of different rows, as otherwise these would be reported twice"
+    add("--allow-copies", action="store_true", default=None, help=help_copies)
     help_resume = "resume a run that was stopped: no row is reported twice, and nothing is charged again"
     add("--resume", action="store_true", help=help_resume)
     add(
@@ -114,6 +116,7 @@ def _run_privatize(options: argparse.Namespace) -> str:
         settings |= {"record_id": options.record_id, "progress": bar_of_rows(options)}
         if is_folder:
             settings |= {"file_format": options.format or "parquet", "n_jobs": options.jobs or -1}
+            settings["allow_copies"] = bool(options.allow_copies)
             privatize_files(options.data, options.out, transformer, staging=options.staging, **settings)
         else:
             privatize_file(options.data[0], options.out, transformer, **settings)

@@ -44,9 +44,9 @@ TRANSFORMERS: dict[str, type[Any]] = {**ENCODERS, "numeric": NumericPerturber, "
 
 MECHANISMS = ["hybrid", "optimal", "duchi", "piecewise", "square_wave", "laplace"]
 
-_OF_NUMBERS = ("mechanism", "grid_size")
-_OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")
-DECLARING = ("domain", "columns", "epsilon", "strategy", "transformer", *_OF_NUMBERS, *_OF_FILTERS)
+OF_NUMBERS = ("mechanism", "grid_size")
+OF_FILTERS = ("n_bits", "n_hashes", "n_cohorts", "p", "q", "handle_missing")
+DECLARING = ("domain", "columns", "epsilon", "strategy", "transformer", *OF_NUMBERS, *OF_FILTERS)
 """The options of `make_transformer`, which a protocol takes the place of."""
 
 OF_SHUFFLING = ("target_epsilon", "n_shuffled", "delta")
@@ -91,17 +91,17 @@ def make_transformer(options: argparse.Namespace, **parameters: Any) -> Any:
     """Make the transformer that the options declare; one whose columns are not declared is fitted to their names."""
     name = options.transformer or "randomized_response"
     kind = TRANSFORMERS[name]
-    for other, own in (("numeric", _OF_NUMBERS), ("rappor", _OF_FILTERS)):
+    for other, own in (("numeric", OF_NUMBERS), ("rappor", OF_FILTERS)):
         if name != other:
             refuse_options(options, own, f"go with --transformer {other}")
     epsilon = _epsilon(options)
     if name in ENCODERS:
         return kind(epsilon, strategy=options.strategy or "split", categories=_declared(options), **parameters)
     refuse_options(options, ["strategy"], "goes with another --transformer: each column has a part of epsilon")
-    own = _OF_NUMBERS if name == "numeric" else _OF_FILTERS
+    own = OF_NUMBERS if name == "numeric" else OF_FILTERS
     parameters |= {key: getattr(options, key) for key in own if getattr(options, key) is not None}
     if name == "numeric":
-        return kind(epsilon, bounds=_bounds(_declared(options)), **parameters)
+        return kind(epsilon, bounds=bounds_of(_declared(options)), **parameters)
     if not options.columns:
         raise ValueError("--transformer rappor declares no values: --columns is needed")
     refuse_options(options, ["domain"], "is of no use with --transformer rappor, which declares no values")
@@ -156,7 +156,7 @@ def _declared(options: argparse.Namespace) -> Domain:
     return domain.select(columns)
 
 
-def _bounds(domain: Domain) -> dict[Any, tuple[float, float]]:
+def bounds_of(domain: Domain) -> dict[Any, tuple[float, float]]:
     """Return the ends of the declared bins of numbers."""
     bounds = {}
     for name in domain.columns:

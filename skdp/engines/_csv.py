@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -121,13 +123,60 @@ def _parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[s
         return instant, lambda texts: pyarrow.array(_times(texts, name, zoned=True), instant)
     if kind is bool:
         return pyarrow.bool_(), lambda texts: pyarrow.array([_truth(text, name) for text in texts], pyarrow.bool_())
-    if kind not in (int, float) and not isinstance(values, Interval):
-        return pyarrow.string(), lambda texts: pyarrow.array(texts, pyarrow.string())
     known = values.edges if isinstance(values, Interval) else [value for value in values.values if value is not None]
-    if max(map(abs, known)) >= LARGEST_WHOLE:
+    if kind is str or not known:
+        return pyarrow.string(), lambda texts: pyarrow.array(texts, pyarrow.string())
+    whole = [one for one in known if isinstance(values, Interval) or isinstance(one, int)]
+    is_large = max(map(abs, whole), default=0) >= LARGEST_WHOLE
+    if kind is Decimal or (kind is int and is_large):
+        return _exact_parser(name, values, strict)
+    if is_large:
         raise ValueError(f"column {name!r}: numbers of 2**53 or more are read from Parquet or Arrow files only")
+    if kind not in (int, float) and not isinstance(values, Interval):
+        given = type(known[0]).__name__
+        raise ValueError(f"column {name!r}: values of type {given} are read from Parquet or Arrow files only")
     read = partial(_number, column=name) if strict else _number
     return pyarrow.float64(), lambda texts: pyarrow.array(map(read, texts), pyarrow.float64())
+
+
+def is_text_in_json(values: Any) -> bool:
+    """Return whether declared values are dates, times or decimals."""
+    return date_dtype(values) is not None or declares_zone(values) or type_of_values(values) is Decimal
+
+
+def exact_type(name: str, values: Any) -> Any:
+    """Return the Arrow type of declared decimals, or whole numbers."""
+    known = [Decimal(value) for value in values.values if value is not None]
+    scale = max(0, *(-int(value.as_tuple().exponent) for value in known))
+    is_whole = type_of_values(values) is int
+    limit = 1 << 63 if is_whole else Decimal(f"1e{38 - scale}")
+    if scale > 38 or not all(-limit < value < limit for value in known):
+        raise ValueError(f"column {name!r}: numbers of so many digits are read from Parquet or Arrow files only")
+    return pyarrow.int64() if is_whole else pyarrow.decimal128(38, scale)
+
+
+def _exact_parser(name: str, values: Any, strict: bool) -> tuple[Any, Callable[[list[str | None]], Any]]:
+    """Return the Arrow type of declared decimals or whole numbers, and what makes an array of texts."""
+    unit = exact_type(name, values)
+    known = {Decimal(value): Decimal(value) for value in values.values if value is not None}
+    scale = getattr(unit, "scale", 0)
+    other = next(spare for number in count() if (spare := Decimal(f"{number}e-{scale}")) not in known)
+
+    def read(text: str | None) -> Decimal | None:
+        if text is None:
+            return None
+        try:
+            number = Decimal(text.replace("_", "?"))
+        except ArithmeticError:
+            number = Decimal("nan")
+        if number.is_finite():
+            return known.get(number, other)
+        if strict:
+            raise ValueError(f"column {name!r} holds text that is no number")
+        return other
+
+    wide = pyarrow.decimal128(38, scale)
+    return unit, lambda texts: pyarrow.array(map(read, texts), wide).cast(unit)
 
 
 def _times(texts: list[str | None], name: str, *, zoned: bool = False) -> NDArray[np.datetime64]:

@@ -26,7 +26,7 @@ class ReportSums:
     """The sums of reports: a `skdp.frames.Summary` of the columns `names`."""
 
     def __init__(self, protocol: ReportProtocol) -> None:
-        self._protocol, self.names = protocol, protocol.report_columns
+        self._protocol, self.names, self.values = protocol, protocol.report_columns, protocol.values
 
     def zeros(self) -> list[NDArray[np.int64]]:
         """Return the sums of no reports."""

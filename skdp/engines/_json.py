@@ -54,9 +54,9 @@ def _type_of(value: Any) -> Any:
 def json_batches(source: SourceFile, domain: Domain | None, units: dict[str, Any]) -> Iterator[Any]:
     """Read some columns, of the types that `types_of_columns` returns."""
     known, columns = {} if domain is None else readers(domain), list(units)
-    # Dates and times are read as in CSV files, by a rule that no other row changes.
-    dated = [name for name in known if name in units and types.is_temporal(units[name])]
-    schema = pyarrow.schema([(name, pyarrow.string() if name in dated else units[name]) for name in columns])
+    # Dates, times and decimals are read as in CSV files, by a rule that no other row changes.
+    as_text = {name: unit for name in known if name in units and (unit := _type_of_text(units[name])) is not None}
+    schema = pyarrow.schema([(name, as_text.get(name, units[name])) for name in columns])
     parse = pyarrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     failed = None
     try:
@@ -64,13 +64,21 @@ def json_batches(source: SourceFile, domain: Domain | None, units: dict[str, Any
         for batch in pyarrow_json.open_json(source.arrow_source(), read_options=read, parse_options=parse):
             batch.validate(full=True)  # its text is not known to be UTF-8
             table = pyarrow.Table.from_batches([batch]).select(columns)
-            for name in dated:
-                table = table.set_column(columns.index(name), name, known[name][1](table[name]))
+            for name in as_text:
+                texts = table[name].cast(pyarrow.string())
+                table = table.set_column(columns.index(name), name, known[name][1](texts))
             yield table
     except pyarrow.ArrowInvalid as error:  # its text may have a value
         failed = unreadable_json(source, _column_in(str(error), columns))
     if failed is not None:
         raise failed
+
+
+def _type_of_text(unit: Any) -> Any:
+    """Return the type by which JSON has what it has no values for; a decimal may be a number, too."""
+    return (
+        pyarrow.string() if types.is_temporal(unit) else pyarrow.decimal256(76, 38) if types.is_decimal(unit) else None
+    )
 
 
 def _column_in(text: str, columns: list[str]) -> str | None:

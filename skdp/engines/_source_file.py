@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
@@ -32,6 +34,29 @@ def open_filesystem(place: str | os.PathLike[str]) -> tuple[Any, str]:
     if found is None:
         raise ValueError(f"neither pyarrow nor fsspec opens URLs that begin with {scheme}://")
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+
+
+def first_repeated(places: Iterable[tuple[Any, str]]) -> int | None:
+    """Return the number of the first file or folder that an earlier name leads to, too; of none if all differ."""
+    seen: dict[Any, list[Any]] = {}
+    for number, (filesystem, path) in enumerate(places):
+        is_local = filesystem is None or isinstance(filesystem, fs.LocalFileSystem)
+        own = None if is_local else filesystem
+        found = [seen.setdefault(name, []) for name in (_names(path) if is_local else [path])]
+        if any(own in others for others in found):
+            return number
+        for others in found:
+            others.append(own)
+    return None
+
+
+def _names(path: str) -> Iterator[Any]:
+    """Name a file of this machine without the links that lead to it, and by its number."""
+    yield os.path.realpath(path)
+    with suppress(OSError):
+        found = os.stat(path)
+        if found.st_ino:
+            yield found.st_dev, found.st_ino
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -299,3 +304,21 @@ def test_one_number_with_a_point_does_not_change_the_others(tmp_path):
     alone = tmp_path / "alone.jsonl"
     alone.write_text(json.dumps(extra) + "\n")
     assert tally_files(path, encoder) == encoder.tally(reports) + tally_files(alone, encoder)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no poll")
+def test_a_reader_that_ends_is_no_error(folder):
+    words = [sys.executable, "-m", "skdp", "estimate", file_of(folder, "split"), "--quiet"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        found = subprocess.run(words, stdout=closed, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (found.returncode, found.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
+def test_a_byte_order_mark_is_no_part_of_a_line(lines, tmp_path, ending):
+    content = b"\xef\xbb\xbf" + Path(lines("plain.jsonl")).read_bytes()
+    path = tmp_path / f"marked.{ending}"
+    path.write_bytes(gzip.compress(content) if ending.endswith(".gz") else content)
+    assert tally_files(path, REPORTS["split"]) == tally_files(tmp_path / "plain.jsonl", REPORTS["split"])

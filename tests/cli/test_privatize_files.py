@@ -227,6 +227,7 @@ def test_options_that_do_not_go_together_are_refused_before_a_charge(files, caps
     run("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--record-id", "member", "--new-key", "key",
         "--save", "m.json")  # fmt: skip
     (files / "nokey").write_text("SECRET")
+    (files / "copy.csv").write_bytes((files / "in.csv").read_bytes())
     before = sorted(path.name for path in files.iterdir())
     load, numeric, rappor = ["--load", "p.json"], ["--transformer", "numeric"], ["--transformer", "rappor"]
     ages, towns = ["--columns", "age"], ["--columns", "town", "--epsilon", 1]
@@ -260,6 +261,8 @@ def test_options_that_do_not_go_together_are_refused_before_a_charge(files, caps
         "give its name with / at the end, not out.csv": ["in", "out.csv", *BASE],
         "--format goes with a folder": ["in.csv", "out.csv", *BASE, "--format", "csv"],
         "--jobs goes with a folder": ["in.csv", "out.csv", *BASE, "--jobs", 2],
+        "--allow-copies goes with a folder": ["in.csv", "out.csv", *BASE, "--allow-copies"],
+        "different rows, give --allow-copies": ["in.csv", "copy.csv", "out/", *BASE],
         "--staging goes with a folder": ["in.csv", "out.csv", *BASE, "--staging", "."],
         "staging goes with a URL": ["in", "out", *BASE, *ages, "--staging", "."],
         "a URL as the target needs staging": ["in", "memory://options/out", *BASE, *ages],
@@ -280,3 +283,29 @@ def test_steps_are_logged_without_values(files, capsys):
         assert step in text
     run("privatize", "in", "quiet", *BASE, "--columns", "sex")
     assert "checked" not in capsys.readouterr().err
+
+
+def test_what_privatize_was_given_goes_with_estimate_and_what_contradicts_it_does_not(files, capsys):
+    numeric = ["--transformer", "numeric", "--columns", "age", "--mechanism", "hybrid", "--grid-size", 64]
+    rappor = ["--transformer", "rappor", "--columns", "town", "--epsilon", 2, "--n-bits", 16]
+    run("privatize", "in.csv", "age.parquet", *BASE, *numeric)
+    run("privatize", "in.csv", "town.parquet", *rappor, "--handle-missing", "value")
+    run("privatize", "in.csv", "sex.parquet", *BASE, "--columns", "sex")
+    capsys.readouterr()
+    assert run("estimate", "age.parquet", *BASE, *numeric) == 0
+    (files / "other.toml").write_text("[columns.age]\nlow = 0\nhigh = 100\nbins = 12\n")
+    wrong = {
+        "--mechanism laplace contradicts the mechanism hybrid of age": ["age", "--mechanism", "laplace"],
+        "--grid-size 7 contradicts the grid-size 64 of age": ["age", "--grid-size", 7],
+        "--strategy split goes with another --transformer than the numeric of age": ["age", "--strategy", "split"],
+        "--q 0.9 goes with another --transformer than the numeric of age": ["age", "--q", 0.9],
+        "'age' within 0.0 100.0, which contradicts the bounds of age": ["age", "--domain", "other.toml"],
+        "--mechanism duchi goes with another": ["sex", "--mechanism", "duchi"],
+        "--n-hashes 2 goes with another": ["sex", "--n-hashes", 2],
+        "--n-bits 32 contradicts the n-bits 16 of town": ["town", "--n-bits", 32],
+        "--n-cohorts 4 contradicts the n-cohorts 8": ["town", "--n-cohorts", 4],
+        "--p 0.25 contradicts the p 0.5": ["town", "--p", 0.25],
+        "--handle-missing error contradicts the handle-missing value": ["town", "--handle-missing", "error"],
+    }
+    for text, (name, *words) in wrong.items():
+        assert text in refuse(capsys, "estimate", f"{name}.parquet", *words)

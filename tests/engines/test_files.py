@@ -335,7 +335,9 @@ def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path):
 def test_numbers_that_text_would_round_are_refused(tmp_path):
     (tmp_path / "in.csv").write_text("id\n1\n")
     with pytest.raises(ValueError, match=r"2\*\*53"):
-        privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", encoder(categories={"id": [1, 1 << 53]}))
+        privatize_file(
+            tmp_path / "in.csv", tmp_path / "out.csv", encoder(categories={"id": Interval(edges=[0, 1, 1 << 53])})
+        )
 
 
 def test_strange_names_and_values_come_back_from_csv(tmp_path):

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import chi2
 
 from skdp import BudgetExceeded, PrivacyLedger
-from skdp.engines import privatize, tally, tally_batches
+from skdp.engines import privatize, privatize_file, privatize_files, tally, tally_batches
 from skdp.engines._batch_release import Release
 from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, Place, SeededRandomness
-from skdp.local import RapporEncoder, SecretKey
+from skdp.local import NumericPerturber, RapporEncoder, SecretKey
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
 ROWS = 2 * BLOCK_ROWS + 900
@@ -244,3 +244,16 @@ def test_a_stranger_among_reports_is_refused(engine):
     strange = released.set_column(0, "cohort", pa.array([77] * 10))
     with pytest.raises(ValueError, match="cohorts of the reports"):
         tally(engine.frame(strange), fitted)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("release", [privatize_file, privatize_files])
+def test_a_row_in_place_of_a_header_is_not_shown(tmp_path, release, form):
+    text = "SECRET Jane,SECRET positive\nJohn,healthy\n" if form == "csv" else '{"SECRET Jane": "SECRET positive"}\n'
+    (tmp_path / f"in.{form}").write_text(text)
+    ledger = PrivacyLedger(epsilon=9)
+    for made in (rappor(ledger=ledger), NumericPerturber(1.0, bounds=(0, 1), ledger=ledger).fit([[0.5]])):
+        with pytest.raises(ValueError, match="lacks the columns") as caught:
+            release(tmp_path / f"in.{form}", tmp_path / "out.csv", made)
+        assert "SECRET" not in f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
+    assert ledger.spent.epsilon == 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -23,7 +25,7 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
+from skdp.engines import estimate_file, privatize, privatize_file, privatize_files, tally, tally_files
 from skdp.engines.files import said_by
 from skdp.local import ReportTransformer, SecretKey
 
@@ -219,3 +221,52 @@ def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
             tally_files([path, tmp_path / "tally.json", same])
     with pytest.raises(ValueError, match=r"tally.json is given twice"):
         tally_files(["tally.json", tmp_path / "tally.json"])
+
+
+def test_reports_are_not_counted_twice_by_their_content(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    PEOPLE.to_parquet("in.parquet")
+    for name in ("monday.parquet", "tuesday.csv", "wednesday.jsonl.gz"):
+        privatize_file("in.parquet", name, encoder())
+    privatize_files(["in.parquet"], "release", encoder())
+    shutil.copytree("release", "copied")
+    shutil.copy("monday.parquet", "copy.parquet")
+    tally_files("release", target="release.json")
+    tally_files("monday.parquet", target="monday.json")
+    shutil.copy("monday.json", "renamed.json")
+    tally_files(["monday.json", "tuesday.csv"], target="sum.json")
+    Path("spaced.json").write_text(json.dumps(json.loads(Path("monday.json").read_text()), indent=1))
+    tally_files(["sum.json", "wednesday.jsonl.gz"], target="week.json")
+    for given in [
+        ("release", "release/part-00000.parquet"),
+        ("release", "copied"),
+        ("monday.parquet", "copy.parquet"),
+        ("monday.json", "renamed.json"),
+        ("sum.json", "monday.json"),
+        ("week.json", "monday.json"),
+        ("week.json", "sum.json"),
+        ("spaced.json", "monday.json"),
+    ]:
+        with pytest.raises(ValueError, match=f"{Path(given[-1]).name} holds, or sums up, the same reports"):
+            tally_files(given)
+        assert tally_files(given, allow_copies=True).n_reports >= 120
+    assert tally_files(["week.json", "release.json"]).n_reports == 240
+    bad = json.loads(Path("monday.json").read_text())
+    for numbers in ("x", ["x"], [1], {}):
+        Path("bad.json").write_text(json.dumps(bad | {"skdp.tallies": numbers}))
+        with pytest.raises(ValueError, match=r"bad.json: skdp.tallies of a tally must be a list"):
+            tally_files(["bad.json", "sum.json"])
+
+
+def test_a_tally_shows_nothing_of_its_files_but_their_sum(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reports = encoder().fit(PEOPLE).transform(PEOPLE)
+    reports.to_parquet("reports.parquet")
+    reports[::-1].to_parquet("other order.parquet")
+    first, other = (tally_files(f"{name}.parquet", target=f"{name}.json") for name in ("reports", "other order"))
+    assert first == other
+    one, two = (json.loads(Path(f"{name}.json").read_text()) for name in ("reports", "other order"))
+    numbers = one.pop("skdp.tallies"), two.pop("skdp.tallies")
+    assert one == two
+    assert numbers[0] != numbers[1]
+    assert [len(own) for own in numbers] == [1, 1]

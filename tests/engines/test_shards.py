@@ -114,7 +114,7 @@ def test_each_row_has_one_report_in_the_shard_of_its_file(cuts, people, tmp_path
 def test_a_list_a_folder_and_a_pattern_have_their_orders(cuts, sources, tmp_path):
     def order(source):
         out = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
-        privatize_files(source, out, encoder(), keep=["number"])
+        privatize_files(source, out, encoder(), keep=["number"], allow_copies=True)
         return [table["number"][0].as_py() for table in shards(out)[1]]
 
     first = [cut["number"][0].as_py() for cut in cuts]
@@ -316,7 +316,12 @@ def test_a_copy_that_is_stopped_is_made_again(sources, tmp_path, monkeypatch):
         privatize_files(sources, url, encoder(ledger=ledger), **options)
     names = [path.rpartition("/")[2] for path in fsspec.filesystem("memory").ls(f"/stopped/{tmp_path.name}", False)]
     assert "manifest.json" not in names
-    assert not list((tmp_path / "staging").glob("*.unfinished"))  # and so no key
+    (unfinished,) = (tmp_path / "staging").glob("*.unfinished")
+    assert not (unfinished / "key").exists()
+    others = {"list of input files": (sources[:2], 1.0), "transformer": (sources, 0.5)}
+    for text, (given, epsilon) in others.items():
+        with pytest.raises(ValueError, match=f"another {text}"):
+            privatize_files(given, url, encoder(epsilon=epsilon, ledger=ledger), resume=True, **options)
     with pytest.raises(FileNotFoundError, match="nothing to resume"):
         privatize_files(sources, f"{url}/other", encoder(ledger=ledger), resume=True, **options)
     privatize_files(sources, url, encoder(ledger=ledger), resume=True, **options)
@@ -431,3 +436,37 @@ def test_polars_and_pyarrow_read_the_shards(sources, tmp_path):
     privatize_files(sources, tmp_path / "out", encoder())
     files = ds.dataset(sorted(map(str, (tmp_path / "out").glob("*.parquet"))))
     assert files.count_rows() == sum(pq.read_metadata(path).num_rows for path in sources)
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_file_that_has_two_names_is_reported_once(sources, tmp_path, link):
+    getattr(tmp_path / "in" / "latest.parquet", link)(sources[0])
+    assert refuse("names a file twice.* part 4", tmp_path / "in", tmp_path / "out", encoder()) == 0
+
+
+def test_a_file_that_is_reached_in_two_ways_is_reported_once(sources, tmp_path):
+    (tmp_path / "linked").symlink_to(tmp_path / "in")
+    for other in ("in/../in/b.parquet", "linked/b.parquet", "linked"):
+        assert refuse("names a file twice", [sources[0], tmp_path / other], tmp_path / "out", encoder()) == 0
+    memory = fsspec.filesystem("memory")
+    memory.put(str(sources[0]), str(sources[0]))
+    urls = [f"memory:/{sources[0]}"] * 2
+    assert refuse("names a file twice", urls, tmp_path / "out", encoder()) == 0
+    memory.put(str(sources[1]), str(sources[0]))  # another file, of the same path
+    privatize_files([sources[0], urls[0]], tmp_path / "out", encoder())
+
+
+def test_a_copy_is_refused_and_so_are_equal_rows_unless_that_is_allowed(sources, tmp_path):
+    given = [*sources, write(read(sources[2]), tmp_path / "in" / "copy.parquet")]
+    assert refuse("part 4 has the same content as part 2", given, tmp_path / "out", encoder()) == 0
+    privatize_files(given, tmp_path / "out", encoder(), allow_copies=True)
+    manifest, _ = shards(tmp_path / "out")
+    assert [shard["rows"] for shard in manifest["shards"]][2::2] == [1, 1]
+
+
+def test_files_without_rows_and_folders_of_other_values_are_no_copies(cuts, tmp_path):
+    empty = [write(cuts[0].slice(0, 0), tmp_path / f"{name}.csv") for name in "ab"]
+    privatize_files(empty, tmp_path / "empty", encoder())
+    for year in (2025, 2026):
+        write(cuts[2], tmp_path / "in" / f"year={year}" / "a.parquet")
+    privatize_files(tmp_path / "in", tmp_path / "out", encoder(), keep=["year"])

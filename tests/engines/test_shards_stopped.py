@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import PrivacyLedger, RandomizedResponseEncoder
-from skdp.engines import privatize_files
+from skdp.engines import privatize_file, privatize_files
 from skdp.engines.files import shards
+from skdp.engines.files._checkpoint import WorkingFolder
 from skdp.engines.files.shards import _privatize
 
 ROWS, PART = [5_000, 10], 4096
@@ -159,3 +160,27 @@ def test_killed_at_many_moments(tmp_path, monkeypatch):
         process.stdout.close()
     assert kills >= 3
     assert check_resumed(home)[1] == 1
+
+
+@pytest.mark.parametrize("release", [privatize_file, privatize_files])
+def test_a_run_that_was_stopped_when_its_target_was_there_is_not_taken_for_another_one(tmp_path, monkeypatch, release):
+    for name, rows in {"a": 100, "b": 30}.items():
+        (tmp_path / f"{name}.csv").write_text("answer\n" + "yes\n" * rows)
+    first, other = tmp_path / "a.csv", tmp_path / "b.csv"
+    out = tmp_path / ("out.parquet" if release is privatize_file else "out")
+
+    def go(source, epsilon, **options):
+        release(source, out, RandomizedResponseEncoder(epsilon, categories={"answer": ["yes", "no"]}), **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkingFolder, "remove", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            go(first, 8.0)
+    for source, epsilon, text in [(other, 8.0, "input file"), (first, 0.5, "transformer")]:
+        with pytest.raises(ValueError, match=f"had another .*{text}"):
+            go(source, epsilon, resume=True)
+    with pytest.raises(FileExistsError, match="never overwritten"):
+        go(first, 8.0)
+    go(first, 8.0, resume=True)
+    assert out.exists()
+    assert not out.with_name(f"{out.name}.unfinished").exists()

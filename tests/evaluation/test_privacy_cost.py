@@ -1,5 +1,6 @@
 """`privacy_cost` is what the ledger is charged, and reads no value."""
 
+import warnings
 from functools import partial
 from threading import Thread
 
@@ -17,7 +18,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -500,7 +501,21 @@ def test_a_fit_for_each_class(n_classes):
 )
 def test_a_target_of_a_dtype_has_two_classes(y):
     estimator = OneVsRestClassifier(make_pipeline(scaler(None), model()))
-    assert privacy_cost(estimator, table()[NUMBERS], y).totals["fit"].epsilon == 0.1
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert privacy_cost(estimator, table()[NUMBERS], y).totals["fit"].epsilon == 0.1
+    assert len(caught) == (getattr(y, "dtype", None) != "category")  # which lists its classes
+
+
+def test_the_cost_of_classes_that_are_not_listed_warns():
+    for estimator in (OneVsRestClassifier, OneVsOneClassifier):
+        inner = estimator(make_pipeline(scaler(None, bounds=(0, 100)), model()))
+        made = make_pipeline("passthrough", inner)
+        with pytest.warns(UserWarning, match=f"fits of {estimator.__name__} follows .* list of the classes") as caught:
+            privacy_cost(made, table()[NUMBERS])
+        assert caught[0].filename == __file__
+        privacy_cost(made, table()[NUMBERS], [0, 1, 2])
+        privacy_cost(estimator(model()), table()[NUMBERS])  # which charges nothing
 
 
 @pytest.mark.parametrize("y", [pd.DataFrame({"t": ["SECRET"]}), {"SECRET"}, object()])

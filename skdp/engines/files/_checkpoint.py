@@ -2,7 +2,7 @@
 
 The folder goes through these states, each of which is on the disk before the next one begins::
 
-    key, settings  ->  charged  ->  parts, one by one  ->  whole  ->  (no key)  ->  renamed, and no folder
+    key, settings  ->  charged  ->  parts, one by one  ->  whole  ->  (no key)  ->  renamed or copied, and no folder
 
 Nothing is drawn before it is charged. The charge bears the number of the run, so that a run that was stopped between
 the charge and its record finds it in the ledger. A failure of the disk changes none of these states.
@@ -15,7 +15,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -112,15 +112,10 @@ class WorkingFolder:
                 raise FileExistsError(f"{self.path} is being written by another run; let it finish") from None
             yield
 
-    @classmethod
-    def tidy(cls, target: str | os.PathLike[str]) -> bool:
-        """Remove the folder of a run that was stopped after its target was there."""
-        folder = cls(Path(target).absolute())
-        left = _is_there(folder._settings) and not (_is_there(folder._key) or _is_there(folder._whole))
-        if left and _is_there(folder._target):
-            folder.remove()
-            return True
-        return False
+    def is_left(self) -> bool:
+        """Return whether this is the folder of a run that was stopped after its target was there."""
+        drawn = _is_there(self._settings) and not (_is_there(self._key) or _is_there(self._whole))
+        return drawn and _is_there(self._target)
 
     def randomness(self, transformer: ReportTransformer) -> BatchRandomness:
         """Take up the randomness of the release."""
@@ -187,6 +182,13 @@ class WorkingFolder:
     def is_whole(self) -> bool:
         """Return whether all reports are in one file, or folder."""
         return _is_there(self._whole)
+
+    def send(self, copy: Callable[[Path], None]) -> None:
+        """Delete the key, copy what is whole to another file system, and remove the folder."""
+        self._key.unlink(missing_ok=True)
+        sync(self.path)
+        copy(self._whole)
+        self.remove()
 
     def publish(self, said: str | None = None) -> None:
         """Delete the key, move what is whole to its place, and remove the folder; say its protocol beside it before."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy as np
 
 from skdp.domain import Domain
 from skdp.engines._csv import column_names as csv_names
@@ -19,6 +22,7 @@ from skdp.engines._registry import is_damage
 from skdp.engines._source_file import SourceFile
 from skdp.engines.backends.batches import arrow_tables, write_tables
 from skdp.engines.files._said import only_one, said_by_sidecar
+from skdp.frames import read_table
 
 pyarrow, ipc, dataset = map(Extra, ("pyarrow", "pyarrow.ipc", "pyarrow.dataset"))
 
@@ -143,6 +147,31 @@ def check_writable(schema: Any, form: str) -> None:
                 write_file([], pyarrow.schema([field]), Path(folder, "empty"), form)
             except pyarrow.ArrowException:
                 raise ValueError(f"column {field.name!r} is of type {field.type}, which the file cannot hold") from None
+
+
+def check_readable(domain: Domain | None, reports: Any, schema: Any, form: str) -> None:
+    """Check that a file of text is read as the declared values that it is to hold; `reports` has no rows."""
+    if domain is None or form in ("parquet", "ipc"):
+        return
+    table, rows = read_table(reports), max(len(domain[name]) for name in domain.columns)
+    codes = {name: np.arange(rows) % len(domain[name]) for name in domain.columns}
+    decoders = domain.decoders(table.columns[table.names.index(name)] for name in codes)
+    made = {name: decode(codes[name]) for name, decode in zip(codes, decoders, strict=True)}
+    arrays = [made[own.name].cast(own.type) if own.name in made else pyarrow.nulls(rows, own.type) for own in schema]
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"values.{form}")
+        write_file([pyarrow.table(arrays, schema=schema)], schema, path, form)
+        for name in codes:
+            found, alone = [], domain.select([name])
+            with suppress(ValueError):
+                read = pyarrow.concat_tables(TableFile(path).tables(alone, [name]))
+                found = alone.encode(read_table(read).columns)
+            if not np.array_equal(found, [codes[name]]):
+                what = "CSV" if form.startswith("csv") else "JSON lines"
+                raise ValueError(
+                    f"column {name!r}: its declared values cannot be read from a {what} file as what they are: write "
+                    "the reports to a Parquet or Arrow file"
+                )
 
 
 def write_file(tables: Iterable[Any], schema: Any, path: Path, form: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,7 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.engines._atomic import Bar
+from skdp.engines._csv import is_text_in_json, readers
 from skdp.engines._engine import ReportSums
+from skdp.engines._extras import Extra
+
+pyarrow = Extra("pyarrow")
 
 MOST_LINE_BYTES = 1 << 20
 _BATCH_ROWS, _BATCH_BYTES = 1 << 13, 1 << 22
@@ -20,34 +25,45 @@ _EXACT = float(1 << 53)
 
 Line = tuple[int, list[Any]]
 """The number of a line, and the parts of its report."""
+Reader = tuple[Any, Callable[[Any], Any]]
+"""The Arrow type of a column, and what makes it of a column of text."""
 
 
 def sum_lines(path: Path, reports: ReportSums, bar: Bar) -> list[NDArray[np.int64]]:
     """Sum up the reports of a file; a line that is none is refused by its number."""
-    sums = reports.zeros()
+    sums, written = reports.zeros(), _readers_of_text(reports)
     for lines in _batches(path, reports.names):
-        if _is_refused(lines, reports, sums):
-            raise ValueError(f"{path.name}, line {_first_refused(lines, reports)}: not a report of this protocol")
+        if _is_refused(lines, written, reports, sums):
+            number = _first_refused(lines, written, reports)
+            raise ValueError(f"{path.name}, line {number}: not a report of this protocol")
         bar.update(len(lines))
     return sums
 
 
-def _is_refused(lines: Sequence[Line], reports: ReportSums, sums: list[NDArray[np.int64]]) -> bool:
+def _readers_of_text(reports: ReportSums) -> dict[str, Reader]:
+    """Return what reads the declared values that JSON has only as text, by the names of their columns."""
+    domain = reports.values
+    names = [] if domain is None else [name for name in domain.columns if is_text_in_json(domain[name])]
+    return readers(domain.select(names)) if domain is not None and names else {}
+
+
+def _is_refused(
+    lines: Sequence[Line], written: dict[str, Reader], reports: ReportSums, sums: list[NDArray[np.int64]]
+) -> bool:
     """Add up reports, or return True if one of them is refused: its error may hold a value, and ends here."""
-    columns = zip(*(row for _, row in lines), strict=True)
-    table = pd.DataFrame({name: _typed(column) for name, column in zip(reports.names, columns, strict=True)})
+    columns = zip(reports.names, zip(*(row for _, row in lines), strict=True), strict=True)
     try:
-        reports.add(sums, table)
+        reports.add(sums, pd.DataFrame({name: _typed(column, written.get(name)) for name, column in columns}))
     except (ValueError, TypeError):
         return True
     return False
 
 
-def _first_refused(lines: Sequence[Line], reports: ReportSums) -> int:
+def _first_refused(lines: Sequence[Line], written: dict[str, Reader], reports: ReportSums) -> int:
     """Find the number of the first line that is refused, by halves."""
     while len(lines) > 1:
         half = len(lines) // 2
-        lines = lines[:half] if _is_refused(lines[:half], reports, reports.zeros()) else lines[half:]
+        lines = lines[:half] if _is_refused(lines[:half], written, reports, reports.zeros()) else lines[half:]
     return lines[0][0]
 
 
@@ -58,6 +74,8 @@ def _batches(path: Path, names: Sequence[str]) -> Iterator[list[Line]]:
         number = size = 0
         while line := file.readline(MOST_LINE_BYTES + 1):
             number += 1
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             if len(line) > MOST_LINE_BYTES:
                 raise ValueError(f"{path.name}, line {number}: a report has at most {MOST_LINE_BYTES:,} bytes")
             if not line.strip():
@@ -101,8 +119,14 @@ def _whole(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() and abs(value) < _EXACT else value
 
 
-def _typed(column: Sequence[Any]) -> pd.Series:
+def _typed(column: Sequence[Any], written: Reader | None) -> pd.Series:
     """Make a column whose type does not change what its values mean."""
+    if written is not None:
+        unit, parse = written
+        # A decimal may be a number of JSON, too; of another kind than text, the rest is refused.
+        is_decimal = pyarrow.types.is_decimal(unit)
+        texts = [str(value) if is_decimal and type(value) in (int, float) else value for value in column]
+        return parse(pyarrow.chunked_array([pyarrow.array(texts, pyarrow.string())])).to_pandas()
     if set(map(type, column)) == {int} and all(abs(value) < 1 << 63 for value in column):
         return pd.Series(column, dtype=np.int64)
     return pd.Series(list(column), dtype=object)

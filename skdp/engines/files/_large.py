@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from skdp.base import LARGEST_WHOLE, MISSING_TEXTS, ZONED, date_dtype, declares_zone, type_of_values
 from skdp.domain import Domain, Interval
 from skdp.engines._atomic import Bar, Progress, shown
-from skdp.engines._csv import readers, unreadable_error
+from skdp.engines._csv import exact_type, readers, unreadable_error
 from skdp.engines._errors import UnreadableError, UnreadableTable
 from skdp.engines._extras import Extra
 from skdp.engines._registry import is_damage
@@ -113,32 +114,36 @@ def _text_reader(domain: Domain) -> Callable[[Any], Any]:
 
 def _typed_sample(domain: Domain, names: Sequence[str]) -> Any:
     """Make a table without rows of the types that the domain says; pandas will read what is written as those dtypes."""
-    types = {name: _types(domain[name]) for name in names if name in domain.columns}
+    types = {name: _types(name, domain[name]) for name in names if name in domain.columns}
     frame = pd.DataFrame({name: pd.Series([], dtype=dtype) for name, (dtype, _) in types.items()})
-    instant = pyarrow.timestamp("us", "UTC")
-    schema = pyarrow.schema(
-        [(name, instant if alias == "UTC" else pyarrow.type_for_alias(alias)) for name, (_, alias) in types.items()]
-    )
+    schema = pyarrow.schema([(name, unit) for name, (_, unit) in types.items()])
     sample = pyarrow.Table.from_pandas(frame, schema, preserve_index=False)
     for person in set(names) - set(types):
         sample = sample.append_column(person, pyarrow.array([], pyarrow.string()))
     return sample
 
 
-def _types(values: Any) -> tuple[str, str]:
+def _types(name: str, values: Any) -> tuple[str, Any]:
     """Name pandas' dtype and Arrow's type that can hold the declared values, whatever the data have."""
     dates = date_dtype(values)
     if dates is not None:
         is_day = dates == np.dtype("datetime64[D]")
-        return ("date32[day][pyarrow]", "date32") if is_day else ("datetime64[us]", "timestamp[us]")
+        return ("date32[day][pyarrow]", pyarrow.date32()) if is_day else ("datetime64[us]", pyarrow.timestamp("us"))
     if declares_zone(values):
-        return str(ZONED), "UTC"
+        return str(ZONED), pyarrow.timestamp("us", "UTC")
+    kind = type_of_values(values)
+    if kind is Decimal:
+        return "object", exact_type(name, values)
     if isinstance(values, Interval):
         edges = np.array(values.edges)
         is_real = values.real or np.abs(edges).max() >= LARGEST_WHOLE
-        return ("float64", "double") if is_real else ("Int64", "int64")
-    known = {bool: ("boolean", "bool"), int: ("Int64", "int64"), float: ("float64", "double")}
-    return known.get(type_of_values(values) or str, ("str", "string"))
+        kind = float if is_real else int
+    known = {
+        bool: ("boolean", pyarrow.bool_()),
+        int: ("Int64", pyarrow.int64()),
+        float: ("float64", pyarrow.float64()),
+    }
+    return known.get(kind or str, ("str", pyarrow.string()))
 
 
 register_large_tables(lambda data: data if isinstance(data, FileTable) else None)

@@ -20,8 +20,8 @@ from skdp.engines._record_ids import check_distinct
 from skdp.engines._registry import engine_of
 from skdp.engines.backends.batches import Checked, batch_rows, check_batches, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
-from skdp.engines.files._formats import TableFile, check_writable, format_of, write_file
-from skdp.engines.files._run import carry_out, describe_release, output_schema
+from skdp.engines.files._formats import TableFile, check_readable, check_writable, format_of, write_file
+from skdp.engines.files._run import carry_out, declared_columns, describe_release, output_schema
 from skdp.engines.files._said import sidecar_of
 from skdp.local import protocol_text, schema_with_protocol
 
@@ -41,14 +41,15 @@ def privatize_file(
 ) -> Path:
     r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
 
-    The names say the formats: ``.csv``, ``.parquet``, ``.jsonl`` (an object a line), or ``.arrow`` (also ``.feather``,
-    ``.ipc``; files, not streams); ``.csv.gz`` and ``.jsonl.gz`` are gzipped. Of a CSV file, the types are those of the
-    domain, and each value is read by itself, so that none depends on other rows: declared numbers and bins of numbers
-    are numbers, true and false are booleans, dates and datetimes are ISO 8601, all else is text; what pandas takes for
-    missing is missing, unless it is declared. The columns of a `NumericPerturber` are numbers; those of a
-    `RapporEncoder`, and kept columns, are text, or missing where empty. In JSON lines, null and a name that is left out
-    are missing; dates and datetimes are text; what is not declared (kept columns, ids) has the type that it has in the
-    first line, which names the columns.
+    The names say the formats: ``.csv``, ``.parquet``, ``.jsonl`` (an object a line), or ``.arrow`` (also
+    ``.feather``, ``.ipc``; files, not streams); ``.csv.gz`` and ``.jsonl.gz`` are gzipped. Of a CSV file, the types
+    are those of the domain, and each value is read by itself, so that none depends on other rows: declared numbers
+    and bins of numbers are numbers, decimals are exact, true and false are booleans, dates and datetimes are ISO
+    8601, all else is text; what pandas takes for missing is missing, unless it is declared. The columns of a
+    `NumericPerturber` are numbers; those of a `RapporEncoder`, and kept columns, are text, or missing where empty.
+    In JSON lines, null and a name that is left out are missing; dates and datetimes are text, and decimals text or
+    numbers; what is not declared (kept columns, ids) has the type that it has in the first line, which names the
+    columns.
 
     Parameters
     ----------
@@ -80,8 +81,9 @@ def privatize_file(
     Raises
     ------
     TypeError, ValueError, BudgetExceeded, ImportError
-        As for `privatize`, or if a file is none of these formats, or the run to resume was of something else. No error
-        shows a value. A row that is refused costs nothing; with ``check=False``, the charge stands.
+        As for `privatize`, or if a file is none of these formats, or cannot hold the declared values so that they are
+        read as what they are, or the run to resume was of something else. No error shows a value. A row that is refused
+        costs nothing; with ``check=False``, the charge stands.
     OSError
         If a file cannot be read or written. A note says where the run can be resumed.
     FileExistsError
@@ -129,10 +131,9 @@ def privatize_file(
     """
     check_flags(resume=resume, check=check)
     check_transformer(transformer)
-    if resume and WorkingFolder.tidy(target):
-        return Path(target).absolute()
     table = TableFile(source)
-    place = check_path(target)
+    left = resume and target is not None and WorkingFolder(Path(target).absolute()).is_left()
+    place = Path(target).absolute() if left else check_path(target)
     if place is None:
         raise TypeError("target must be a str or a path, got NoneType")
     form = format_of(place)
@@ -141,7 +142,7 @@ def privatize_file(
         check_path(sidecar_of(place))
     declared = transformer.declared_domain if table.is_text else None
     check_names(keep)
-    table.check_columns([*([] if declared is None else declared.columns), *keep])
+    table.check_columns([*declared_columns(transformer, declared), *keep])
     sample = table.sample(declared, table.names)
     trial = Release.rehearse(sample, transformer, keep, record_id)
     look = BatchCheck(transformer.protocol_, keep, record_id)
@@ -149,6 +150,7 @@ def privatize_file(
         _check_ids(table, record_id, look)
     schema = output_schema(trial.schema, transformer.protocol_, keep, of_text=table.is_text, form=form)
     check_writable(schema, form)
+    check_readable(transformer.protocol_.values, trial, schema, form)
     said = protocol_text(transformer)
     written = schema if is_text else schema_with_protocol(schema, said)
     rows = batch_rows(trial.num_columns)

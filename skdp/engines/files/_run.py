@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from skdp.base import type_of_values
+from skdp.domain import Domain
 from skdp.engines._errors import UnreadableError
 from skdp.engines._extras import Extra
 from skdp.engines._randomness import BatchRandomness
@@ -32,6 +33,9 @@ def carry_out(
 ) -> None:
     """Go through the states of a working folder; `draw` writes what is then whole, of an input that `is_same`."""
     with folder.locked():
+        if folder.is_left():
+            folder.remove()
+            return
         checked = None
         try:
             if not folder.is_charged:
@@ -56,7 +60,7 @@ def carry_out(
             publish()
             logger.info("released")
         except BaseException as error:
-            if _is_refusal(error) and is_same():
+            if _is_refusal(error) and not folder.is_whole() and is_same():
                 folder.remove()  # the same rows would be refused again
             else:
                 _tell(error, folder)
@@ -83,6 +87,13 @@ def _tell(error: BaseException, folder: WorkingFolder) -> None:
         error.add_note(
             f"The run is unfinished in {folder.path}: resume=True goes on, with one charge in all and one report a row."
         )
+
+
+def declared_columns(transformer: ReportTransformer, domain: Domain | None) -> Sequence[Any]:
+    """Return the columns that a file must have: of a domain, or those that a transformer was fitted to."""
+    if domain is not None:
+        return domain.columns
+    return transformer.protocol_.columns if hasattr(transformer, "protocol_") else ()
 
 
 def describe_release(

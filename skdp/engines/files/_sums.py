@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pandas as pd
 
@@ -16,19 +16,17 @@ from skdp.engines._atomic import Progress
 from skdp.engines._batch_release import check_transformer, fit_on_schema
 from skdp.engines._engine import ReportSums
 from skdp.engines._extras import Extra
-from skdp.engines._source_file import SourceFile
+from skdp.engines._source_file import SourceFile, first_repeated
+from skdp.engines.files._counted import TALLIES_KEY, Source, digests_of, numbered, numbers_in, refuse_overlap
 from skdp.engines.files._formats import TableFile
 from skdp.engines.files._json_lines import sum_lines
 from skdp.engines.files._said import check_said, read_json, said_by_sidecar
 from skdp.engines.files.shards import ReleasedFolder
 from skdp.local import PROTOCOL_KEY, ReportProtocol, ReportTransformer, stated
 
-pyarrow, fs = map(Extra, ("pyarrow", "pyarrow.fs"))
+pyarrow = Extra("pyarrow")
 
 _LINES, _TALLY = (".jsonl", ".ndjson"), ".json"
-
-
-Source = Path | SourceFile | ReleasedFolder
 
 
 def said_by(path: Source) -> str | None:
@@ -67,7 +65,7 @@ def sum_file(path: Source, transformer: ReportTransformer, progress: Progress) -
     """Return the tally of the reports in a file, which must not contradict the transformer."""
     protocol = transformer.protocol_
     reports = ReportSums(protocol)
-    if isinstance(path, Path) and path.suffix == _TALLY:
+    if _is_tally(path):
         return _tally_of(path, protocol)
     if isinstance(path, Path) and path.suffix in _LINES:
         with closing(progress(None)) as bar:
@@ -90,12 +88,32 @@ def _count_rows(path: Source) -> int | None:
     return path.rows if isinstance(path, ReleasedFolder) else TableFile(path).count_rows()
 
 
+def check_counted_once(paths: Sequence[Source]) -> None:
+    """Refuse files that have reports in common, by their content."""
+    if len(paths) > 1:
+        refuse_overlap(paths, list(map(_marks, paths)))
+
+
+def _marks(path: Source) -> frozenset[str]:
+    return frozenset([*digests_of(path), *_summed(path)])
+
+
+def _summed(path: Source) -> list[str]:
+    """Return the number of a tally, and of those that it sums."""
+    return numbers_in(path.name, _read_tally(path)) if _is_tally(path) else []
+
+
+def _is_tally(path: Source) -> TypeGuard[Path]:
+    return isinstance(path, Path) and path.suffix == _TALLY
+
+
 def tally_text(tally: Any, transformer: ReportTransformer, paths: Iterable[Source]) -> str:
-    """Write a tally as JSON that says its protocol: of those that its files say, the one that promises least."""
-    own = transformer.to_json()
+    """Write a tally as JSON that says its number, and its protocol: of those of its files, the one of least promise."""
+    own, paths = transformer.to_json(), list(paths)
     texts = dict.fromkeys([*(text for path in paths if (text := said_by(path)) is not None), own])
     weakest = max((json.loads(text) if text == own else _restated(text) for text in texts), key=_weakness)
-    return json.dumps(json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False)
+    content = json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest, TALLIES_KEY: numbered(map(_summed, paths))}
+    return json.dumps(content, allow_nan=False)
 
 
 def _restated(text: str) -> dict[str, Any]:
@@ -113,14 +131,12 @@ def _weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
 def checked_paths(sources: Any) -> list[Source]:
     """Take one path, URL or folder of a release, or several."""
     given = [sources] if isinstance(sources, str | os.PathLike | ReleasedFolder | SourceFile) else list(sources)
-    found, seen = list(map(source_at, given)), dict[str, list[Any]]()
-    for source in found:
-        filesystem, path = (None, str(source)) if isinstance(source, Path) else (source.filesystem, source.path)
-        if filesystem is None or isinstance(filesystem, fs.LocalFileSystem):
-            filesystem, path = None, os.path.realpath(path)
-        if filesystem in seen.setdefault(path, []):
-            raise ValueError(f"{source.name} is given twice: its reports would be counted twice")
-        seen[path].append(filesystem)
+    found = list(map(source_at, given))
+    again = first_repeated(
+        (None, str(source)) if isinstance(source, Path) else (source.filesystem, source.path) for source in found
+    )
+    if again is not None:
+        raise ValueError(f"{found[again].name} is given twice: its reports would be counted twice")
     return found
 
 

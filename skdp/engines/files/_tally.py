@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from skdp.engines._atomic import NoBar, Progress, check_path, sync, written_beside
-from skdp.engines.files._sums import checked_paths, sum_file, tally_text, transformer_of
+from skdp.engines._batch_release import check_flags
+from skdp.engines.files._sums import check_counted_once, checked_paths, sum_file, tally_text, transformer_of
 
 
 def tally_files(
@@ -16,6 +17,7 @@ def tally_files(
     *,
     target: str | os.PathLike[str] | None = None,
     progress: Progress = NoBar,
+    allow_copies: bool = False,
 ) -> Any:
     """Sum up the reports, or the tallies, of many files, in memory of a few batches.
 
@@ -29,11 +31,15 @@ def tally_files(
         As the one that privatised. If it is not fitted, it is, on what it declares by name. By default, that of the
         files, if they say their protocol.
     target : str or path-like, optional
-        A new file for the tally (``.json``): its sums, its own header, and its protocol under ``skdp.protocol``, which
-        `estimate_file` and `tally_files` read. If the files state several guarantees, it is the weakest of them: one of
-        seeded randomness, or else the one with the largest epsilon.
+        A new file for the tally (``.json``): its sums, its own header, its protocol under ``skdp.protocol``, which
+        `estimate_file` and `tally_files` read, and under ``skdp.tallies`` a random number, followed by those of the
+        tallies that it sums. If the files state several guarantees, it is the weakest of them: one of seeded
+        randomness, or else the one with the largest epsilon.
     progress : callable, optional
         As for `privatize_file`.
+    allow_copies : bool, default=False
+        Whether files may have the same content, or tallies sum up the same one, as small files of different reports
+        may. By default that is an error, as reports would be counted twice.
 
     Returns
     -------
@@ -43,10 +49,10 @@ def tally_files(
     Raises
     ------
     TypeError, ValueError
-        If a file is given twice; if it says another protocol than the transformer or another file, or none where none
-        is given; if it has no rows, or other columns or values than reports of this protocol. Of JSON lines, the error
-        names the line; no error shows a value. A line has at most 2**20 bytes, a tally at most 2**24 bytes and 2**21
-        numbers.
+        If a file is given twice, or as a copy, or a tally is given beside a sum of it; if it says another protocol than
+        the transformer or another file, or none where none is given; if it has no rows, or other columns or values than
+        reports of this protocol. Of JSON lines, the error names the line; no error shows a value. A line has at most
+        2**20 bytes, a tally at most 2**24 bytes and 2**21 numbers.
     FileExistsError, FileNotFoundError
         If the target exists, or there is no source or no directory for the target.
     ImportError
@@ -59,7 +65,8 @@ def tally_files(
 
     Notes
     -----
-    **Privacy.** Post-processing of reports: free.
+    **Privacy.** Post-processing of reports: free. A tally shows nothing of the files that it sums but their sum, and so
+    it is not noticed if it is added to one of these files.
 
     Examples
     --------
@@ -82,7 +89,10 @@ def tally_files(
     paths, place = checked_paths(sources), check_path(target)
     if place is not None and place.suffix != ".json":
         raise ValueError(f"{place.name} must end in .json")
+    check_flags(allow_copies=allow_copies)
     found = transformer_of(paths, transformer)
+    if not allow_copies:
+        check_counted_once(paths)
     first, *others = (sum_file(path, found, progress) for path in paths)
     tally = sum(others, start=first)
     if place is not None:

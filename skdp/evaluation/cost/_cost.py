@@ -15,16 +15,20 @@ import numpy as np
 import pandas as pd
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from skdp.domain import Domain
-from skdp.evaluation.cost._made_up import made_up_rows, made_up_target, rows_for
+from skdp.evaluation.cost._made_up import lists_classes, made_up_rows, made_up_target, rows_for
 from skdp.markup import html_table, html_text, written_row
 from skdp.privacy import Metered, PrivacyGuarantee, PrivacyLedger, PrivacyStatement, metered, privacy_statement
 from skdp.typing import ColumnLike, ColumnName, TableLike
 
 _CALLS = ("fit", "fit_transform", "fit_resample", "transform", "predict")
 """The methods that may release something; `predict_proba`, `decision_function` and `score` cost what `predict` does."""
+
+_OF_CLASSES = (OneVsRestClassifier, OneVsOneClassifier, OutputCodeClassifier)
+"""Estimators that fit more often the more classes there are."""
 
 _MOST = 1e300
 _CHARGE = ["call", "what", "times", "mechanism", "epsilon", "delta", "relation", "trust", "columns"]
@@ -92,7 +96,7 @@ def privacy_cost(
     y : array-like or list, optional
         The target: a list of its possible values, or an array or a column, of which only the dtype is read, which makes
         two classes, or numbers for a regression, as by default. A column keeps its name. Where the number of fits
-        depends on that of the classes (one against the rest), list them.
+        depends on that of the classes (one against the rest), list them: a warning says so.
 
     Returns
     -------
@@ -169,7 +173,21 @@ def privacy_cost(
             statement = privacy_statement(fitted)
     finally:
         np.random.set_state(state)  # noqa: NPY002
+    if charged.get("fit") and not lists_classes(y):
+        _warn_of_classes(estimator)
     return PrivacyCost({call: _total(own) for call, own in charged.items()}, _listed(charged), statement)
+
+
+def _warn_of_classes(estimator: Any) -> None:
+    """Warn of a part that is fitted once for each class, where the classes are not known."""
+    parts = [estimator, *estimator.get_params(deep=True).values()]
+    found = next((type(part).__name__ for part in parts if isinstance(part, _OF_CLASSES)), None)
+    if found is not None:
+        warnings.warn(
+            f"the number of fits of {found} follows from that of the classes, and this is the cost for two classes: "
+            "give y as the list of the classes, if there are more",
+            stacklevel=3,
+        )
 
 
 def _alone(estimator: Any) -> Any:

@@ -60,6 +60,13 @@ def made_up_target(y: Any, *, regression: bool, n_rows: int) -> NDArray[Any] | p
     return made if getattr(y, "name", None) is None else pd.Series(made, name=y.name)
 
 
+def lists_classes(y: Any) -> bool:
+    """Return whether a target says its classes: a list of values, or a dtype of categories."""
+    if isinstance(y, list | tuple | Categories | Interval):
+        return True
+    return y is not None and isinstance(getattr(_empty(y), "dtype", None), pd.CategoricalDtype)
+
+
 def _empty(y: Any) -> Any:
     """Return a column of the dtype of a target, without its values."""
     if isinstance(y, pd.Series):

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import pandas as pd
 
-from skdp.markup import html_text
 from skdp.privacy._composition import compose
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation
 from skdp.privacy._json import Fields, JsonRecord
@@ -350,8 +349,7 @@ class PrivacyLedger(JsonRecord):
         pandas.DataFrame
             A row per charge: ``what, epsilon, delta, rho, relation, trust, scope, mechanism, secure, time`` (UTC).
         """
-        relation = self.relation
-        return list_charges(charge.to(relation) for charge in self._book.charges())
+        return list_charges(self._book.charges(), self.relation)
 
     def _content(self) -> dict[str, Any]:
         return write_book(RecordBook.of(self._book.budget, self._book.charges()))
@@ -379,8 +377,7 @@ class PrivacyLedger(JsonRecord):
         return f"{type(self).__name__}({self._book.budget.amount()}, spent={spent})"
 
     def _repr_html_(self) -> str:
-        charges = html_charges(self._book.charges(), self.relation)
-        return f"<div><p><code>{html_text(self)}</code></p>{charges}</div>"
+        return html_charges(self, self._book.charges(), self.relation)
 
     def __sklearn_clone__(self) -> Self:
         return self

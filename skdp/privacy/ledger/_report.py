@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from skdp.markup import html_table, written_row
+from skdp.markup import html_table, html_text, written_row
+from skdp.privacy._guarantee import Relation
 from skdp.privacy.ledger._account import Account, Charge, Sums
 
 _REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
-_MOST_SHOWN = 100  # charges in HTML
+_MOST_SHOWN = 100
+"""The most charges that are shown in HTML: the last ones."""
 
 
 class Amount(NamedTuple):  # numpydoc ignore=PR02
@@ -34,17 +36,18 @@ class Amount(NamedTuple):  # numpydoc ignore=PR02
     delta: float
 
 
-def list_charges(charges: Iterable[Charge]) -> pd.DataFrame:
+def list_charges(charges: Sequence[Charge], relation: Relation | None) -> pd.DataFrame:
     """List charges in order, in the relation of the ledger."""
-    table = pd.DataFrame([written_row(_row(charge)) for charge in charges], columns=_REPORT)
+    table = pd.DataFrame([written_row(_row(charge.to(relation))) for charge in charges], columns=_REPORT)
     kinds = dict.fromkeys(("epsilon", "delta", "rho"), float) | {"secure": bool}
     return table.astype(kinds).assign(time=pd.to_datetime(table["time"], utc=True))
 
 
-def html_charges(charges: list[Charge], relation: Any) -> str:
-    """Show the last charges."""
+def html_charges(ledger: Any, charges: Sequence[Charge], relation: Relation | None) -> str:
+    """Show a ledger, and its last charges, as HTML."""
     more = f"<p>… and {len(charges) - _MOST_SHOWN:,} before them</p>" if len(charges) > _MOST_SHOWN else ""
-    return html_table(list_charges(charge.to(relation) for charge in charges[-_MOST_SHOWN:])) + more
+    table = html_table(list_charges(charges[-_MOST_SHOWN:], relation))
+    return f"<div><p><code>{html_text(ledger)}</code></p>{table}{more}</div>"
 
 
 def show_balance(account: Account) -> pd.DataFrame:

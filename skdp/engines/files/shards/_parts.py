@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from skdp.domain import Domain
 from skdp.engines._errors import RefusedBatch, RefusedType, UnreadableError
 from skdp.engines._extras import Extra
-from skdp.engines._source_file import SourceFile, open_filesystem
+from skdp.engines._source_file import SourceFile, first_repeated, open_filesystem
 from skdp.engines.files._formats import TableFile
 
 pyarrow, fs, types = map(Extra, ("pyarrow", "pyarrow.fs", "pyarrow.types"))
@@ -89,8 +89,11 @@ def open_parts(sources: Sources, target: Path | None = None) -> list[Part]:
     found = [file for place in listed for file in _files(place, target, roots)]
     if not found:
         raise FileNotFoundError("there are no files in what source names")
-    if len({file.path for file in found}) < len(found):
-        raise ValueError("source names a file twice, whose rows would be reported twice")
+    again = first_repeated((file.filesystem, file.path) for file in found)
+    if again is not None:
+        raise ValueError(
+            f"source names a file twice, perhaps by a link: the rows of part {again} would be reported twice"
+        )
     # Below what all places have in common, the names of folders tell files apart.
     levels = zip(*(root.split("/") for root in roots), strict=False)
     shared = len(list(takewhile(lambda pieces: len(set(pieces)) == 1, levels)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -22,8 +21,8 @@ from skdp.engines._record_ids import DistinctIds
 from skdp.engines._source_file import open_filesystem
 from skdp.engines.backends.batches import Checked, batch_rows, even, in_full, in_turn, placed
 from skdp.engines.files._checkpoint import WorkingFolder
-from skdp.engines.files._formats import check_writable, format_of, write_file
-from skdp.engines.files._run import carry_out, describe_release, digest_of, output_schema
+from skdp.engines.files._formats import check_readable, check_writable, format_of, write_file
+from skdp.engines.files._run import carry_out, declared_columns, describe_release, digest_of, output_schema
 from skdp.engines.files.shards._manifest import NAME, Manifest, Shard
 from skdp.engines.files.shards._parts import Part, Sources, check_folders, check_types, open_parts
 from skdp.engines.files.shards._work import ShardFolder, Stop
@@ -50,6 +49,7 @@ def privatize_files(
     staging: str | os.PathLike[str] | None = None,
     progress: Progress = NoBar,
     check: bool = True,
+    allow_copies: bool = False,
 ) -> str:
     r"""Privatise a table in many files, and write a folder of shards and the manifest that describes them.
 
@@ -87,6 +87,9 @@ def privatize_files(
         As for `privatize_file`.
     check : bool, default=True
         As for `privatize_file`: whether all rows of all files are read once before the charge.
+    allow_copies : bool, default=False
+        Whether two files may have the same content, byte for byte, as small files of different rows may. By default
+        that is an error, as one of them may be a copy, whose rows would be reported twice.
 
     Returns
     -------
@@ -96,8 +99,9 @@ def privatize_files(
     Raises
     ------
     TypeError, ValueError, BudgetExceeded, ImportError, OSError, FileExistsError, FileNotFoundError
-        As for `privatize_file`. An error about rows names the column and the number of the part, and shows no value. A
-        row that is refused costs nothing; with ``check=False``, the charge stands.
+        As for `privatize_file`; or if a file is named twice, by a link too, or is a copy of another one. An error about
+        rows names the column and the number of the part, and shows no value. A row that is refused costs nothing; with
+        ``check=False``, the charge stands.
 
     See Also
     --------
@@ -131,28 +135,27 @@ def privatize_files(
     >>> from skdp.engines import privatize_files
     >>> encoder = RandomizedResponseEncoder(2.0, categories={"smokes": ["yes", "no"]})
     >>> with TemporaryDirectory() as folder:
-    ...     for day in ("monday", "tuesday"):
-    ...         _ = Path(folder, f"{day}.csv").write_text("smokes\n" + "yes\n" * 250 + "no\n" * 750)
+    ...     for day, n_smokers in {"monday": 250, "tuesday": 200}.items():
+    ...         _ = Path(folder, f"{day}.csv").write_text("smokes\n" + "yes\n" * n_smokers + "no\n" * 750)
     ...     _ = privatize_files(f"{folder}/*.csv", f"{folder}/reports", encoder, file_format="jsonl.gz")
     ...     manifest = json.loads(Path(folder, "reports", "manifest.json").read_text())
     >>> [(shard["name"], shard["rows"]) for shard in manifest["shards"]]
-    [('part-00000.jsonl.gz', 1000), ('part-00001.jsonl.gz', 1000)]
+    [('part-00000.jsonl.gz', 1000), ('part-00001.jsonl.gz', 950)]
     >>> manifest["guarantee"]["trust"], round(manifest["guarantee"]["epsilon"], 6)
     ('local', 2.0)
     """
-    check_flags(resume=resume, check=check)
+    check_flags(resume=resume, check=check, allow_copies=allow_copies)
     check_transformer(transformer)
     place, upload = _check_target(target, staging, resume)
-    if resume and (WorkingFolder.tidy(place) or (upload is not None and place.exists())):
-        return _published(place, upload, target)
     if file_format not in FILE_FORMATS:
         raise ValueError(f"file_format must be one of {', '.join(FILE_FORMATS)}, got {file_format!r}")
-    check_path(place)
+    if not (resume and WorkingFolder(place).is_left()):
+        check_path(place)
     jobs = _check_jobs(n_jobs)
     parts = open_parts(source, place)
     release = _ShardedRelease(parts, transformer, keep, record_id, file_format, jobs, progress, check)
-    release.carry_out(place, resume)
-    return _published(place, upload, target)
+    release.carry_out(place, upload, resume, allow_copies)
+    return os.fspath(target)
 
 
 def _check_target(
@@ -183,24 +186,17 @@ def _check_jobs(n_jobs: int | None) -> int:
     return jobs
 
 
-def _published(place: Path, upload: tuple[Any, str] | None, target: str | os.PathLike[str]) -> str:
-    """Copy a release to where it is to be, the manifest last, and remove it here."""
-    if upload is not None:
-        filesystem, path = upload
-        filesystem.create_dir(path, recursive=True)
-        names = sorted((file.name for file in place.iterdir()), key=lambda name: (name == NAME, name))
-        for name in names:
-            fs.copy_files(
-                str(place / name),
-                f"{path.rstrip('/')}/{name}",
-                source_filesystem=fs.LocalFileSystem(),
-                destination_filesystem=filesystem,
-            )
-        sent = place.with_name(f".{place.name}.sent")
-        shutil.rmtree(sent, ignore_errors=True)  # of a run that was stopped here
-        place.rename(sent)
-        shutil.rmtree(sent, ignore_errors=True)
-    return os.fspath(target)
+def _copy(filesystem: Any, path: str, whole: Path) -> None:
+    """Copy a release to where it is to be, the manifest last."""
+    filesystem.create_dir(path, recursive=True)
+    names = sorted((file.name for file in whole.iterdir()), key=lambda name: (name == NAME, name))
+    for name in names:
+        fs.copy_files(
+            str(whole / name),
+            f"{path.rstrip('/')}/{name}",
+            source_filesystem=fs.LocalFileSystem(),
+            destination_filesystem=filesystem,
+        )
 
 
 class _ShardedRelease:
@@ -222,7 +218,7 @@ class _ShardedRelease:
         self._declared = transformer.declared_domain if first.table.is_text else None
         check_names(keep)
         for part in parts:
-            part.check_columns([*(() if self._declared is None else self._declared.columns), *keep])
+            part.check_columns([*declared_columns(transformer, self._declared), *keep])
         trial = Release.rehearse(first.sample(self._declared, first.names), transformer, keep, record_id)
         self._look = BatchCheck(transformer.protocol_, keep, record_id)
         for part in parts:
@@ -234,6 +230,7 @@ class _ShardedRelease:
             trial.schema, transformer.protocol_, keep, of_text=first.table.is_text, form=self._form
         )
         check_writable(self._schema, self._form)
+        check_readable(transformer.protocol_.values, trial, self._schema, self._form)
         self._rows = batch_rows(trial.num_columns)
         said = protocol_text(transformer)
         is_text = self._form not in ("parquet", "ipc")
@@ -241,10 +238,12 @@ class _ShardedRelease:
         protocol = None if said is None else json.loads(said)
         self._manifest = partial(Manifest, protocol, transformer.guarantee_, _charged(transformer))
 
-    def carry_out(self, place: Path, resume: bool) -> None:
-        """Make the release, or go on with it."""
-        files = self._fingerprint()
-        settings = {"list of input files": files, "format of shards": self._form} | describe_release(
+    def carry_out(self, place: Path, upload: tuple[Any, str] | None, resume: bool, allow_copies: bool) -> None:
+        """Make the release, or go on with it, and copy it to a path on a file system, if one is given."""
+        files = self._fingerprints()
+        if not allow_copies:
+            self._refuse_copies(files)
+        settings = {"list of input files": digest_of(files), "format of shards": self._form} | describe_release(
             self._transformer, self._keep, self._record_id, self._rows
         )
         folder = (
@@ -253,7 +252,7 @@ class _ShardedRelease:
 
         def is_same() -> bool:
             try:
-                return self._fingerprint() == files
+                return self._fingerprints() == files
             except OSError:
                 return False
 
@@ -264,12 +263,23 @@ class _ShardedRelease:
             check=self._count_checked,
             draw=partial(self._draw, ShardFolder(folder)),
             is_same=is_same,
-            publish=folder.publish,
+            publish=folder.publish if upload is None else partial(folder.send, partial(_copy, *upload)),
         )
 
-    def _fingerprint(self) -> str:
+    def _fingerprints(self) -> list[str]:
         found = Stop().in_threads(lambda part: part.table.fingerprint(), self._parts, self._jobs)
-        return digest_of([(file, sorted(part.folders.items())) for file, part in zip(found, self._parts, strict=True)])
+        return [digest_of((file, sorted(part.folders.items()))) for file, part in zip(found, self._parts, strict=True)]
+
+    def _refuse_copies(self, files: list[str]) -> None:
+        """Refuse a part with the rows of another one; those without rows are no copies."""
+        seen: dict[str, Part] = {}
+        for part, file in zip(self._parts, files, strict=True):
+            first = seen.setdefault(file, part)
+            if first is not part and any(map(len, part.tables(self._declared, self._look.columns))):
+                raise ValueError(
+                    f"part {part.number} has the same content as part {first.number}: if it is a copy, leave it out, "
+                    "as its rows would be reported twice; if these are different rows, give allow_copies=True"
+                )
 
     def _count_checked(self) -> list[int]:
         """Check all rows of all parts, and return how many each has; or, on demand, the record ids only."""

@@ -41,6 +41,11 @@ class ReleasedFolder:
         return cls(filesystem, path) if filesystem.get_file_info(path).type == fs.FileType.Directory else None
 
     @property
+    def digests(self) -> frozenset[str]:
+        """The digests of the shards with reports."""
+        return frozenset(shard.sha256 for shard in self._manifest.shards if shard.rows)
+
+    @property
     def name(self) -> str:
         """The last part of its path."""
         return self.path.rpartition("/")[2]
