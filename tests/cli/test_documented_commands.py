@@ -39,8 +39,8 @@ def test_commands_run(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     people = pd.DataFrame({"sex": ["f", "m"] * 30, "race": ["a", "a", "b"] * 20, "age": range(20, 80)})
     Path("people").mkdir()
-    for name in ("people", "sample", "people/1", "people/2"):
-        people.to_csv(f"{name}.csv", index=False)
+    for name, rows in {"people": people, "sample": people, "people/1": people[:30], "people/2": people[30:]}.items():
+        rows.to_csv(f"{name}.csv", index=False)
     people.to_parquet("people.parquet")
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people[["sex"]])
     encoder.save("protocol.json")
