@@ -125,7 +125,7 @@ def _run_privatize(options: argparse.Namespace) -> str:
     print(transformer.guarantee_)
     if options.target_epsilon is not None:
         summed = shuffled_guarantee(transformer, options.n_shuffled, options.delta, released="tally")
-        print(f"If only the sums are published (skdp tally, skdp estimate): {summed}")
+        print(f"If only the sums of at least {options.n_shuffled:,} honest rows are published (skdp tally): {summed}")
     return str(options.out)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import check_random_state, coins, read_array
@@ -66,12 +68,53 @@ def shuffle_reports(reports: Any, *, random_state: int | None = None) -> Any:
             raise ValueError(f"reports must be a table, got {rows.ndim} dimensions")
         return rows[_order(len(rows), coins(random_state, "shuffle_reports"))]
     frame = nw.from_native(reports, eager_only=True)
+    native, said = frame.to_native(), carried_text(frame.to_native())
     order = _order(len(frame), coins(random_state, "shuffle_reports"))
     if frame.implementation.is_pandas():
-        shuffled = reports.take(order).reset_index(drop=True)
-        shuffled.attrs = {}  # which may hold anything
-        return with_protocol(shuffled, carried_text(reports))
-    return frame[order].to_native()
+        columns = {place: _of_pandas(native.iloc[:, place].take(order)) for place in range(native.shape[1])}
+        shuffled = pd.DataFrame(columns, index=pd.RangeIndex(len(order)))
+        shuffled.columns = native.columns
+        return with_protocol(shuffled, said)
+    if frame.implementation.is_pyarrow():
+        return with_protocol(_of_arrow(native, order), said)
+    return frame[order].with_columns(_fresh(frame[order][name]) for name in frame.columns).to_native()
+
+
+def _of_pandas(column: pd.Series) -> Any:
+    """Return a column without its index; categories that nobody declared may be in the order of the rows."""
+    values = column.reset_index(drop=True)
+    if isinstance(values.dtype, pd.ArrowDtype):
+        import pyarrow
+
+        whole = _plain(pyarrow.chunked_array(pyarrow.array(values)))
+        return pd.Series(pd.arrays.ArrowExtensionArray(whole))
+    if isinstance(values.dtype, pd.CategoricalDtype) and not values.dtype.ordered:
+        return values.cat.set_categories(sorted(values.cat.categories, key=lambda value: (str(type(value)), value)))
+    return values
+
+
+def _of_arrow(table: Any, order: NDArray[np.intp]) -> Any:
+    """Return rows of a table without metadata, and without the columns that were a row index."""
+    noted = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    names = [name for name in table.column_names if name not in [one for one in noted if isinstance(one, str)]]
+    rows = table.select(names).take(order).combine_chunks()
+    return type(table).from_arrays([_plain(column) for column in rows.columns], names)
+
+
+def _plain(column: Any) -> Any:
+    """Return an Arrow column without a dictionary, which may be in the order of the rows."""
+    kind = column.type
+    return column.cast(kind.value_type) if hasattr(kind, "index_type") else column
+
+
+def _fresh(column: nw.Series[Any]) -> nw.Series[Any]:
+    """Return a column of polars whose texts are stored in the order of its rows."""
+    native = column.to_native()
+    if column.dtype == nw.Categorical:
+        native = native.cast(type(native)([""]).dtype)
+    if column.dtype in (nw.Categorical, nw.String, nw.Binary):
+        native = type(native)(column.name, native.to_list(), dtype=native.dtype)
+    return nw.from_native(native, series_only=True)
 
 
 def _order(n: int, source: ByteSource) -> NDArray[np.intp]:

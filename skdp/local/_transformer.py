@@ -299,6 +299,8 @@ class ReportTransformer(Portable, TransformerMixin, OnSite, BaseEstimator, ABC):
         wanted = self.epsilon
         if not isinstance(wanted, Shuffled):
             return check_epsilon(wanted)
+        if getattr(self, "memoize", getattr(self, "secret_key", None) is not None):
+            raise ValueError("permanent reports need a number as epsilon: two sums of these may show a single report")
         self.local_epsilon_ = wanted.local_epsilon(lambda epsilon: pairs_at(epsilon, wanted.released))
         return Fraction(self.local_epsilon_)
 

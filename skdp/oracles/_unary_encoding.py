@@ -121,7 +121,7 @@ class UnaryEncoding(FrequencyOracle):
     def shuffle_pair(self) -> ReportPair:
         # By the bits of the two values. The least likely value is one whose bit is 0, unless all bits are 1.
         p, q = self.p, self.q
-        ones = q ** (self.k - 2)  # the other bits
+        ones = q ** (self.k - 2) if self.k < 64 else Fraction(0)  # the other bits; a blanket may be smaller
         own, neither, both = (1 - p) * q, (1 - p) * (1 - q), p * q
         rest = (1 - p) / (1 - q) * q * q * (1 - ones)
         return ReportPair(

@@ -33,14 +33,16 @@ def test_a_target_is_reached_and_stated_beside_the_tally(files, capsys):
     assert privatize(*TARGET, "--save", "protocol.json") == 0
     local, summed, *_ = capsys.readouterr().out.splitlines()
     assert "local model" in local
-    assert summed.startswith("If only the sums are published (skdp tally, skdp estimate): epsilon = 0.49")
+    assert summed.startswith(
+        "If only the sums of at least 1,000 honest rows are published (skdp tally): epsilon = 0.49"
+    )
     assert "delta = 0.000001, shuffle model" in summed
     assert 2 < ReportTransformer.load("protocol.json").epsilon < 4
     assert main(["estimate", "reports.csv", "--shuffled", "1000", "--delta", "1e-6"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == summed.partition("estimate): ")[2]
+    assert capsys.readouterr().out.splitlines()[-1] == summed.partition("tally): ")[2]
     assert main(["tally", "reports.csv", "--out", "tally.json"]) == 0
     assert main(["estimate", "tally.json", "--shuffled", "1000", "--delta", "1e-6", "--out", "counts.csv"]) == 0
-    assert summed.partition("estimate): ")[2] in capsys.readouterr().out
+    assert summed.partition("tally): ")[2] in capsys.readouterr().out
 
 
 def test_a_seed_is_said(files, capsys):

@@ -1,5 +1,8 @@
 """Local transformers whose reports are shuffled or summed before anybody sees them."""
 
+import io
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -124,15 +127,16 @@ def test_words_are_reported_with_a_guarantee_after_shuffling():
     assert shuffled_guarantee(HeavyHitters(local), N, DELTA).epsilon <= 0.5
 
 
-def test_memoised_reports_have_the_guarantee_of_one_collection():
+@pytest.mark.parametrize("further", [{}, {"instantaneous_epsilon": 0.5}])
+def test_permanent_reports_are_refused(further):
+    """Two sums of them may differ by one report, whose local epsilon is all that is left."""
     key = SecretKey(b"a key that everybody knows, for tests")
-    memoised = encoder(memoize=True, secret_key=key).fit(PEOPLE)
-    assert shuffled_guarantee(memoised, N, DELTA).epsilon == shuffled_guarantee(encoder().fit(PEOPLE), N, DELTA).epsilon
-    twice = encoder(memoize=True, secret_key=key, instantaneous_epsilon=1.0).fit(PEOPLE)
-    single = shuffled_guarantee(encoder(1.0).fit(PEOPLE), N, DELTA).epsilon
-    assert shuffled_guarantee(twice, N, DELTA).epsilon == pytest.approx(single, rel=1e-3)
-    with pytest.raises(ValueError, match="instantaneous_epsilon needs a number as epsilon"):
-        encoder(Shuffled(1.0, DELTA, N), memoize=True, secret_key=key, instantaneous_epsilon=0.5).fit(PEOPLE)
+    with pytest.raises(ValueError, match="permanent reports"):
+        shuffled_guarantee(encoder(memoize=True, secret_key=key, **further).fit(PEOPLE), N, DELTA)
+    with pytest.raises(ValueError, match="need"):
+        encoder(Shuffled(1.0, DELTA, N), memoize=True, secret_key=key, **further).fit(PEOPLE)
+    with pytest.raises(ValueError, match="permanent reports"):
+        RapporEncoder(Shuffled(1.0, DELTA, N), secret_key=key).fit(PEOPLE)
 
 
 def test_only_local_transformers_are_shuffled():
@@ -187,6 +191,45 @@ def test_a_row_index_and_attributes_do_not_pass():
     shuffled = shuffle_reports(reports)
     assert shuffled.index.equals(pd.RangeIndex(100))
     assert [*shuffled.attrs] == ["skdp.protocol"]
+
+
+LONG = [f"a rather long value, number {place}" for place in (3, 1, 2, 0)]
+
+
+def test_no_category_or_dictionary_keeps_the_order_of_arrival():
+    codes = [0, 1, 2, 3] * 10
+    frame = pd.DataFrame({"a": pd.Categorical.from_codes(codes, LONG)})
+    assert shuffle_reports(frame)["a"].cat.categories.tolist() == sorted(LONG)
+    ordered = frame.astype(pd.CategoricalDtype(LONG, ordered=True))  # as `transform` writes a declared domain
+    assert shuffle_reports(ordered)["a"].cat.categories.tolist() == LONG
+    table = pa.table({"a": pa.DictionaryArray.from_arrays(codes, LONG)})
+    assert shuffle_reports(table).schema.field("a").type == pa.string()
+    extended = pd.DataFrame({"a": pd.arrays.ArrowExtensionArray(table["a"])})
+    assert shuffle_reports(extended)["a"].dtype == pd.ArrowDtype(pa.string())
+    assert sorted(shuffle_reports(extended)["a"]) == sorted(LONG * 10)
+    words = pl.DataFrame({"a": pl.Series(LONG * 10, dtype=pl.Categorical)})
+    assert sorted(shuffle_reports(words)["a"].to_list()) == sorted(LONG * 10)
+    assert shuffle_reports(words)["a"].dtype != pl.Categorical
+
+
+def test_no_byte_keeps_the_order_of_arrival():
+    """The buffer of texts of polars is shared by the rows that are taken from it."""
+    sent = [f"a report of more than twelve bytes, {place:03d}" for place in range(100)]
+    shuffled = shuffle_reports(pl.DataFrame({"a": sent}))
+    file = io.BytesIO()
+    shuffled.write_ipc(file)
+    for content in (file.getvalue(), pickle.dumps(shuffled)):
+        places = [content.index(text.encode()) for text in shuffled["a"]]
+        assert places == sorted(places)
+
+
+def test_no_metadata_passes():
+    table = pa.Table.from_pandas(PEOPLE.set_index(PEOPLE.index.map("person {}".format)))
+    field = table.schema.field(0).with_metadata({"note": "person 1"})
+    shuffled = shuffle_reports(table.cast(table.schema.set(0, field)))
+    assert shuffled.column_names == list(PEOPLE)
+    assert not shuffled.schema.metadata
+    assert not any(one.metadata for one in shuffled.schema)
 
 
 def test_every_order_is_equally_likely():

@@ -92,7 +92,7 @@ TWO = Optimal(2, 1.0).outcomes
         ([[1.0, 2, 3]], "triples of whole numbers"),
         ([[1, 2]], "triples of whole numbers"),
         ([[True, 2, 3]], "triples of whole numbers"),
-        ([[1, 2, 3]] * 1025, "triples of whole numbers"),
+        ([[1, 2, 3]] * 129, "triples of whole numbers"),
         ([[-1, 2, 3]], "weights below 1"),
         ([[1, 2, 8]], "nodes of the grid"),
         ([[0, 2, 1]], "possible at each node"),

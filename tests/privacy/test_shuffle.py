@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
+from skdp import RandomizedResponseEncoder
 from skdp.exact import exp_bounds
 from skdp.oracles import ORACLES, RandomizedResponse
 from skdp.privacy import (
@@ -274,3 +275,45 @@ def test_any_request_is_answered_by_what_was_checked(seed):
     local = local_epsilon(epsilon / 2, delta, n, partial(RandomizedResponse, k))
     assert local >= epsilon / 2
     assert shuffled_guarantee(RandomizedResponse(k, local), n, delta).epsilon <= epsilon / 2
+
+
+class Told(RandomizedResponse):
+    """A class of others that draws otherwise, and does not say what shuffling protects."""
+
+    worst_ratio = Fraction(2981)
+
+
+def test_a_pair_that_shows_less_than_the_local_epsilon_is_not_believed():
+    told, plain = Told(4, 1.0), RandomizedResponse(4, 1.0)
+    assert shuffled_guarantee(told, 1000, 0.0).epsilon == told.epsilon
+    assert shuffled_guarantee(told, 10**6, 1e-6).epsilon > 2 * shuffled_guarantee(plain, 10**6, 1e-6).epsilon
+
+
+def test_what_is_no_reporter_or_number_of_reports_is_refused():
+    loose = RandomizedResponse(2, 4.0)
+    with pytest.raises(ValueError, match=r"n must be below 2\*\*63"):
+        shuffled_guarantee(loose, 1 << 64, 1e-6)
+    with pytest.raises(TypeError, match="fitted local transformer"):
+        shuffled_guarantee(RandomizedResponse, 10, 1e-6)
+
+
+def test_an_epsilon_that_hides_nothing_stays():
+    far = replace(
+        RandomizedResponseEncoder(4.0, categories=[["a", "b"]]).fit([["a"]]).guarantee_, epsilon=700.0, losses=()
+    )
+    assert shuffled_guarantee(BareReporter(far), 1000, 1e-6).epsilon == 700
+
+
+class BareReporter:
+    def __init__(self, guarantee):
+        self.guarantee_ = guarantee
+
+
+def test_permanent_reports_are_not_shuffled():
+    """Two sums of the same reports differ by one."""
+    given = {"categories": [["a", "b"]], "memoize": True, "secret_key": bytes(range(32))}
+    fitted = RandomizedResponseEncoder(4.0, **given).fit([["a"]])
+    with pytest.raises(ValueError, match="permanent reports"):
+        shuffled_guarantee(fitted, 1000, 1e-6)
+    with pytest.raises(ValueError, match="permanent reports"):
+        RandomizedResponseEncoder(Shuffled(1.0, 1e-6, 1000), **given).fit([["a"]])

@@ -25,7 +25,7 @@ _FINE = 3.0
 """The epsilon up to which 17 nodes are enough."""
 _SMALLEST = 2.0**-50
 _PURE_NOISE = "epsilon = {:g} for a number is too small: the reports would be pure noise"
-_MOST_OUTCOMES = 1 << 10
+_MOST_OUTCOMES = 1 << 7
 _VALUE_BITS = 32
 
 Outcome = tuple[int, int, int]

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from skdp.exact import exp_bounds, round_up
+from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.shuffle._epsilon import epsilon_apart, largest_local
@@ -19,6 +19,9 @@ Released: TypeAlias = Literal["reports", "tally"]
 """What leaves the shuffler."""
 
 _RELEASED: tuple[Released, ...] = get_args(Released)
+
+_LARGEST = 300.0
+"""The local epsilon from which nothing is hidden."""
 
 Pairs: TypeAlias = tuple[ReportPair, ...]
 """The parts of a report, each of which is shuffled by itself."""
@@ -128,7 +131,8 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or what is given is not fitted, or is not of the local model.
+        If a parameter is out of range, or what is given is not fitted, is not of the local model, or makes permanent
+        reports.
 
     See Also
     --------
@@ -142,7 +146,7 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     those who shuffle or sum them. A frame whose row index, order or ids tell who sent a row is not shuffled. It is for
     *one* release of *one* collection. New reports of the same persons are further releases, which add up (`compose`).
     The same reports must not be summed or shuffled a second time, in another set: the difference of two sums may show a
-    single report. So permanent reports (``memoize=True``) that are released again have the local guarantee only.
+    single report. So permanent reports (``memoize=True``) are refused: they have the local guarantee.
 
     It is a proven upper bound, the *privacy blanket* ([1]_, lemma 5.3, proven again in the source), which sees all
     outcomes of the exact channel and not its epsilon only, and is the best bound that takes the reports of others apart
@@ -174,7 +178,7 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     n = _check_n(n)
     _check_released(released)
     pairs, local = _parts_of(reporter, released)
-    epsilon = epsilon_apart(pairs, n, exact_delta)
+    epsilon = epsilon_apart(pairs, n, exact_delta) if local.epsilon < _LARGEST else local.epsilon
     mechanism = f"{local.mechanism}, {'summed' if released == 'tally' else 'shuffled'} from {n:,} reports"
     if epsilon >= local.epsilon:
         return replace(local, trust="shuffle", mechanism=mechanism)
@@ -238,8 +242,9 @@ def local_epsilon(epsilon: float, delta: float, n: int, reporter: Any, *, releas
 
 def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarantee]:
     """Return the pairs and the local guarantee of what randomises a record."""
-    if hasattr(reporter, "shuffle_pair"):
-        return (reporter.shuffle_pair(),), PrivacyGuarantee(reporter.epsilon, mechanism=type(reporter).__name__)
+    if hasattr(reporter, "shuffle_pair") and not isinstance(reporter, type):
+        alone = PrivacyGuarantee(reporter.epsilon, mechanism=type(reporter).__name__)
+        return _proven((reporter.shuffle_pair(),), alone), alone
     local = getattr(reporter, "guarantee_", getattr(reporter, "guarantee", None))
     if not isinstance(local, PrivacyGuarantee):
         raise TypeError(
@@ -249,9 +254,17 @@ def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarante
     if local.trust != "local" or local.delta or local.relation != "replace":
         raise ValueError(f"reporter must randomise each record by itself, without delta; its guarantee is: {local}")
     protocol = getattr(reporter, "protocol_", reporter)
+    if getattr(protocol, "permanent_key", None) is not None:
+        raise ValueError("reporter makes permanent reports, and two sums of these may show one: shuffling adds nothing")
     if hasattr(protocol, "shuffle_pairs"):
-        return tuple(protocol.shuffle_pairs(released)), local
+        return _proven(tuple(protocol.shuffle_pairs(released)), local), local
     return (any_pair(local.epsilon),), local
+
+
+def _proven(pairs: Pairs, local: PrivacyGuarantee) -> Pairs:
+    """Return pairs, or those of the worst randomiser if they show less than the local epsilon: of a derived class."""
+    shown = sum(log_upper(max(pair.worst_ratio, pair.swapped().worst_ratio)) for pair in pairs)
+    return pairs if shown >= local.epsilon * (1 - 1e-6) else (any_pair(local.epsilon),)
 
 
 def any_pair(epsilon: float | Fraction) -> ReportPair:
@@ -264,6 +277,8 @@ def _check_n(n: Any) -> int:
         raise TypeError(f"n must be an integer, got {type(n).__name__}")
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
+    if n >> 63:
+        raise ValueError("n must be below 2**63")
     return int(n)
 
 
