@@ -105,7 +105,8 @@ class GaussianBudget(NoiseBudget):
     def __init__(self, mu_squared: Fraction, max_rows_per_person: int = 1, *, choices: bool = False) -> None:
         super().__init__(max_rows_per_person)
         self.mu_squared, self._choices = mu_squared, choices
-        self.losses = () if choices else (gaussian_loss(mu_squared),)
+        # A loss is stated up to mu = 1e100; beyond, epsilon says as much.
+        self.losses = () if choices or mu_squared > 10**199 else (gaussian_loss(mu_squared),)
 
     def _variance(self, share: Fraction, n_scores: int = 1) -> Fraction:
         return n_scores * self.reach**2 / (self.mu_squared * share)
