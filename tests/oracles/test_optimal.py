@@ -160,6 +160,16 @@ def test_permanent_reports_need_the_outcomes():
     assert changed.guarantee_.epsilon <= 1
 
 
+def test_other_outcomes_are_another_draw():
+    """Reports of two mechanisms by the same random words would tell more than both epsilons."""
+    given = {"bounds": {"age": (0, 100)}, "memoize": True, "secret_key": bytes(range(32))}
+    one, table = Optimal(1024, 1.0).outcomes, people(200)
+    other = [[weight, value + 1, nodes] for weight, value, nodes in one]
+    fitted = [NumericPerturber(1.0, mechanism=outcomes, **given).fit(table) for outcomes in (one, other)]
+    released = [each.transform(table, record_id=np.arange(200))["age"] for each in fitted]
+    assert np.isclose(*released, atol=1e-3).mean() < 0.5
+
+
 def test_a_distribution_is_estimated():
     table = pd.DataFrame({"age": np.repeat([10.0, 80.0], 20_000)})
     fitted = NumericPerturber(4.0, mechanism="optimal", bounds=(0, 100), random_state=0).fit(table)

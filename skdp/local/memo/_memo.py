@@ -206,6 +206,7 @@ class NumericMemo:
     ) -> None:
         self.key, self._mechanism = SecretKey(key), mechanism
         parts = [type(mechanism).__name__, str(mechanism.steps), str(epsilon)]
+        parts += map(str, mechanism.parameters().get("outcomes", ()))
         self._contexts = [
             context_of(owner, *map(str.encode, parts), written, (ends + 0.0).astype(">f8").tobytes())
             for written, ends in zip([written_name(name, "memoize=True") for name in names], bounds, strict=True)
