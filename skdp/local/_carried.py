@@ -72,12 +72,17 @@ def carried_text(table: Any) -> str | None:
 def text_of(metadata: dict[bytes, bytes]) -> str | None:
     """Find the protocol in the metadata of an Arrow schema, where pandas and pyarrow may have put it too."""
     own = metadata.get(PROTOCOL_KEY.encode())
-    frame = _parsed(metadata.get(b"pandas"))
-    places = _parsed(metadata.get(ATTRS_KEY.encode())), frame.get("attributes") if isinstance(frame, dict) else None
+    places = _parsed(metadata.get(ATTRS_KEY.encode())), pandas_note(metadata).get("attributes")
     found = {None if own is None else own.decode(errors="replace"), *map(_text_in, places)} - {None}
     if len(found) > 1:
         raise ValueError("reports of two protocols are never added: the metadata of these says different ones")
     return found.pop() if found else None
+
+
+def pandas_note(metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    """Return what pandas wrote into the metadata of an Arrow schema."""
+    found = _parsed(metadata.get(b"pandas"))
+    return found if isinstance(found, dict) else {}
 
 
 def _parsed(text: bytes | None) -> Any:

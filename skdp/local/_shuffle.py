@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from skdp.base import check_random_state, coins, read_array
 from skdp.frames import is_frame
-from skdp.local._carried import carried_text, with_protocol
+from skdp.local._carried import carried_text, pandas_note, with_protocol
 from skdp.randomness import ByteSource
 
 
@@ -72,12 +71,13 @@ def shuffle_reports(reports: Any, *, random_state: int | None = None) -> Any:
     order = _order(len(frame), coins(random_state, "shuffle_reports"))
     if frame.implementation.is_pandas():
         columns = {place: _of_pandas(native.iloc[:, place].take(order)) for place in range(native.shape[1])}
-        shuffled = pd.DataFrame(columns, index=pd.RangeIndex(len(order)))
-        shuffled.columns = native.columns
-        return with_protocol(shuffled, said)
+        table = pd.DataFrame(columns, index=pd.RangeIndex(len(order)))
+        table.columns = native.columns
+        return with_protocol(table, said)
     if frame.implementation.is_pyarrow():
         return with_protocol(_of_arrow(native, order), said)
-    return frame[order].with_columns(_fresh(frame[order][name]) for name in frame.columns).to_native()
+    shuffled = frame[order]
+    return shuffled.with_columns(_fresh(shuffled[name]) for name in shuffled.columns).to_native()
 
 
 def _of_pandas(column: pd.Series) -> Any:
@@ -95,8 +95,8 @@ def _of_pandas(column: pd.Series) -> Any:
 
 def _of_arrow(table: Any, order: NDArray[np.intp]) -> Any:
     """Return rows of a table without metadata, and without the columns that were a row index."""
-    noted = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
-    names = [name for name in table.column_names if name not in [one for one in noted if isinstance(one, str)]]
+    index = pandas_note(table.schema.metadata or {}).get("index_columns")
+    names = [name for name in table.column_names if not (isinstance(index, list) and name in index)]
     rows = table.select(names).take(order).combine_chunks()
     return type(table).from_arrays([_plain(column) for column in rows.columns], names)
 
@@ -109,12 +109,10 @@ def _plain(column: Any) -> Any:
 
 def _fresh(column: nw.Series[Any]) -> nw.Series[Any]:
     """Return a column of polars whose texts are stored in the order of its rows."""
-    native = column.to_native()
-    if column.dtype == nw.Categorical:
-        native = native.cast(type(native)([""]).dtype)
-    if column.dtype in (nw.Categorical, nw.String, nw.Binary):
-        native = type(native)(column.name, native.to_list(), dtype=native.dtype)
-    return nw.from_native(native, series_only=True)
+    plain = column.cast(nw.String) if column.dtype == nw.Categorical else column
+    if plain.dtype not in (nw.String, nw.Binary):
+        return plain
+    return nw.new_series(plain.name, plain.to_list(), plain.dtype, backend=plain.implementation)
 
 
 def _order(n: int, source: ByteSource) -> NDArray[np.intp]:

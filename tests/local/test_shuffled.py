@@ -230,6 +230,9 @@ def test_no_metadata_passes():
     assert shuffled.column_names == list(PEOPLE)
     assert not shuffled.schema.metadata
     assert not any(one.metadata for one in shuffled.schema)
+    for note in (b"{", b"[]", b'{"index_columns": 3}', b'{"index_columns": [{"kind": "range"}]}'):
+        strange = table.replace_schema_metadata({"pandas": note})
+        assert shuffle_reports(strange).column_names == strange.column_names
 
 
 def test_every_order_is_equally_likely():

@@ -278,7 +278,7 @@ def test_any_request_is_answered_by_what_was_checked(seed):
 
 
 class Told(RandomizedResponse):
-    """A class of others that draws otherwise, and does not say what shuffling protects."""
+    """A derived class that draws with another ratio, and inherits the pair."""
 
     worst_ratio = Fraction(2981)
 

@@ -121,7 +121,7 @@ def digest_of(content: Any) -> str:
 
 
 def output_schema(trial: Any, protocol: ReportProtocol, keep: Sequence[str], *, of_text: bool, form: str) -> Any:
-    """Say what is written: whole numbers where such are declared for a text file, and dictionaries to Parquet only."""
+    """Return the schema that is written: declared whole numbers in a text file, and dictionaries in Parquet only."""
     fields = []
     for field in trial:
         values = field.type

@@ -184,4 +184,4 @@ def _numbers(column: Any, name: str) -> Any:
             return column.cast(kind)
         except pyarrow.ArrowInvalid:
             continue
-    raise ValueError(f"column {name!r} holds something else than numbers") from None
+    raise ValueError(f"column {name!r} holds something else than numbers")

@@ -234,7 +234,7 @@ def _what_is_left(model: Path | None, saved: bool) -> str:
 
 
 def _schema_of_rows(sample: Any, domain: Domain) -> Any:
-    """Say what a synthesizer that is fitted to a table will write."""
+    """Return the columns that a synthesizer that is fitted to a table will write."""
     table = read_table(sample.select([name for name in sample.column_names if name in domain.columns]))
     none = [np.zeros(0, np.int32)] * len(table.names)
     declared = domain.select(table.names)
