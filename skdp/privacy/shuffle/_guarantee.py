@@ -172,7 +172,7 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     >>> from skdp.privacy import shuffled_guarantee
     >>> encoder = RandomizedResponseEncoder(4.0, categories=[["a", "b", "c", "d"]]).fit([["a"]])
     >>> print(shuffled_guarantee(encoder, n=45_222, delta=1e-6))
-    epsilon = 0.177528, delta = 0.000001, shuffle model, replacing one record's values of: x0
+    epsilon = 0.17756, delta = 0.000001, shuffle model, replacing one record's values of: x0
     """
     exact_delta = check_delta(delta)
     n = _check_n(n)

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TypeAlias
+
+from skdp.privacy.shuffle._ratios import Ratios
 
 Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
 """Probabilities of a class of reports: under the first value, the second one, and (at least) under every value."""
-
-_MOST_CLASSES = 1 << 9
 
 _BITS = 128
 """Fractional bits of a ratio that is rounded up, as those of many steps of a grid have thousands."""
@@ -29,6 +30,8 @@ class ReportPair:
     classes : tuple of (Fraction, Fraction, Fraction)
         For each class the probability under x0, that under x1, and the mass of the blanket. The first two add up to 1
         each, the third to at most 1.
+    beside : tuple of ReportPair, default=()
+        The pairs of further independent reports of the record that stay together with this one.
 
     Raises
     ------
@@ -54,6 +57,7 @@ class ReportPair:
     """
 
     classes: tuple[Class, ...]
+    beside: tuple[ReportPair, ...] = ()
 
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}
@@ -71,15 +75,27 @@ class ReportPair:
 
     @property
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The largest ratio of the probabilities of a class under x0 and x1, in that order."""
+        """The largest ratio of the probabilities of reports under x0 and x1, in that order."""
         if any(first and not second for first, second, _ in self.classes):
             raise ValueError("a report has probability 0 under the other value")
-        return max(first / second for first, second, _ in self.classes if second)
+        own = max(first / second for first, second, _ in self.classes if second)
+        return math.prod((pair.worst_ratio for pair in self.beside), start=own)
 
-    @property
+    @cached_property
     def is_symmetric(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the two values may be exchanged."""
-        return set(self.classes) == set(self.swapped().classes)
+        """Whether the two values may be exchanged in each part."""
+        own = set(self.classes) == {(second, first, mass) for first, second, mass in self.classes}
+        return own and all(pair.is_symmetric for pair in self.beside)
+
+    @cached_property
+    def ratios(self) -> Ratios:  # numpydoc ignore=RT01
+        """The classes of all parts together, as floats."""
+        if not self.beside:
+            return Ratios.of(self.classes)
+        known = Ratios.product([self.classes, *(pair.classes for pair in self.beside)])
+        if known is not None:
+            return known
+        return ReportPair.of_any(max(self.worst_ratio, self.swapped().worst_ratio)).ratios
 
     def swapped(self) -> ReportPair:
         """Return the pair with its two values exchanged.
@@ -89,7 +105,8 @@ class ReportPair:
         ReportPair
             The same classes.
         """
-        return ReportPair(tuple((second, first, mass) for first, second, mass in self.classes))
+        classes = tuple((second, first, mass) for first, second, mass in self.classes)
+        return ReportPair(classes, tuple(pair.swapped() for pair in self.beside))
 
     @classmethod
     def of_any(cls, worst_ratio: Fraction) -> ReportPair:
@@ -146,20 +163,15 @@ class ReportPair:
         Parameters
         ----------
         pairs : sequence of ReportPair
-            The pair of each part.
+            The pair of each part, at least one.
 
         Returns
         -------
         ReportPair
-            The pair of all parts; if it has more than 512 classes, that of any randomiser with its worst ratio.
+            The pair of all parts. Where they are hundreds, it counts as that of any randomiser with its worst ratio.
         """
-        joint = cls(((Fraction(1), Fraction(1), Fraction(1)),))
-        for pair in pairs:
-            joint = cls(tuple((a * x, b * y, m * z) for a, b, m in joint.classes for x, y, z in pair.classes))
-            if len(joint.classes) > _MOST_CLASSES:
-                worst = (max(one.worst_ratio, one.swapped().worst_ratio) for one in pairs)
-                return cls.of_any(math.prod(worst, start=Fraction(1)))
-        return joint
+        parts = [part for pair in pairs for part in (cls(pair.classes), *pair.beside)]
+        return cls(parts[0].classes, tuple(parts[1:]))
 
     @classmethod
     def mixed(cls, parts: Iterable[tuple[Fraction, ReportPair]]) -> ReportPair:
@@ -168,11 +180,19 @@ class ReportPair:
         Parameters
         ----------
         parts : iterable of (Fraction, ReportPair)
-            The probability and the pair of each part; the probabilities add up to 1.
+            The probability and the pair of each part, which has none beside it; the probabilities add up to 1.
 
         Returns
         -------
         ReportPair
             The pair of the mixture.
+
+        Raises
+        ------
+        ValueError
+            If a part has others beside it.
         """
+        parts = list(parts)
+        if any(pair.beside for _, pair in parts):
+            raise ValueError("parts must be pairs without others beside them")
         return cls(tuple((a * share, b * share, m * share) for share, pair in parts for a, b, m in pair.classes))
