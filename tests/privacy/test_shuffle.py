@@ -124,6 +124,37 @@ def test_randomised_response_is_within_5_percent_of_what_is_attained(k, epsilon,
     assert attained(math.exp(bound)) <= delta < attained(math.exp(bound / 1.05))
 
 
+@pytest.mark.parametrize("epsilon", [0.2, pytest.param(1.0, marks=pytest.mark.long), 4.0])
+@pytest.mark.parametrize("n", [1_000, 45_222, pytest.param(10**7, marks=pytest.mark.long)])
+def test_two_values_are_within_5_percent_of_what_is_attained(epsilon, n):
+    pair = RandomizedResponse(2, epsilon).shuffle_pair()
+    # All others hold the first value too: their reports are a blanket of the same law.
+    same = Given(ReportPair(tuple((a, b, a) for a, b, _ in pair.classes)))
+    bound, attained = (shuffled_guarantee(one, n, 1e-6).epsilon for one in (Given(pair), same))
+    assert attained / 1.001 <= bound <= 1.05 * attained
+    assert bound < 0.98 * shuffled_guarantee(Given(replace(pair, two_valued=False)), n, 1e-6).epsilon
+
+
+@pytest.mark.parametrize("n", [2, 5, 10, pytest.param(70, marks=pytest.mark.long)])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+def test_two_values_have_the_guarantee_of_the_worst_table(n, epsilon):
+    oracle = RandomizedResponse(2, epsilon)
+    order, p = math.exp(epsilon / 2), float(oracle.p)
+
+    def divergence(first):  # if `first` of the others hold the first value
+        zeros, ones = (
+            stats.binom.pmf(range(first + 1), first, 1 - p),
+            stats.binom.pmf(range(n - first), n - 1 - first, p),
+        )
+        law = np.convolve(zeros, ones)
+        own, other = p - order * (1 - p), order * p - (1 - p)
+        return np.maximum(own * np.append(law, 0) - other * np.append(0, law), 0).sum()
+
+    worst = max(map(divergence, range(n)))
+    assert shuffled_guarantee(oracle, n, worst * 1.001).epsilon <= epsilon / 2
+    assert shuffled_guarantee(oracle, n, worst * (1 - 1e-9)).epsilon >= epsilon / 2 * (1 - 1e-9)
+
+
 def closed_form(epsilon, n, delta):
     """Return the bound of Feldman, McMillan and Talwar (2021), theorem 3.1."""
     assert epsilon <= math.log(n / (16 * math.log(2 / delta)))
@@ -259,6 +290,9 @@ def test_pairs_must_be_probabilities():
     for classes in (((half, half, half),), ((half, half, Fraction(0)), (half, half, half)), ()):
         with pytest.raises(ValueError, match="classes"):
             ReportPair(classes)
+    three = RandomizedResponse(3, 1.0).shuffle_pair()
+    with pytest.raises(ValueError, match="two_valued needs one class and its mirror image"):
+        ReportPair(three.classes, (three,), two_valued=True)
     with pytest.raises(ValueError, match="worst_ratio must be at least 1"):
         ReportPair.of_any(half)
 

@@ -70,7 +70,7 @@ class Duchi(NumericMechanism):
 
     def shuffle_pair(self) -> ReportPair:
         # The report of any position is a mixture of those of the two ends.
-        return ReportPair.of_support(1 - self.lie / 2, self.lie / 2, (1, 1, 0, 0))
+        return ReportPair.of_support(1 - self.lie / 2, self.lie / 2, (1, 1, 0, 0), two_valued=True)
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
         lies = bernoulli(source, self._threshold, positions.size)
@@ -153,6 +153,8 @@ class Hybrid(NumericMechanism):
     def shuffle_pair(self) -> ReportPair:
         # The two ends are the most spread pair of either mechanism: of two reports, those whose ratios differ most.
         two, many = self._duchi.shuffle_pair(), self._piecewise.shuffle_pair()
+        if not self._threshold:
+            return two
         return ReportPair.mixed(((1 - self.share, two), (self.share, many)))
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:

@@ -13,7 +13,6 @@ from scipy.optimize import brentq
 from skdp.exact import log_upper
 from skdp.privacy._composition import compose
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy.shuffle._divergence import delta_above
 from skdp.privacy.shuffle._pair import ReportPair
 
 _PRECISION = 1e-5
@@ -38,12 +37,6 @@ Excess = Callable[[float], float]
 """The logarithm of the ratio of delta at an epsilon to the wanted one."""
 
 
-def shuffled_delta(pair: ReportPair, n: int, epsilon: float) -> float:
-    """Bound delta for an epsilon, for both orders of the two values."""
-    both = [pair.ratios] if pair.is_symmetric else [pair.ratios, pair.ratios.swapped()]
-    return max(delta_above(ratios, n, math.exp(epsilon)) for ratios in both)
-
-
 @lru_cache(maxsize=64)  # fits, statements and files ask for the same one
 def shuffled_epsilon(pair: ReportPair, n: int, delta: Fraction) -> float:
     """Return an epsilon that n shuffled reports are proven to have; at most that of a single report."""
@@ -51,7 +44,7 @@ def shuffled_epsilon(pair: ReportPair, n: int, delta: Fraction) -> float:
     if delta == 0 or most == 0:
         return most
 
-    return _edge(lambda epsilon: _log_ratio(shuffled_delta(pair, n, epsilon), delta), safe=most, unsafe=0.0)
+    return _edge(lambda epsilon: _log_ratio(pair.delta(n, epsilon), delta), safe=most, unsafe=0.0)
 
 
 def epsilon_apart(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
@@ -80,7 +73,7 @@ def largest_local(pairs_at: Callable[[float], Sequence[ReportPair]], n: int, eps
 
         def excess(local: float) -> float:
             pairs = dict(zip(parts_at(local), shares, strict=True))
-            return max(_log_ratio(shuffled_delta(one, n, aim * share), part) for one, share in pairs.items())
+            return max(_log_ratio(one.delta(n, aim * share), part) for one, share in pairs.items())
 
         return _edge(excess, safe=epsilon, unsafe=most)
 

@@ -9,7 +9,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TypeAlias
 
+from skdp.privacy.shuffle._divergence import delta_above
 from skdp.privacy.shuffle._ratios import Ratios
+from skdp.privacy.shuffle._two_values import two_valued_delta
 
 Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
 """Probabilities of a class of reports: under the first value, the second one, and (at least) under every value."""
@@ -32,11 +34,14 @@ class ReportPair:
         each, the third to at most 1.
     beside : tuple of ReportPair, default=()
         The pairs of further independent reports of the record that stay together with this one.
+    two_valued : bool, default=False
+        Whether there are two reports, whose probabilities for any value are between those for x0 and x1: then others
+        hide no less than those who hold one of the two.
 
     Raises
     ------
     ValueError
-        If the sums are others, or a mass is not in between.
+        If the sums are others, a mass is not in between, or the classes are not as `two_valued` states.
 
     Notes
     -----
@@ -58,6 +63,7 @@ class ReportPair:
 
     classes: tuple[Class, ...]
     beside: tuple[ReportPair, ...] = ()
+    two_valued: bool = False
 
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}
@@ -72,6 +78,8 @@ class ReportPair:
         if not sums or sums[0] != 1 or sums[1] != 1 or sums[2] > 1:
             raise ValueError("the probabilities of the classes must add up to 1, and the masses to at most 1")
         object.__setattr__(self, "classes", tuple(merged.values()))
+        if self.two_valued and (self.beside or len(self.classes) != 2 or not self.is_symmetric):
+            raise ValueError("two_valued needs one class and its mirror image")
 
     @property
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
@@ -106,7 +114,29 @@ class ReportPair:
             The same classes.
         """
         classes = tuple((second, first, mass) for first, second, mass in self.classes)
-        return ReportPair(classes, tuple(pair.swapped() for pair in self.beside))
+        return ReportPair(classes, tuple(pair.swapped() for pair in self.beside), self.two_valued)
+
+    def delta(self, n: int, epsilon: float) -> float:
+        """Bound delta of n shuffled reports for an epsilon.
+
+        Parameters
+        ----------
+        n : int
+            The number of reports.
+        epsilon : float
+            The privacy loss, at least 0.
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
+        order = math.exp(epsilon)
+        both = [self.ratios] if self.is_symmetric else [self.ratios, self.ratios.swapped()]
+        found = max(delta_above(ratios, n, order) for ratios in both)
+        if not self.two_valued:
+            return found
+        return min(found, two_valued_delta(float(max(self.classes)[0]), n, order))
 
     @classmethod
     def of_any(cls, worst_ratio: Fraction) -> ReportPair:
@@ -138,7 +168,9 @@ class ReportPair:
         return cls(((likely, unlikely, mass), (unlikely, likely, mass)))
 
     @classmethod
-    def of_support(cls, high: Fraction, low: Fraction, counts: Sequence[int]) -> ReportPair:
+    def of_support(
+        cls, high: Fraction, low: Fraction, counts: Sequence[int], *, two_valued: bool = False
+    ) -> ReportPair:
         """Return the pair of an oracle whose reports have one probability for the values they support, else another.
 
         Parameters
@@ -147,6 +179,8 @@ class ReportPair:
             The probability of a single report for a value that it supports, and for another one.
         counts : sequence of int
             The numbers of reports that support x0 only, x1 only, both and none.
+        two_valued : bool, default=False
+            Whether the probabilities for any value are between those for x0 and x1.
 
         Returns
         -------
@@ -154,7 +188,8 @@ class ReportPair:
             At most four classes; the blanket is `low` for every report.
         """
         shares = (high, low), (low, high), (high, high), (low, low)
-        return cls(tuple((a * n, b * n, low * n) for (a, b), n in zip(shares, counts, strict=True)))
+        classes = tuple((a * n, b * n, low * n) for (a, b), n in zip(shares, counts, strict=True))
+        return cls(classes, two_valued=two_valued)
 
     @classmethod
     def product(cls, pairs: Sequence[ReportPair]) -> ReportPair:
@@ -170,6 +205,8 @@ class ReportPair:
         ReportPair
             The pair of all parts. Where they are hundreds, it counts as that of any randomiser with its worst ratio.
         """
+        if len(pairs) == 1:
+            return pairs[0]
         parts = [part for pair in pairs for part in (cls(pair.classes), *pair.beside)]
         return cls(parts[0].classes, tuple(parts[1:]))
 
@@ -193,6 +230,8 @@ class ReportPair:
             If a part has others beside it.
         """
         parts = list(parts)
+        if len(parts) == 1:
+            return parts[0][1]
         if any(pair.beside for _, pair in parts):
             raise ValueError("parts must be pairs without others beside them")
         return cls(tuple((a * share, b * share, m * share) for share, pair in parts for a, b, m in pair.classes))
