@@ -53,7 +53,7 @@ def test_columns_that_stay_together_reveal_more_than_their_sums():
     split = encoder(8.0).fit(PEOPLE)
     rows, sums = (shuffled_guarantee(split, N, DELTA, released=what) for what in ("reports", "tally"))
     one = [shuffled_guarantee(RandomizedResponse(k, 4.0), N, DELTA / 2 * (1 - 2**-40)).epsilon for k in (2, 4)]
-    assert sums.epsilon == pytest.approx(sum(one), rel=1e-3)
+    assert max(one) < sums.epsilon < 0.75 * sum(one)
     assert sums.epsilon < rows.epsilon / 3 < split.guarantee_.epsilon / 3
 
 

@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 
 from skdp.exact import exp_bounds
 from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps
-from skdp.privacy import ReportPair, check_epsilon
+from skdp.privacy import LaplaceLoss, ReportPair, check_epsilon
 from skdp.randomness import ByteSource, bernoulli_ratio
 
 _BITS = 256
@@ -80,6 +80,11 @@ class ClampedLaplace(NumericMechanism):
     def worst_ratio(self) -> Fraction:  # type: ignore[override]  # numpydoc ignore=RT01
         """The largest ratio of the probabilities of a report: a number of millions of digits on a fine grid."""
         return (1 / self.ratio) ** self.steps
+
+    @property
+    def loss(self) -> LaplaceLoss:  # numpydoc ignore=RT01
+        """The privacy loss of the noise, of which clamping is post-processing."""
+        return LaplaceLoss(self.epsilon, self.steps)
 
     def shuffle_pair(self) -> ReportPair:
         # The squarings that give the power are rounded up.

@@ -18,7 +18,7 @@ from skdp.privacy.shuffle._pair import ReportPair
 _PRECISION = 1e-5
 """The relative precision of an epsilon that is searched for."""
 
-_MOST_LOCAL = 50.0
+MOST_LOCAL = 50.0
 """The largest local epsilon that is tried: beyond, the lies of most oracles are at the limit of 64 bits."""
 
 _SHARES = Fraction(1), Fraction(1, 2)
@@ -66,7 +66,7 @@ def epsilon_apart(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float
 
 def largest_local(pairs_at: Callable[[float], Sequence[ReportPair]], n: int, epsilon: float, delta: Fraction) -> float:
     """Return about the largest local epsilon whose shuffled reports are proven to have an epsilon and delta."""
-    aim, most = epsilon * (1 - _CERTAIN), max(_MOST_LOCAL, epsilon)
+    aim, most = epsilon * (1 - _CERTAIN), max(MOST_LOCAL, epsilon)
 
     def reached(parts_at: Callable[[float], Sequence[ReportPair]], shares: Sequence[float]) -> float:
         part = Fraction(_part(delta, len(shares)))

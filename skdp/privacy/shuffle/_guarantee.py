@@ -13,6 +13,7 @@ from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy.shuffle._epsilon import epsilon_apart, largest_local
+from skdp.privacy.shuffle._losses import composed_epsilon, largest_composed, shuffled_losses
 from skdp.privacy.shuffle._pair import ReportPair
 
 Released: TypeAlias = Literal["reports", "tally"]
@@ -98,8 +99,9 @@ class Shuffled:
         float
             At least `epsilon`.
         """
-        wanted = float(self.epsilon)
-        return largest_local(pairs_at, int(self.n), wanted, check_delta(self.delta))
+        wanted, delta = float(self.epsilon), check_delta(self.delta)
+        reached = largest_local(pairs_at, int(self.n), wanted, delta)
+        return largest_composed(pairs_at, int(self.n), wanted, delta, reached)
 
 
 def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Released = "reports") -> PrivacyGuarantee:
@@ -126,7 +128,8 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     -------
     PrivacyGuarantee
         With ``trust="shuffle"`` and ``relation="replace"``. Its epsilon is never above the local one; if it is the same
-        then delta is 0.
+        then delta is 0. Else its losses, from which `compose` and a ledger's plan add up several releases, are those of
+        Gaussian noise that fails with a small part of delta, which dominate; none for more than 8 different columns.
 
     Raises
     ------
@@ -183,7 +186,11 @@ def shuffled_guarantee(reporter: Any, n: int, delta: float, *, released: Release
     mechanism = f"{local.mechanism}, {'summed' if released == 'tally' else 'shuffled'} from {n:,} reports"
     if epsilon >= local.epsilon:
         return replace(local, trust="shuffle", mechanism=mechanism)
-    return replace(local, epsilon=epsilon, delta=round_up(exact_delta), trust="shuffle", mechanism=mechanism, losses=())
+    if len(pairs) > 1:
+        epsilon = min(epsilon, composed_epsilon(pairs, n, exact_delta))
+    losses = shuffled_losses(pairs, n, exact_delta)
+    delta = round_up(exact_delta)
+    return replace(local, epsilon=epsilon, delta=delta, trust="shuffle", mechanism=mechanism, losses=losses)
 
 
 def local_epsilon(epsilon: float, delta: float, n: int, reporter: Any, *, released: Released = "reports") -> float:
@@ -206,8 +213,8 @@ def local_epsilon(epsilon: float, delta: float, n: int, reporter: Any, *, releas
     Returns
     -------
     float
-        A local epsilon of at least `epsilon`, and at most 50 unless `epsilon` is larger. The bound of
-        `shuffled_guarantee` for it was checked, not merely inverted.
+        A local epsilon of at least `epsilon`, and at most 50 for each column of a tally unless `epsilon` is larger. The
+        bound of `shuffled_guarantee` for it was checked, not merely inverted.
 
     Raises
     ------
