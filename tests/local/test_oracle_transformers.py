@@ -436,6 +436,7 @@ class TestFrequencyOracle:
 
 
 class TestTally:
+    @pytest.mark.covering
     @pytest.mark.parametrize("name", TRANSFORMERS)
     @pytest.mark.parametrize("strategy", STRATEGIES)
     def test_a_tally_goes_to_text_and_file_and_back(self, name, strategy, tmp_path):
