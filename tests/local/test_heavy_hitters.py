@@ -180,7 +180,7 @@ class TestFinding:
 
     @pytest.mark.slow
     def test_estimates_are_unbiased_and_intervals_hold(self):
-        runs = 120
+        runs = 60
         truth = pd.Series({"": 500, "a": 1_500, "ab": 1_000, "cab": 600, "caba": 400})
         words = truth.index.repeat(truth).to_numpy(object)
         finder = HeavyHitters(6.0, n_top=5, max_length=4, alphabet="abc", first_bits=4, step_bits=4, random_state=1)

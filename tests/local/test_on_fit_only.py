@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import BudgetExceeded, Interval, OnFitOnly, PrivacyLedger, RandomizedResponseEncoder
 from skdp.local import HadamardResponseEncoder, NumericPerturber, UnaryEncodingTransformer
+from tests.conftest import few_kinds
 
 CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"]}
 N = 400
@@ -80,6 +81,7 @@ def test_the_original_is_never_fitted(numbers):
     assert wrapped.feature_names_in_.tolist() == ["a", "b"]
 
 
+@few_kinds
 @pytest.mark.parametrize("strategy", ["split", "joint"])
 def test_in_every_kind_of_frame(make_frame, values_of, rows, strategy):
     frame = make_frame(rows, CATEGORIES)

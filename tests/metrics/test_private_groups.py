@@ -344,7 +344,7 @@ def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
 def test_the_constraint_holds_for_true_groups_where_that_on_reports_falls_short():
     from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
 
-    people, X, true, _ = table(8_000)
+    people, X, true, _ = table(20_000)
     features = X.assign(noise=np.random.default_rng(1).normal(size=len(X)) + (people["sex"] == "Male"))
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.5)
     bound, gaps = 0.05, []

@@ -16,6 +16,7 @@ from skdp.local import SecretKey
 from skdp.local.memo import Memo
 from skdp.oracles import ORACLES
 from skdp.randomness import SeededSource
+from tests.conftest import often
 from tests.oracles import outside_oracle as outside
 
 K, N, KEY = 5, 40_000, SecretKey(b"a key that everybody knows, for tests")
@@ -91,12 +92,12 @@ def test_a_line_in_the_registry_makes_it_an_encoder(oracle, monkeypatch, memoize
     assert (abs(estimate["count"] - np.bincount(CODES[:4_000], minlength=K)) < 5 * estimate["std_error"]).all()
 
 
-@pytest.mark.covering
-@pytest.mark.parametrize("memoize", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_its_encoder_is_audited(oracle, monkeypatch, memoize):
-    monkeypatch.setitem(ORACLES, "outside", type(oracle))
+@pytest.mark.parametrize("kind", often([outside.FlippedBits, outside.TurnedResponse], [outside.TurnedResponse]))
+@pytest.mark.parametrize("memoize", often([False, True], [False]))
+def test_its_encoder_is_audited(kind, monkeypatch, memoize):
+    monkeypatch.setitem(ORACLES, "outside", kind)
     given = {"memoize": True, "secret_key": KEY} if memoize else {"random_state": 0}
     encoder = FrequencyOracleEncoder(1.0, oracle="outside", categories={"x": range(3)}, **given)
     result = audit_epsilon(encoder, n_draws=100 if memoize else 2_000, random_state=0)
     assert result.passed
-    assert result.epsilon_exact == type(oracle)(3, 1.0).epsilon
+    assert result.epsilon_exact == kind(3, 1.0).epsilon

@@ -288,16 +288,6 @@ def test_cross_validation_charges_what_is_privatised_for_scoring_too(make):
     assert ledger.spent == (10, 0)
 
 
-@pytest.mark.slow
-def test_cross_validation_over_processes_charges_every_fit(tmp_path):
-    ledger = PrivacyLedger(tmp_path / "ledger.sqlite", epsilon=3)
-    # An error that is raised, not scored, would end the processes, and other tests would have to start them again.
-    with pytest.warns(FitFailedWarning, match=r"Encoder asks for epsilon 1\.0; the ledger has 0\.0 of 3"):
-        scores = cross_val_score(model(ledger), FRAME, ILL, cv=5, n_jobs=2)
-    assert np.isnan(scores).sum() == 2
-    assert ledger.spent == (3, 0)
-
-
 ADVICE = r"in memory belongs to one process .*PrivacyLedger\('ledger\.jsonl', epsilon=\.\.\.\).* n_jobs=1"
 
 
@@ -314,6 +304,16 @@ def test_in_memory_work_over_processes_is_refused_with_advice(searched):
         refused()
     assert re.search(ADVICE, str(caught.value), re.DOTALL)
     assert ledger.spent == (0, 0)
+
+
+@pytest.mark.slow
+def test_cross_validation_over_processes_charges_every_fit(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger.sqlite", epsilon=3)
+    # An error that is raised, not scored, would end the processes, and other tests would have to start them again.
+    with pytest.warns(FitFailedWarning, match=r"Encoder asks for epsilon 1\.0; the ledger has 0\.0 of 3"):
+        scores = cross_val_score(model(ledger), FRAME, ILL, cv=5, n_jobs=2)
+    assert np.isnan(scores).sum() == 2
+    assert ledger.spent == (3, 0)
 
 
 @pytest.mark.long
