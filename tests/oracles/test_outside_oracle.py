@@ -14,7 +14,7 @@ from skdp.evaluation.audits._audit import exact_epsilon
 from skdp.exact import exp_bounds
 from skdp.local import SecretKey
 from skdp.local.memo import Memo
-from skdp.oracles import ORACLES
+from skdp.oracles import ORACLES, choose_oracle
 from skdp.randomness import SeededSource
 from tests.conftest import often
 from tests.oracles import outside_oracle as outside
@@ -101,3 +101,14 @@ def test_its_encoder_is_audited(kind, monkeypatch, memoize):
     result = audit_epsilon(encoder, n_draws=100 if memoize else 2_000, random_state=0)
     assert result.passed
     assert result.epsilon_exact == kind(3, 1.0).epsilon
+
+
+def test_a_name_may_be_registered_again(monkeypatch):
+    class Best(outside.TurnedResponse):
+        mean_squared_error = 0.0
+
+    chosen = []
+    for kind in (outside.FlippedBits, Best):
+        monkeypatch.setitem(ORACLES, "outside", kind)
+        chosen.append(choose_oracle(K, 1.0, among=["outside", "randomized_response"])[0])
+    assert chosen == ["randomized_response", "outside"]
