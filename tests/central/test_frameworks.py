@@ -48,7 +48,7 @@ def aggregate(X=None, statistic=np.mean, **parameters):
 
 class TestProposeTestRelease:
     def test_the_noise_is_laplace_of_the_stated_scale(self):
-        errors = np.array([propose(random_state=seed).value for seed in range(150)]) - 40
+        errors = np.array([propose(random_state=seed).value for seed in range(300)]) - 40
         assert kstest(errors, laplace(scale=0.02 / 0.9).cdf).pvalue > FALSE_ALARM
         assert propose().std_error == pytest.approx(0.02 / 0.9 * math.sqrt(2))
 
@@ -113,12 +113,12 @@ class TestSmoothSensitivity:
         from skdp.central.frameworks._smooth_sensitivity import laplace_factor
 
         factor = float(laplace_factor(Fraction(1), Fraction(1e-6), Fraction(0.002)))
-        errors = np.array([smooth(random_state=seed).value for seed in range(150)]) - 40
+        errors = np.array([smooth(random_state=seed).value for seed in range(300)]) - 40
         assert kstest(errors, laplace(scale=0.01 * factor).cdf).pvalue > FALSE_ALARM
 
     def test_students_t_noise(self):
         scale = 0.01 * 6 / (2 * math.sqrt(5)) / (1 - 5 * 0.002)
-        errors = np.array([smooth(delta=0, random_state=seed).value for seed in range(150)]) - 40
+        errors = np.array([smooth(delta=0, random_state=seed).value for seed in range(300)]) - 40
         assert kstest(errors, t(5, scale=scale).cdf).pvalue > FALSE_ALARM
 
     def test_how_much_noise_there_is_stays_private(self):
@@ -157,13 +157,13 @@ class Unreadable(str):
 class TestSampleAndAggregate:
     def test_the_noise_is_that_of_one_chunk(self):
         X = np.full((200, 1), 50.0)
-        runs = [aggregate(X, n_chunks=10, epsilon=200.0, random_state=seed) for seed in range(150)]
+        runs = [aggregate(X, n_chunks=10, epsilon=200.0, random_state=seed) for seed in range(300)]
         errors = np.array([run.value for run in runs]) - 50
         assert kstest(errors, laplace(scale=100 / 10 / 200).cdf).pvalue > FALSE_ALARM
 
     @pytest.mark.long
     def test_the_standard_error_is_that_of_the_noise(self):
-        runs = [aggregate(np.full((400, 1), 80.0), n_chunks=20, epsilon=5.0, random_state=seed) for seed in range(150)]
+        runs = [aggregate(np.full((400, 1), 80.0), n_chunks=20, epsilon=5.0, random_state=seed) for seed in range(300)]
         errors = np.array([run.value for run in runs]) - 80
         stated = np.mean([run.std_error for run in runs])
         assert np.sqrt(np.mean(errors**2)) == pytest.approx(stated, rel=0.3)  # 300 runs: 7 % a standard error
