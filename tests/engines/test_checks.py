@@ -371,6 +371,7 @@ USES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
 def test_an_error_of_reading_shows_no_row(make, use, tmp_path):

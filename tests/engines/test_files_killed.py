@@ -8,8 +8,11 @@ import pytest
 SCRIPT = r"""
 import json, os, signal, sys
 from pathlib import Path
+import narwhals.stable.v2
 import pyarrow as pa
+import pyarrow.csv, pyarrow.dataset  # once, not in each child
 import pyarrow.parquet as pq
+import skdp.engines.backends.memory
 from skdp import PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize_file
 from skdp.engines.files import _privatize as _files_privatize
@@ -89,13 +92,15 @@ def trial(point):
     whole = child(first)
     out_was_there = (folder / "out.csv").exists()
     if not whole and not (out_was_there and not (folder / "out.csv.unfinished").exists()):
-        child(second)
+        left.append(second)
     return whole
 
 
-point = 0
+point, left = 0, []
 while not trial(point):
     point += 1
+for second in left:  # here, where nothing more is forked
+    second()
 """
 
 
