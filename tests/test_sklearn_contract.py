@@ -47,7 +47,6 @@ PARAMETER_CHECKS = [
     "check_no_attributes_set_in_init",
     "check_get_params_invariance",
     "check_set_params",
-    "check_dont_overwrite_attributes",
     "check_dict_unchanged",
     "check_transformer_general",
     "check_estimators_pickle",
