@@ -248,6 +248,7 @@ OF_FILES = {
 # Each is read and written as another one is.
 LONG = [
     "joint",
+    "memoised",
     "to Parquet",
     "unary to polars",
     "transformed rows",

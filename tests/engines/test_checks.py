@@ -371,7 +371,6 @@ USES = {
 }
 
 
-@pytest.mark.covering
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
 def test_an_error_of_reading_shows_no_row(make, use, tmp_path):

@@ -535,11 +535,14 @@ def test_no_private_row_is_left_on_the_disk(source, tmp_path, monkeypatch):
 SCRIPT = r"""
 import os, signal, sys
 from pathlib import Path
+import narwhals.stable.v2
+import pyarrow as pa
 import pyarrow.csv, pyarrow.dataset, pyarrow.parquet  # once, not in each child
 from skdp import DPMarginalSynthesizer
 from skdp.engines import synthesize_file
 from skdp.engines.backends import arrow as _large_arrow
 
+narwhals.stable.v2.from_native(pa.table({"a": [1]}))  # imports what reads a table
 home = Path(sys.argv[1])
 source = home / "in.parquet"
 batches = DPMarginalSynthesizer.sample_batches
