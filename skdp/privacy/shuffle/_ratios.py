@@ -25,10 +25,9 @@ _ERROR = 2.0**-47
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
-    """For each class the ratios of its probabilities under two values to the mass of the blanket, and this mass.
+    """The ratios of the probabilities of each class under two values to the mass of the blanket, and this mass."""
 
-    A ratio and a mass are off by at most `error` as a part of it. The ratios of all classes are above 0.
-    """
+    # A ratio and a mass are off by at most `error` as a part of it. The ratios of all classes are above 0.
 
     first: NDArray[np.float64]
     second: NDArray[np.float64]
