@@ -15,6 +15,7 @@ from scipy.special import erfcx, ndtr
 
 from skdp.exact import round_up
 from skdp.privacy._gaussian import gaussian_epsilon
+from skdp.privacy.accounting._lists import coarsened
 from skdp.privacy.accounting._loss import Loss
 from skdp.privacy.accounting._noise import GaussianLoss, gaussian_loss
 
@@ -62,6 +63,12 @@ _SLACK = Fraction(1, 1 << 40)
 _MOST = 1 << 24
 """The largest number of releases for which these margins hold."""
 
+_MOST_KINDS = 1 << 8
+"""The most different losses; similar ones are rounded up together, for the time that each takes."""
+
+_SMALLEST = Fraction(5e-324)
+"""The smallest float above 0."""
+
 _LARGEST = 1 << 10
 """The largest radius of a release for which these margins hold."""
 
@@ -77,18 +84,23 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     failure = joint_failure(listed)
     room = (delta - failure) / (1 - failure) if failure < delta else Fraction(0)
     mu_squared = gaussian_square(listed)
-    if failure > delta or (mu_squared and not room):
+    if failure > delta or (mu_squared and room < _SMALLEST):
         return None
-    others = [one for one in listed if one._pure]
-    pure = sum((one.count * (one._pure or Fraction(0)) for one in others), Fraction(0))
+    others = coarsened([one for one in listed if one._pure], _MOST_KINDS)
+    pure = _sum(listed)
     mu = gaussian_loss(mu_squared).mu
     basic = pure + Fraction(gaussian_epsilon(mu, room) if mu else 0)
     # All that can be reached by underestimating delta a little is rounded away, and not worth it.
     allowed = -math.inf if room < Fraction(1, 1 << 900) else math.log(room) - 2.0**-40
-    if others and _within_margins(others, pure, mu) and math.isfinite(allowed):
-        found = _search([Kind.of(one) for one in others], mu, allowed, float(pure))
-        basic = basic if found is None else min(basic, Fraction(found) + _SLACK * (pure + Fraction(mu)))
+    most = _sum(others)
+    if others and _within_margins(others, most, mu) and math.isfinite(allowed):
+        found = _search([Kind.of(one) for one in others], mu, allowed, float(most))
+        basic = basic if found is None else min(basic, Fraction(found) + _SLACK * (most + Fraction(mu)))
     return round_up(basic)
+
+
+def _sum(losses: Iterable[Loss]) -> Fraction:
+    return sum((one.count * (one._pure or Fraction(0)) for one in losses), Fraction(0))
 
 
 def gaussian_square(losses: Iterable[Loss]) -> Fraction:
@@ -102,7 +114,7 @@ def joint_failure(losses: Iterable[Loss]) -> Fraction:
     spared = Fraction(1)
     for one in losses:
         if one._failure:
-            spared *= _power(1 - one._failure, one.count)
+            spared = _shortened(spared * _power(1 - one._failure, one.count))
     return 1 - spared
 
 
@@ -124,7 +136,7 @@ def _shortened(number: Fraction) -> Fraction:
 
 def _within_margins(losses: Sequence[Loss], pure: Fraction, mu: float) -> bool:
     largest = max(one._pure or Fraction(0) for one in losses)
-    few = sum(one.count for one in losses) <= _MOST and len(losses) <= 1 << 10
+    few = sum(one.count for one in losses) <= _MOST
     return few and largest <= _LARGEST and pure > Fraction(1, 1 << 30) and (mu == 0 or 2.0**-30 < mu < 2.0**5)
 
 
@@ -190,7 +202,8 @@ def _search(kinds: Sequence[Kind], mu: float, allowed: float, pure: float) -> fl
 
 def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float, float]:
     """Return the tilt, which is the order minus 1, of the smallest epsilon by Rényi's divergences, and this."""
-    scale = math.sqrt(sum(kind.count * float(kind.tilted(0.0) @ kind.values**2) for kind in kinds) + mu * mu)
+    spread = sum(kind.count * float(kind.tilted(0.0) @ kind.values**2) for kind in kinds) + mu * mu
+    scale = math.sqrt(spread + 1e-300)
 
     def epsilon(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
