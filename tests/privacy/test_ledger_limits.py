@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -138,3 +139,14 @@ def test_names_and_flags_of_other_types(tmp_path):
     path = tmp_path / "ledger.jsonl"
     PrivacyLedger(path, epsilon=1.0).charge(PrivacyGuarantee(0.1, secure=np.bool_(True)), "release")
     assert PrivacyLedger(path).report()["secure"].tolist() == [True]
+
+
+def test_a_plan_without_delta_has_none():
+    plan = PrivacyLedger(epsilon=5.0).plan([PrivacyGuarantee(0.1)] * 3, "survey")
+    assert repr(plan) == "PrivacyLedger(epsilon=0.3, delta=0.0, spent=(0.0, 0.0))"
+
+
+@pytest.mark.parametrize("name", ["epsilon", "rho", "mu"])
+def test_a_budget_below_the_floats_is_none(name):
+    with pytest.raises(ValueError, match=rf"{name} must be a finite number > 0, got 0\.0"):
+        PrivacyLedger(**{name: Fraction(1, 10**400)})

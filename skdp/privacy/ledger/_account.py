@@ -125,8 +125,10 @@ def read_budget(
             if number:
                 raise ValueError(f"{name} is given together with epsilon; a budget of rho or mu has none")
         name, number = ("rho", rho) if mu is None else ("mu", mu)
-        return Budget(None, None, relation, **{name: float(check_epsilon(number, name=name))})
-    check_epsilon(epsilon)
+        limit = float(check_epsilon(number, name=name))
+        check_epsilon(limit, name=name)  # a fraction may be below the floats
+        return Budget(None, None, relation, **{name: limit})
+    check_epsilon(float(check_epsilon(epsilon)))
     check_delta(delta or 0.0)
     if check_delta(filter_delta or 0.0, name="filter_delta") > Fraction(delta or 0.0):
         raise ValueError(f"filter_delta must be at most delta, got {filter_delta} and {delta}")
@@ -189,7 +191,7 @@ def rounded_down(number: Decimal) -> float:
 
 def rounded_up_total(amounts: Iterable[tuple[Decimal, int]]) -> float:
     """Return the smallest float whose shortest decimal is at least the sum of amounts, each a number of times."""
-    return -rounded_down(_exact(lambda: -sum((count * one for one, count in amounts), Decimal(0))))
+    return 0.0 - rounded_down(_exact(lambda: -sum((count * one for one, count in amounts), Decimal(0))))
 
 
 @dataclass(frozen=True)
