@@ -174,3 +174,10 @@ def test_a_count_of_a_record_that_is_none_is_named(count):
         losses = [content["losses"][0] | {name: count}]
         with pytest.raises(ValueError, match=rf"losses\[0\].{name} must be a whole number"):
             PrivacyGuarantee.from_json(json.dumps(content | {"losses": losses}))
+
+
+@pytest.mark.parametrize("share", [3.6e-11, 1e-7, 1e-300])
+def test_what_differs_less_often_than_delta_has_no_epsilon(share):
+    assert smallest_epsilon([PureLoss(0.35, share, count=3)], Fraction(D)) < 1e-11  # of rounding
+    reached = 3 * share * math.tanh(0.35 / 2)
+    assert smallest_epsilon([PureLoss(0.35, share, count=3)], Fraction(reached * 0.9)) > 0.01

@@ -233,9 +233,8 @@ class PrivacyLedger(JsonRecord):
         Returns
         -------
         pandas.DataFrame
-            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: the sums of epsilon, delta and rho,
-            and the square root of that of mu**2. What is not limited has a budget of nan, and infinity remains. With
-            `filter_delta`, epsilon and delta remain as returned by `remaining`.
+            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: sums, and the root of that of mu**2.
+            What is not limited has a budget of nan, and infinity remains; with `filter_delta`, as in `remaining`.
         """
         return show_balance(self._book.account())
 
