@@ -31,8 +31,8 @@ from skdp.privacy.accounting._noise import GaussianLoss, gaussian_loss
 # ``delta(e) = M(t) e**(-t e) * sum_j p_j e**(t (e - l_j)) delta_mu(e - l_j)``.
 #
 # What rounding may take away is added: the transform is periodic, and losses above the window would count as small
-# ones, so Chernoff's bound of their probability is added (those below it count as large ones, which does no harm). The
-# error of a transform is at most `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that of a
+# ones, so Chernoff's bound of their probability is added. Those below it would count as larger ones, of which the tilt
+# takes away more: that of their tilted probability is added. The error of a transform is at most `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that of a
 # product of n factors of at most 1 adds up, so the sum is off by at most that times the 2-norms of p (at most 1) and
 # of its factors.
 # .. [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi (2022). Connect the dots: tighter discrete
@@ -238,6 +238,7 @@ class _Total:
     masses: NDArray[Any]
     error: float
     log_tail: float
+    log_low: float
 
     @staticmethod
     def of(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) -> _Total:
@@ -268,6 +269,9 @@ class _Total:
         masses = np.roll(np.fft.irfft(transform, points), -(first % points))
         top = (first + points) * step
         tails = [sum(kind.count * kind.cumulant(tilt + s) for _, kind in placed) - (tilt + s) * top for s in reaches]
+        # Below the window: under the tilted law, where the largest weight is at most E[e**(tilt G)] of Gaussian loss G.
+        shift = tilt * (tilt + 1) * mu * mu / 2 - log_mean
+        low = [sum(kind.count * kind.cumulant(tilt - s) for _, kind in placed) + s * first * step for s in reaches]
         widest = sum(kind.count * int(places.max()) for places, kind in placed)
         return _Total(
             mu,
@@ -277,6 +281,7 @@ class _Total:
             np.maximum(masses, 0),
             (n_losses + len(placed) + 4) * _TRANSFORM,
             -math.inf if widest < first + points else min(tails) + 1e-6,
+            -math.inf if -widest >= first else min(low) + shift + 1e-6,
         )
 
     def log_delta(self, epsilon: float) -> float:
@@ -287,7 +292,8 @@ class _Total:
     def _log_delta(self, epsilon: float) -> float:
         gaps = epsilon - self.losses
         weights = _pure_delta(gaps, self.tilt) if self.mu == 0 else _gaussian_delta(gaps, self.mu, self.tilt)
-        total = float(weights @ self.masses) + self.error * float(np.linalg.norm(weights)) + 1e-250
+        rounding = self.error * float(np.linalg.norm(weights)) + 1e-250
+        total = float(weights @ self.masses) + rounding + float(np.exp(self.log_low))
         if not math.isfinite(total):
             return math.inf
         operations = self.error / _TRANSFORM + self.tilt * (abs(epsilon) + float(np.abs(self.losses[[0, -1]]).max()))
