@@ -32,9 +32,9 @@ from skdp.privacy.accounting._noise import GaussianLoss, gaussian_loss
 #
 # What rounding may take away is added: the transform is periodic, and losses above the window would count as small
 # ones, so Chernoff's bound of their probability is added. Those below it would count as larger ones, of which the tilt
-# takes away more: that of their tilted probability is added. The error of a transform is at most `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that of a
-# product of n factors of at most 1 adds up, so the sum is off by at most that times the 2-norms of p (at most 1) and
-# of its factors.
+# takes away more: Chernoff's bound of their tilted probability is added. The error of a transform is at most
+# `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that of a product of n factors of at most
+# 1 adds up, so the sum is off by at most that times the 2-norms of p (at most 1) and of its factors.
 # .. [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi (2022). Connect the dots: tighter discrete
 #    approximations of privacy loss distributions. PoPETs 2022(4). arXiv:2207.04380
 # .. [2] As in S. Gopi, Y. T. Lee, L. Wutschitz (2021). Numerical composition of differential privacy. NeurIPS. There,
