@@ -117,6 +117,16 @@ def test_numbers_take_a_guarantee_after_shuffling(mechanism):
     assert 0 < sums <= rows < 0.5
 
 
+@pytest.mark.parametrize("columns", [["sex"], ["sex", "age"]])
+def test_rappor_finds_the_largest_epsilon_by_that_of_one_report(columns):
+    words = PEOPLE[columns].astype(str)
+    fitted = RapporEncoder(Shuffled(0.1, DELTA, N)).fit(words)
+    assert 0.099 < shuffled_guarantee(fitted, N, DELTA).epsilon <= 0.1
+    assert fitted.local_epsilon_ == local_epsilon(0.1, DELTA, N, fitted)
+    # What a report shows is bounded by its second round, however few bits the first one flips.
+    assert RapporEncoder(Shuffled(2.0, DELTA, N)).fit(words).local_epsilon_ == 50
+
+
 def test_what_is_known_by_its_epsilon_only_is_bounded_too():
     rappor = RapporEncoder(2.0).fit(PEOPLE[["sex"]])
     any_bound = shuffled_guarantee(rappor, N, DELTA).epsilon
@@ -145,6 +155,8 @@ def test_permanent_reports_are_refused(further):
     key = SecretKey(b"a key that everybody knows, for tests")
     with pytest.raises(ValueError, match="permanent reports"):
         shuffled_guarantee(encoder(memoize=True, secret_key=key, **further).fit(PEOPLE), N, DELTA)
+    with pytest.raises(ValueError, match="permanent reports"):
+        local_epsilon(1.0, DELTA, N, encoder(memoize=True, secret_key=key, **further).fit(PEOPLE))
     with pytest.raises(ValueError, match="need"):
         encoder(Shuffled(1.0, DELTA, N), memoize=True, secret_key=key, **further).fit(PEOPLE)
     with pytest.raises(ValueError, match="permanent reports"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,8 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.memo import SecretKey, check_key, written_name
 from skdp.local.rappor._protocol import Method, RapporProtocol, read_values
 from skdp.oracles import BloomRandomizer
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, ReportPair, Shuffled
+from skdp.privacy.shuffle import Released, any_pair
 
 
 class RapporEncoder(ReportTransformer):
@@ -178,15 +180,28 @@ class RapporEncoder(ReportTransformer):
         if key is not None:
             for name in table.names:
                 written_name(name, "a secret_key")  # refused if it cannot be written
-        share = None if self.epsilon is None else self._local_epsilon() / len(table.names)
-        rappor = BloomRandomizer(
-            self.n_bits, self.n_hashes, self.n_cohorts, epsilon=share, f=self.f, p=self.p, q=self.q
-        )
+        wanted = None
+        if self.epsilon is not None:
+            wanted = self._local_epsilon(lambda epsilon, _: self._pairs(epsilon, len(table.names)))
+        rappor = self._randomizer(wanted, len(table.names), self.f)
         missing = self.handle_missing == "value"
         for name, column in zip(table.names, table.columns, strict=True):
             read_values(name, column, missing)
         guarantee = self._promise(rappor, table.names, permanent=key is not None)
         return RapporProtocol(rappor, guarantee, missing, key)
+
+    def _randomizer(self, epsilon: float | Fraction | None, n_columns: int, f: float | None = None) -> BloomRandomizer:
+        share = None if epsilon is None else Fraction(epsilon) / n_columns
+        return BloomRandomizer(self.n_bits, self.n_hashes, self.n_cohorts, epsilon=share, f=f, p=self.p, q=self.q)
+
+    def _pairs(self, epsilon: float, n_columns: int) -> tuple[ReportPair, ...]:
+        """Return the pair of the worst randomiser with the epsilon of one report, given that of permanent bits."""
+        ratio = self._randomizer(epsilon, n_columns).report_ratio
+        return (any_pair(log_upper(ratio**n_columns)),)
+
+    def shuffle_pairs_at(self, epsilon: float, released: Released) -> tuple[ReportPair, ...]:
+        check_is_fitted(self)
+        return self._pairs(epsilon, len(self.protocol_.columns))
 
     def _promise(self, rappor: BloomRandomizer, names: tuple[Any, ...], *, permanent: bool) -> PrivacyGuarantee:
         return PrivacyGuarantee(
