@@ -219,7 +219,7 @@ def local_epsilon(epsilon: float, delta: float, n: int, reporter: Any, *, releas
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range.
+        If a parameter is out of range, or the transformer makes permanent reports.
 
     See Also
     --------
@@ -238,6 +238,7 @@ def local_epsilon(epsilon: float, delta: float, n: int, reporter: Any, *, releas
     6.97
     """
     wanted = Shuffled(epsilon, delta, n, released)
+    _refuse_permanent(reporter)
     if hasattr(reporter, "shuffle_pairs_at"):
         return wanted.local_epsilon(lambda local: reporter.shuffle_pairs_at(local, released))
     if not callable(reporter):
@@ -261,12 +262,16 @@ def _parts_of(reporter: Any, released: Released) -> tuple[Pairs, PrivacyGuarante
         )
     if local.trust != "local" or local.delta or local.relation != "replace":
         raise ValueError(f"reporter must randomise each record by itself, without delta; its guarantee is: {local}")
+    _refuse_permanent(reporter)
     protocol = getattr(reporter, "protocol_", reporter)
-    if getattr(protocol, "permanent_key", None) is not None:
-        raise ValueError("reporter makes permanent reports, and two sums of these may show one: shuffling adds nothing")
     if hasattr(protocol, "shuffle_pairs"):
         return _proven(tuple(protocol.shuffle_pairs(released)), local), local
     return (any_pair(local.epsilon),), local
+
+
+def _refuse_permanent(reporter: Any) -> None:
+    if getattr(getattr(reporter, "protocol_", reporter), "permanent_key", None) is not None:
+        raise ValueError("reporter makes permanent reports, and two sums of these may show one: shuffling adds nothing")
 
 
 def _proven(pairs: Pairs, local: PrivacyGuarantee) -> Pairs:
