@@ -75,12 +75,7 @@ def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction |
     >>> print(compose([PrivacyGuarantee(0.1)] * 100, delta=1e-6))
     epsilon = 4.77457, delta = 0.000001, local model, replacing one record
     """
-    releases = list(guarantees)
-    if not releases:
-        raise ValueError("guarantees must hold at least one PrivacyGuarantee")
-    for release in releases:
-        if not isinstance(release, PrivacyGuarantee):
-            raise TypeError(f"guarantees must be PrivacyGuarantees, got {type(release).__name__}")
+    releases = read_releases(guarantees)
     total = _sum(Counter(releases))
     allowed = Fraction(total.delta) if delta is None else check_delta(delta)
     losses = total._all_losses()
@@ -98,6 +93,19 @@ def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction |
     if total.epsilon <= epsilon and total.delta <= allowed:
         return total
     return replace(total, epsilon=epsilon, delta=round_up(allowed))
+
+
+def read_releases(guarantees: Any) -> list[PrivacyGuarantee]:
+    """Check the guarantees of releases."""
+    if not isinstance(guarantees, Iterable):
+        raise TypeError(f"guarantees must be an iterable of PrivacyGuarantees, got {type(guarantees).__name__}")
+    releases = list(guarantees)
+    if not releases:
+        raise ValueError("guarantees must hold at least one PrivacyGuarantee")
+    for release in releases:
+        if not isinstance(release, PrivacyGuarantee):
+            raise TypeError(f"guarantees must be PrivacyGuarantees, got {type(release).__name__}")
+    return releases
 
 
 def _sum(counts: Counter[PrivacyGuarantee]) -> PrivacyGuarantee:

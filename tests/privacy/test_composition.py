@@ -204,3 +204,11 @@ def test_a_mixture_holds_for_gaussian_noise_and_randomised_response():
 def test_impossible_requests_are_refused(guarantees, delta, error, message):
     with pytest.raises(error, match=message):
         compose(guarantees, delta=delta)
+
+
+@pytest.mark.parametrize("what", [PrivacyGuarantee(0.1), None, 0.1])
+def test_what_is_no_list_is_refused_by_name(what):
+    with pytest.raises(TypeError, match=f"guarantees must be an iterable .*, got {type(what).__name__}"):
+        compose(what)
+    with pytest.raises(TypeError, match=f"losses must be a tuple of losses .*, got {type(what).__name__}"):
+        PrivacyGuarantee(0.1, losses=what)

@@ -240,6 +240,17 @@ def test_a_plan_is_charged_as_composed_and_admits_its_releases_once(make):
     assert ledger.spent.epsilon < 5
 
 
+@pytest.mark.parametrize(("number", "epsilon", "delta"), [(3, 0.1, 0.0), (7, 0.1, 1e-7), (100, 0.01, 1e-9)])
+def test_a_plan_adds_up_in_decimals_like_its_charges(make, number, epsilon, delta):
+    releases = [PrivacyGuarantee(epsilon, delta)] * number
+    ledger = make(epsilon=round(number * epsilon, 9), delta=round(number * delta, 15))
+    plan = ledger.plan(releases, "survey")
+    assert ledger.remaining().delta == 0
+    assert delta > 0 or ledger.remaining().epsilon == 0
+    for release in releases:
+        plan.charge(release, "answer")
+
+
 def test_a_plan_that_does_not_fit_charges_nothing(make):
     ledger = make(epsilon=1.0, delta=D)
     with pytest.raises(BudgetExceeded, match="survey asks for epsilon"):

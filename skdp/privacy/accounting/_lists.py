@@ -28,6 +28,8 @@ def read_loss(record: Fields) -> Loss:
 
 def check_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """Check that losses are of the kinds that records have."""
+    if not isinstance(losses, Iterable):
+        raise TypeError(f"losses must be a tuple of losses of skdp.privacy, got {type(losses).__name__}")
     checked = tuple(losses)
     for loss in checked:
         if type(loss) not in _KINDS.values():

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import pandas as pd
 
-from skdp.privacy._composition import compose
+from skdp.privacy._composition import compose, read_releases
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation
 from skdp.privacy._json import Fields, JsonRecord
 from skdp.privacy.ledger._account import given_budget, largest_charge, read_budget
@@ -331,10 +331,11 @@ class PrivacyLedger(JsonRecord):
         >>> round(ledger.spent.epsilon, 2), round(survey.remaining().epsilon, 1)
         (4.77, 9.9)
         """
-        releases = list(guarantees)
+        releases = read_releases(guarantees)
         together = compose(releases, delta=delta)
-        self.charge(together, what)
-        return PrivacyLedger._of_book(PlanBook(releases))
+        book = PlanBook(releases)
+        self.charge(book.in_decimals(together, summed=delta is None), what)
+        return PrivacyLedger._of_book(book)
 
     def report(self) -> pd.DataFrame:
         """List the charges in order.

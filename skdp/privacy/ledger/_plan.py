@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation
@@ -32,6 +33,15 @@ class PlanBook(MemoryBook):
             return charge
 
         super().add(take)
+
+    def in_decimals(self, together: PrivacyGuarantee, *, summed: bool) -> PrivacyGuarantee:
+        """Return what the list is composed to, by sums of the decimals of its charges where these are smaller."""
+        epsilon, delta = self.budget.epsilon or 0.0, self.budget.delta or 0.0
+        if summed:
+            together = replace(together, delta=min(delta, together.delta))
+        if epsilon > together.epsilon or delta > together.delta:
+            return together
+        return replace(together, epsilon=epsilon, delta=delta)
 
     def place(self, charge: Charge) -> PrivacyGuarantee:
         """Return the smallest release of the list that covers a charge."""
