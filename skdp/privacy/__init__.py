@@ -4,6 +4,9 @@ from skdp.privacy._composition import compose
 from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
 from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning
 from skdp.privacy._numbers import check_delta, check_epsilon
+from skdp.privacy._share import Share as Share
+from skdp.privacy._share import read_share as read_share
+from skdp.privacy._shares import Mu, Rho
 from skdp.privacy._zcdp import largest_rho as largest_rho
 from skdp.privacy._zcdp import zcdp_epsilon
 from skdp.privacy.accounting import GaussianLoss, LaplaceLoss, PureLoss, StatedLoss
@@ -22,12 +25,14 @@ __all__ = [
     "BudgetExceeded",
     "GaussianLoss",
     "LaplaceLoss",
+    "Mu",
     "PrivacyGuarantee",
     "PrivacyLeakWarning",
     "PrivacyLedger",
     "PrivacyStatement",
     "PureLoss",
     "ReportPair",
+    "Rho",
     "Shuffled",
     "StatedLoss",
     "StatedStep",
