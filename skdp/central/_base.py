@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Self
 
@@ -26,9 +26,9 @@ from skdp.base import (
     read_input,
     read_numbers,
 )
-from skdp.frames import LargeTable, Table, open_large
-from skdp.privacy import Loss, PrivacyGuarantee, PrivacyLedger, Share, read_share, spend
-from skdp.randomness import ByteSource
+from skdp.frames import LargeTable, Table, open_large, read_table
+from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, read_share, shown_rate, spend
+from skdp.randomness import ByteSource, bernoulli_ratio
 from skdp.typing import TableLike
 
 Unknown = Literal["error", "ignore"]
@@ -79,7 +79,7 @@ class CentralEstimator(OnSite, BaseEstimator):
     def _check_promise(self) -> Share:
         """Check the parameters that all estimators have, and return what may be lost."""
         share = read_share(self.epsilon)
-        if share.given is not None and getattr(self, "delta", None):
+        if isinstance(share.given, Rho | Mu) and getattr(self, "delta", None):
             raise ValueError(f"delta must be 0 with epsilon={self.epsilon}, which has its own, got {self.delta}")
         check_ledger(self.ledger)
         check_random_state(self.random_state)
@@ -92,6 +92,8 @@ class CentralEstimator(OnSite, BaseEstimator):
     def _spend(self, columns: Sequence[Any], mechanism: str, **more: Any) -> ByteSource:
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
         what, share = type(self).__name__, read_share(self.epsilon)
+        if share.rate < 1:
+            mechanism += f", on a secret sample at rate {shown_rate(share.rate)}"
         self.guarantee_, source = charge(
             what, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
         )
@@ -116,6 +118,23 @@ class Plan:
     losses: tuple[Loss, ...] = ()
     free: bool = False
     """Whether no value is used, so that nothing is charged and nobody needs to be trusted."""
+
+
+def draw_sample(columns: Sequence[NDArray[Any]], rate: Fraction, source: ByteSource) -> list[NDArray[Any]]:
+    """Draw which rows are in a sample, each independently, and return them."""
+    chosen = bernoulli_ratio(source, rate.numerator, rate.denominator, len(columns[0]))
+    return [column[chosen] for column in columns]
+
+
+def _sample(table: Table, rate: Fraction, source: ByteSource) -> Table:
+    """Draw a sample of the rows of a table."""
+    native = table.native
+    (chosen,) = draw_sample([np.arange(len(native))], rate, source)
+    if isinstance(native, np.ndarray):
+        return replace(read_table(native[chosen]), names=table.names)
+    if isinstance(native, pd.DataFrame):
+        return read_table(native.iloc[chosen])
+    return read_table(nw.from_native(native, eager_only=True)[chosen].to_native())
 
 
 class CentralStatistic(CentralEstimator):
@@ -155,12 +174,17 @@ class CentralStatistic(CentralEstimator):
         share = self._check_promise()
         large = open_large(X)
         table = self._read_table(X if large is None else large.sample)  # of a large table: the names and dtypes
+        if large is not None and share.rate < 1:
+            raise TypeError(f"epsilon={self.epsilon} draws rows, but skdp.engines only adds up: collect them first")
         plan = self._plan(table, large, share)
         if plan.free:
             self.guarantee_ = PrivacyGuarantee(0.0, scope=table.names, mechanism=plan.mechanism)
             source = coins(self.random_state, type(self).__name__)
         else:
             source = self._spend(table.names, plan.mechanism, delta=plan.delta, losses=plan.losses)
+            if share.rate < 1:
+                # Only now is the sample drawn. What could be an error was one with all rows.
+                plan = self._plan(_sample(table, share.rate, source), None, share)
         plan.release(source)
         return self
 

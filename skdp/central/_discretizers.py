@@ -22,7 +22,7 @@ from skdp.central.statistics import (
 )
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -114,7 +114,7 @@ class DPQuantileBinarizer(CentralTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         quantile: float = 0.5,
         bounds: Bounds | None = None,
@@ -236,7 +236,7 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         n_bins: int = 5,
         strategy: Strategy = "quantile",

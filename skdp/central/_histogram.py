@@ -31,7 +31,7 @@ from skdp.central.statistics import (
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size, project_to_simplex
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
 from skdp.typing import ColumnName
 
@@ -83,6 +83,8 @@ class DPHistogram(CentralStatistic):
         The method used.
     branching_ : int
         The number of neighbours in a group; all of them, if it is flat.
+    sampling_rate_ : float
+        The rate of the sample that the counts are estimated from, 1 without `skdp.privacy.Sampled`.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -134,7 +136,7 @@ class DPHistogram(CentralStatistic):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
         method: Method = "auto",
@@ -180,8 +182,12 @@ class DPHistogram(CentralStatistic):
             self.domain_ = domain
             self.method_ = "flat" if n_levels == 1 else "hierarchical"
             self.branching_ = tree.branching
-            self.counts_ = noisy[0] if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
-            self.std_error_ = count_std(share, n_levels) * np.sqrt(tree.cell_variances)
+            if share.rate < 1:
+                noisy = [np.clip(np.rint(level / float(share.rate)), -most, most) for level in noisy]
+            self.counts_ = noisy[0].astype(np.int64) if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
+            self.sampling_rate_ = float(share.rate)
+            variances = (count_std(share, n_levels) / self.sampling_rate_) ** 2 * tree.cell_variances
+            self.std_error_ = np.sqrt(variances + self._sampling_variance(self.counts_))
 
         # One record changes one count of each level, by 1: of such a change, Laplace noise is randomised response.
         losses = (replace(noise.loss, count=n_levels),)
@@ -275,11 +281,16 @@ class DPHistogram(CentralStatistic):
         """
         inside = self._find_range(low, high)
         tree = Hierarchy(self.counts_.size, self.branching_)
-        of_one_count = self.std_error_[0] / math.sqrt(tree.cell_variances[0])
-        error = float(of_one_count) * math.sqrt(tree.variance(inside))
         total = int(self.counts_[inside].sum())
+        of_one_count = (self.std_error_**2 - self._sampling_variance(self.counts_))[0] / tree.cell_variances[0]
+        error = math.sqrt(max(of_one_count, 0.0) * tree.variance(inside) + float(self._sampling_variance(total)))
         reach = int(interval_reach(error, check_confidence_level(confidence_level)))
         return CountEstimate(total, error, total - reach, total + reach)
+
+    def _sampling_variance(self, counts: int | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return about the variances of counts that are due to the sample."""
+        rate = getattr(self, "sampling_rate_", 1.0)  # which files of earlier versions do not have
+        return np.maximum(counts, 0) * ((1 - rate) / rate)
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)

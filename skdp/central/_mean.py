@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -39,7 +40,7 @@ from skdp.central.statistics import (
 )
 from skdp.frames import LargeTable, Table
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Sampled, Share, check_delta
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -143,7 +144,7 @@ class DPMean(CentralStatistic):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         delta: float = 0.0,
         mechanism: Mechanism = "two_sums",
@@ -184,13 +185,17 @@ class DPMean(CentralStatistic):
         delta = check_delta(self.delta)
         min_n = None if self.min_n is None else check_size(self.min_n, least=1, most=1 << 62, name="min_n")
         chunks = check_size(self.n_chunks, least=1, most=MOST_CHUNKS, name="n_chunks")
-        part, nothing = share / len(columns), Fraction(0)
+        part, nothing, rate = share / len(columns), Fraction(0), float(share.rate)
         if self.mechanism == "two_sums":
             noise = joint_noise(share, GRID, 2 * len(columns))
-            return (lambda source: two_sums(columns, noise, level, source)), nothing, losses_of(share, [noise])
+            draw = partial(two_sums, columns, noise, level, rate=rate)
+            return draw, nothing, losses_of(share, [noise])
         if self.mechanism == "noisy_sum_count":
             noises = [integer_noise(part / 2, sensitivity) for one in columns for sensitivity in (largest_sum(one), 1)]
-            return (lambda source: noisy_sum_count(columns, noises, level, source)), nothing, losses_of(share, noises)
+            draw = partial(noisy_sum_count, columns, noises, level, rate=rate)
+            return draw, nothing, losses_of(share, noises)
+        if rate < 1:
+            raise ValueError(f"mechanism={self.mechanism!r} takes no sample; use one of {_BY_SUMS}")
         held = [column for column in columns if isinstance(column, BoundedColumn)]  # all: there is no large table here
         if self.mechanism == "sample_and_aggregate":
             return (lambda source: chunk_means(held, part, chunks, level, source)), nothing, ()

@@ -28,7 +28,7 @@ from skdp.central.statistics import (
     sum_columns,
 )
 from skdp.frames import LargeTable, Table
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds
 
@@ -131,7 +131,7 @@ class DPStandardScaler(InvertibleTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         with_mean: bool = True,
         with_std: bool = True,
@@ -281,7 +281,7 @@ class DPMinMaxScaler(InvertibleTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         feature_range: tuple[float, float] = (0, 1),
         bounds: Bounds | None = None,

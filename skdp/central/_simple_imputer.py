@@ -30,7 +30,7 @@ from skdp.central.statistics import (
 from skdp.coding import kind_of
 from skdp.domain import Domain, Interval
 from skdp.frames import LargeTable, Table
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, Share
 from skdp.randomness import ByteSource
 from skdp.typing import Bounds, ColumnName
 
@@ -119,7 +119,7 @@ class DPSimpleImputer(CentralTransformer):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         strategy: Strategy = "mean",
         bounds: Bounds | None = None,

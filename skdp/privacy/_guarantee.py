@@ -16,7 +16,15 @@ from skdp.markup import html_facts, written_text
 from skdp.privacy._json import Fields, JsonRecord, written_name
 from skdp.privacy._numbers import check_delta, check_epsilon, shown
 from skdp.privacy._odds import in_odds
-from skdp.privacy.accounting import Loss, StatedLoss, doubled, either, merged, read_loss, total_epsilon
+from skdp.privacy.accounting import (
+    Loss,
+    StatedLoss,
+    doubled,
+    either,
+    merged,
+    read_loss,
+    total_epsilon,
+)
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -83,7 +91,7 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         If given, the release is also rho-zero-concentrated differentially private ([1]_), as with Gaussian noise:
         the Rényi divergence of each order alpha is at most ``rho * alpha``. Epsilon and delta are then one conversion
         of it (see `zcdp_epsilon`), and `compose` finds a better one for several releases together.
-    losses : tuple of PureLoss, LaplaceLoss, GaussianLoss or StatedLoss, default=()
+    losses : tuple of PureLoss, LaplaceLoss, GaussianLoss, SampledGaussianLoss or StatedLoss, default=()
         What the mechanism is, from which `compose` finds a smaller epsilon for several
         releases together. All of it is composed; empty if no more is known than epsilon, delta and rho.
 

@@ -13,9 +13,10 @@ from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._numbers import check_delta, check_epsilon
+from skdp.privacy._sampling import Sampled
 from skdp.privacy._shares import Mu, Rho
 from skdp.privacy._zcdp import zcdp_epsilon
-from skdp.privacy.accounting import GaussianLoss, Loss, pure_epsilon, smallest_epsilon
+from skdp.privacy.accounting import GaussianLoss, Loss, PureLoss, pure_epsilon, sampled, smallest_epsilon
 
 _MOST_SQUARE = 4000.0
 """Of mu**2, for the epsilon that it buys, which is then about 500."""
@@ -28,13 +29,18 @@ class Share:
     kind: Literal["epsilon", "rho", "mu"]
     amount: Fraction
     """Epsilon, rho or the square of mu."""
-    given: Rho | Mu | None = None
+    given: Rho | Mu | Sampled | None = None
 
     def __mul__(self, part: Fraction) -> Share:
         return Share(self.kind, self.amount * part, self.given)
 
     def __truediv__(self, n: int) -> Share:
         return self * Fraction(1, n)
+
+    @property
+    def rate(self) -> Fraction:
+        """The rate of the sample that all of it is spent on."""
+        return Fraction(self.given.rate) if isinstance(self.given, Sampled) else Fraction(1)
 
     @property
     def mu_squared(self) -> Fraction:
@@ -61,9 +67,10 @@ class Share:
 
     def stated(self, losses: Sequence[Loss], delta: Fraction, rho: Fraction | None) -> dict[str, Any]:
         """Return epsilon, delta, rho and losses of a guarantee, from the losses of the parts if they are known."""
-        if self.given is None:
-            numbers = {"epsilon": round_up(self.amount), "delta": round_up(check_delta(delta))}
-            return numbers | {"rho": None if rho is None else round_up(rho), "losses": tuple(losses)}
+        if self.given is None or isinstance(self.given, Sampled):
+            asked = self.amount if self.given is None else check_epsilon(self.given.epsilon)
+            numbers = {"epsilon": round_up(asked), "delta": round_up(check_delta(delta))}
+            return numbers | {"rho": None if rho is None else round_up(rho), "losses": self._sampled(losses, delta)}
         own = check_delta(self.given.delta)
         if isinstance(self.given, Mu):
             losses = (GaussianLoss(self.given.mu),)
@@ -74,6 +81,13 @@ class Share:
             "rho": round_up(self.mu_squared / 2),
             "losses": tuple(losses),
         }
+
+    def _sampled(self, losses: Sequence[Loss], delta: Fraction) -> tuple[Loss, ...]:
+        if self.rate == 1:
+            return tuple(losses)
+        if not losses and delta == 0:
+            losses = (PureLoss(round_up(self.amount)),)
+        return sampled(losses, self.rate) if losses else ()
 
 
 @lru_cache(maxsize=256)
@@ -90,6 +104,8 @@ def read_share(epsilon: Any) -> Share:
         return Share("rho", Fraction(epsilon.rho), epsilon)
     if isinstance(epsilon, Mu):
         return Share("mu", Fraction(epsilon.mu) ** 2, epsilon)
+    if isinstance(epsilon, Sampled):
+        return Share("epsilon", epsilon.given_sample, epsilon)
     return Share("epsilon", check_epsilon(epsilon))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from skdp.archive import Archive, reading, write_archive
 from skdp.base import CallCounter
 from skdp.domain import Domain, Interval, pack, unpack
-from skdp.privacy import Mu, PrivacyGuarantee, Rho
+from skdp.privacy import Mu, PrivacyGuarantee, Rho, Sampled
 from skdp.synthesis._packing import pack_template, unpack_template
 from skdp.synthesis.model import MOST_CELLS, Clique, GraphicalModel, Groups, JunctionTree, Link, Marginal, project
 from skdp.synthesis.tables import count_others
@@ -55,10 +56,15 @@ def write_synthesizer(synthesizer: Any, path: Any) -> None:
 
 def pack_parameter(value: Any) -> Any:
     """Turn a parameter into what JSON can hold."""
+    if isinstance(value, Sampled):
+        return {"sampled": [float(value.epsilon), *Fraction(value.rate).as_integer_ratio()]}
     return {value.name: [getattr(value, value.name), value.delta]} if isinstance(value, Rho | Mu) else pack(value)
 
 
 def _unpack_parameter(packed: Any) -> Any:
+    if isinstance(packed, dict) and packed.keys() == {"sampled"}:
+        epsilon, numerator, denominator = packed["sampled"]
+        return Sampled(epsilon, Fraction(numerator, denominator))
     for kind in (Rho, Mu):
         if isinstance(packed, dict) and packed.keys() == {kind.name}:
             return kind(*packed[kind.name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -13,16 +14,18 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from skdp.base import CallCounter, all_or_nothing, declares_missing
+from skdp.central import draw_sample
 from skdp.domain import Domain, Interval
 from skdp.frames import Table, open_large
 from skdp.oracles import check_size
-from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
+from skdp.privacy import Mu, PrivacyLedger, Rho, Sampled, check_delta
 from skdp.synthesis._rows import ModelRows
 from skdp.synthesis.selection import (
     Plan,
     PrivateTable,
     Strategy,
     check_marginals,
+    check_promise,
     first_cliques,
     largest_sizes,
     open_budget,
@@ -211,7 +214,7 @@ class DPMarginalSynthesizer(ModelRows):
 
     def __init__(
         self,
-        epsilon: float | Rho | Mu = 1.0,
+        epsilon: float | Rho | Mu | Sampled = 1.0,
         *,
         delta: float = 0.0,
         domain: Domain | Mapping[ColumnName, Any] | Sequence[Any] | Interval | None = None,
@@ -313,8 +316,7 @@ class DPMarginalSynthesizer(ModelRows):
                 f"X has {len(table.names):,} columns; at most {_MOST_COLUMNS:,} are modelled: the budget is split "
                 "among them, and nothing but noise would be left. Choose columns first, by public knowledge"
             )
-        if promise.given is not None and self.discover is not None:
-            raise ValueError(f"discover needs an epsilon and a delta, got epsilon={self.epsilon}")
+        rate = check_promise(promise, delta, discover=self.discover, rows=reach, large=large is not None)
         share = check_share(self.discover, delta)
         names = table.names
         self._redrawn(names[:n_features])
@@ -324,7 +326,7 @@ class DPMarginalSynthesizer(ModelRows):
         counts = count_open_columns(table, undeclared(table, self.domain), keep) if share else {}
         share = share if counts else Fraction(0)
         budget, rho = open_budget(
-            promise * (1 - share), delta * (1 - share), reach, choices=uses_choices(self.marginals)
+            promise * (1 - share), delta * (1 - share) / rate, reach, choices=uses_choices(self.marginals)
         )
         mechanism = f"{budget.name} noise on marginals{f', up to {reach} rows a person' if reach > 1 else ''}"
         if counts:
@@ -347,15 +349,19 @@ class DPMarginalSynthesizer(ModelRows):
             records.prepare(first_cliques(plan, strategy))
         if not counts:
             source = self._spend(names, mechanism, delta=delta, rho=rho, losses=budget.losses)
+        if rate < 1:
+            records = CodedRecords(draw_sample(codes, rate, source), domain.sizes)
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
         private = PrivateTable(records, domain.sizes, budget, source, say)
         fitted = strategy.measure(private, plan)
+        scale = float(rate)
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_ = domain
-        self.marginals_ = private.marginals
+        self.marginals_ = [marginal.times(1 / scale) for marginal in private.marginals]
         self.model_ = fitted.model
-        self.n_rows_, self.n_rows_std_error_ = fitted.total, fitted.std_error
-        self.undiscovered_ = count_others(fitted.model, domain, fitted.total, self._others)
+        self.n_rows_ = fitted.total / scale
+        self.n_rows_std_error_ = math.hypot(fitted.std_error, math.sqrt((1 - scale) * fitted.total)) / scale
+        self.undiscovered_ = count_others(fitted.model, domain, self.n_rows_, self._others)
         self.n_iter_ = len(fitted.losses)
         self._template = public_template(table, domain)
         self._calls = CallCounter()

@@ -19,7 +19,7 @@ from skdp import (
     DPStandardScaler,
     Interval,
 )
-from skdp.privacy import Mu, Rho
+from skdp.privacy import Mu, Rho, Sampled
 from skdp.testing import curator_checks
 
 rng = np.random.default_rng(0)
@@ -66,9 +66,13 @@ SUBJECTS = [
     (DPHistogram(Rho(0.1, delta=1e-6), domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
     (DPMarginalSynthesizer(Mu(0.5, delta=1e-6), domain=GAPPY_DECLARED, marginals="adaptive"), GAPPY_WORDS),
     (DPMarginalSynthesizer(Rho(0.1, delta=1e-6), domain=DECLARED, marginals="independent"), WORDS),
+    (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), GAPS),
+    (DPHistogram(Sampled(0.5, 0.3), domain=DECLARED), WORDS),
+    (DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS), NUMBERS),
+    (DPMarginalSynthesizer(Sampled(0.5, 0.3), domain=DECLARED), WORDS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [2, 8, 11, 16, 20, 22, 23, 25, 26, 27, 29, 33]
+LONG = [2, 8, 11, 16, 20, 22, 23, 25, 26, 27, 29, 33, 36]
 CASES = [
     pytest.param(
         check, id=f"{type(estimator).__name__}-{place}-{name}", marks=pytest.mark.long if place in LONG else []

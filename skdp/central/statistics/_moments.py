@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from statistics import NormalDist
 from typing import NamedTuple
 
 from skdp.central.statistics._noise import Noise
@@ -105,7 +106,9 @@ class Estimate(NamedTuple):
 REFUSED = Estimate(math.nan, math.nan, math.nan, math.nan)
 
 
-def two_sums(columns: Sequence[ColumnSums], noise: Noise, level: float, source: ByteSource) -> list[Estimate]:
+def two_sums(
+    columns: Sequence[ColumnSums], noise: Noise, level: float, source: ByteSource, *, rate: float = 1.0
+) -> list[Estimate]:
     """Estimate means from the sums A of ``x - low`` and B of ``high - x``, as ``low + (high - low) A / (A + B)``."""
     # One record adds two numbers of at least 0 to (A, B), together the width of the column, or nothing. So neighbours
     # lie within the hull of these segments and their negatives, a square on its corner, and the noise has the density
@@ -119,12 +122,13 @@ def two_sums(columns: Sequence[ColumnSums], noise: Noise, level: float, source: 
     for total, count in zip(noisy[::2], noisy[1::2], strict=True):
         slope = float(min(Fraction(abs(total), count), Fraction(1))) if count > 0 else 1.0
         reach = noise.reach(level, slope)
-        estimates.append(ratio(total, count, (noise.error, noise.error), (reach, reach)))
+        estimate = ratio(total, count, (noise.error, noise.error), (reach, reach))
+        estimates.append(_of_sample(estimate, count / GRID, level, rate))
     return estimates
 
 
 def noisy_sum_count(
-    columns: Sequence[ColumnSums], noises: Sequence[Noise], level: float, source: ByteSource
+    columns: Sequence[ColumnSums], noises: Sequence[Noise], level: float, source: ByteSource, *, rate: float = 1.0
 ) -> list[Estimate]:
     """Estimate means from a noisy sum of the values and a noisy count of each column, in pairs of noises."""
     estimates = []
@@ -134,8 +138,20 @@ def noisy_sum_count(
         (count,) = of_count.add(source, [column.sums.n])
         errors, reaches = (of_sum.error, GRID * of_count.error), (of_sum.reach(level), GRID * of_count.reach(level))
         estimate = ratio(total, count * GRID, errors, reaches)
-        estimates.append(estimate.shifted(-middle) if count > 0 else estimate)
+        estimate = estimate.shifted(-middle) if count > 0 else estimate
+        estimates.append(_of_sample(estimate, count, level, rate))
     return estimates
+
+
+def _of_sample(estimate: Estimate, count: float, level: float, rate: float) -> Estimate:
+    """Add the error of a sample to that of its mean: at most that of values which are all at the bounds."""
+    if rate == 1 or count <= 0:
+        return estimate
+    mean = float(estimate.mean)
+    error = math.sqrt((1 - rate) * max(GRID**2 - mean**2, 0.0) / count)
+    reach = NormalDist().inv_cdf((1 + level) / 2) * error
+    lower, upper = (sign * math.hypot(mean - end, reach) for sign, end in ((-1, estimate.lower), (1, estimate.upper)))
+    return Estimate(estimate.mean, math.hypot(estimate.std_error, error), mean + lower, mean + upper)
 
 
 def largest_sum(column: ColumnSums) -> int:
