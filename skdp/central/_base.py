@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -183,8 +184,11 @@ class CentralStatistic(CentralEstimator):
         else:
             source = self._spend(table.names, plan.mechanism, delta=plan.delta, losses=plan.losses)
             if share.rate < 1:
-                # Only now is the sample drawn. What could be an error was one with all rows.
-                plan = self._plan(_sample(table, share.rate, source), None, share)
+                # Only now is the sample drawn. What could be an error or a warning was one with all rows.
+                sample = _sample(table, share.rate, source)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    plan = self._plan(sample, None, share)
         plan.release(source)
         return self
 

@@ -35,9 +35,10 @@ class DPQuantileBinarizer(CentralTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho or Mu, default=1.0
+    epsilon : float, Rho, Mu or Sampled, default=1.0
         Privacy loss of all columns together, finite and > 0. Each column gets an equal share. A share of a budget in
-        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
+        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism. `skdp.privacy.Sampled` draws a
+        secret sample.
     quantile : float, default=0.5
         The probability of the quantile, at least a millionth away from 0 and 1; by default the median.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
@@ -161,9 +162,10 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho or Mu, default=1.0
+    epsilon : float, Rho, Mu or Sampled, default=1.0
         Privacy loss of all columns together, finite and > 0; ``strategy="uniform"`` spends nothing of it. A share of a
         budget in rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
+        `skdp.privacy.Sampled` draws a secret sample.
     n_bins : int, default=5
         The number of bins of each column, from 2 to 10,000.
     strategy : {"quantile", "uniform"}, default="quantile"

@@ -44,9 +44,9 @@ class DPHistogram(CentralStatistic):
 
     Parameters
     ----------
-    epsilon : float, Rho or Mu, default=1.0
+    epsilon : float, Rho, Mu or Sampled, default=1.0
         Privacy loss of all counts together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins, and a single one is for
         all columns. A polars Enum needs no declaration, nor do categories of pandas that are ordered, or are not just
@@ -74,7 +74,7 @@ class DPHistogram(CentralStatistic):
         The noisy counts in the order of ``domain_.cells()``: the last column fastest. They may be negative. In a
         hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1.
     std_error_ : ndarray of shape (n_cells,)
-        The standard deviation of the noise of each, before rounding.
+        The standard deviation of the noise of each, before rounding, and about that of the sample if there is one.
     frequencies_ : ndarray of shape (n_cells,)
         The shares of the cells: the nearest ones that are not negative and add up to 1.
     domain_ : Domain

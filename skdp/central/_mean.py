@@ -60,9 +60,9 @@ class DPMean(CentralStatistic):
 
     Parameters
     ----------
-    epsilon : float, Rho or Mu, default=1.0
+    epsilon : float, Rho, Mu or Sampled, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
     delta : float, default=0.0
         Failure probability, in [0, 1). ``"propose_test_release"`` needs one above 0; ``"smooth_sensitivity"`` draws
         Laplace noise with it and Student's t without; the others do not use it, and `guarantee_` then says 0.
@@ -78,7 +78,7 @@ class DPMean(CentralStatistic):
         - ``"sample_and_aggregate"``: the noisy mean of the means of `n_chunks` random chunks, of those that have a
           value [3]_.
 
-        Only the first two work on large tables.
+        Only the first two work on large tables, and on samples; the third takes no Rho or Mu.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)
         The lowest and the highest value of all columns, or of each, from what is publicly known. Values outside are
         clipped to them, on both sides.
@@ -103,8 +103,9 @@ class DPMean(CentralStatistic):
         The noisy means, between the bounds; nan where the test refused.
     std_error_ : ndarray of shape (n_features,)
         The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
-        population. With ``"smooth_sensitivity"`` it is private: given is that for `min_n` values, or nan. With
-        ``"sample_and_aggregate"`` it leaves out the difference between the mean of the chunks and the mean.
+        population; with a sample, also a bound of its error. With ``"smooth_sensitivity"`` it is private: given is that
+        for `min_n` values, or nan. With ``"sample_and_aggregate"`` it leaves out the difference between the mean of the
+        chunks and the mean.
     interval_ : ndarray of shape (n_features, 2)
         An interval of the given coverage for each mean, cut to the bounds; with the same reservations.
     released_ : bool

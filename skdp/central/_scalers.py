@@ -41,9 +41,9 @@ class DPStandardScaler(InvertibleTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho or Mu, default=1.0
+    epsilon : float, Rho, Mu or Sampled, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less. `skdp.privacy.Sampled` draws a secret sample.
     with_mean : bool, default=True
         Whether the means are subtracted.
     with_std : bool, default=True
@@ -213,9 +213,10 @@ class DPMinMaxScaler(InvertibleTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho or Mu, default=1.0
+    epsilon : float, Rho, Mu or Sampled, default=1.0
         Privacy loss of all columns together, finite and > 0; spent with `quantile_range` only. A share of a budget in
-        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
+        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism. `skdp.privacy.Sampled` draws a
+        secret sample.
     feature_range : tuple of two float, default=(0, 1)
         What the least and the greatest value become.
     bounds : pair of float, mapping of column name to pair, or array-like of shape (n_features, 2)

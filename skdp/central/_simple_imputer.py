@@ -43,9 +43,10 @@ class DPSimpleImputer(CentralTransformer):
 
     Parameters
     ----------
-    epsilon : float, Rho or Mu, default=1.0
+    epsilon : float, Rho, Mu or Sampled, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less, and the exponential mechanism.
+        `skdp.privacy.Mu`) gets Gaussian noise where that is less, and the exponential mechanism. `skdp.privacy.Sampled`
+        draws a secret sample.
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;

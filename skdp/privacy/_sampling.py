@@ -11,7 +11,7 @@ from skdp.privacy._guarantee import TRUSTS, PrivacyGuarantee
 from skdp.privacy._numbers import check_epsilon, check_rate, shown_rate
 from skdp.privacy.accounting import amplified, sampled
 
-_MOST_EPSILON = 500.0
+_MOST_EPSILON, _SMALL = 500.0, 2.0**-40
 
 
 def subsampled_guarantee(guarantee: PrivacyGuarantee, rate: float | Fraction) -> PrivacyGuarantee:
@@ -145,14 +145,15 @@ class Sampled:
             )
 
     @property
-    def given_sample(self) -> Fraction:  # numpydoc ignore=RT01
+    def given_sample(self) -> float:  # numpydoc ignore=RT01
         """The epsilon of the noise, which holds for the records of the sample."""
         wanted, rate = check_epsilon(self.epsilon), check_rate(self.rate)
-        if rate == 1:
-            return wanted
-        if wanted > _MOST_EPSILON:
-            return wanted
+        if rate == 1 or wanted > _MOST_EPSILON:
+            return -round_up(-wanted)
+        if wanted / rate < _SMALL:  # e**x - 1 is at most x e**x, and at least x
+            return float(wanted / rate) * (1 - 4 * _SMALL)
+        allowed = max(exp_bounds(wanted)[0] - 1, wanted) / rate
         found = math.log1p(math.expm1(float(wanted)) / float(rate)) * (1 - 2.0**-48)
-        while exp_bounds(found)[1] - 1 > (exp_bounds(wanted)[0] - 1) / rate:
+        while exp_bounds(found)[1] - 1 > allowed:
             found *= 1 - 2.0**-44
-        return Fraction(found)
+        return found

@@ -105,7 +105,7 @@ def read_share(epsilon: Any) -> Share:
     if isinstance(epsilon, Mu):
         return Share("mu", Fraction(epsilon.mu) ** 2, epsilon)
     if isinstance(epsilon, Sampled):
-        return Share("epsilon", epsilon.given_sample, epsilon)
+        return Share("epsilon", Fraction(epsilon.given_sample), epsilon)
     return Share("epsilon", check_epsilon(epsilon))
 
 

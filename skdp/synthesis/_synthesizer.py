@@ -68,9 +68,9 @@ class DPMarginalSynthesizer(ModelRows):
 
     Parameters
     ----------
-    epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that is released, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) has a delta of its own, and Gaussian noise.
+    epsilon : float, Rho, Mu or Sampled, default=1.0
+        Privacy loss of all that is released, finite and > 0. `skdp.privacy.Rho` and `skdp.privacy.Mu` have a delta of
+        their own, and Gaussian noise; `skdp.privacy.Sampled` draws a secret sample.
     delta : float, default=0.0
         Failure probability, in [0, 1); should be below one in the number of records. With 0 the noise is discrete
         Laplace, otherwise Gaussian, with which many marginals are more accurate.
@@ -133,7 +133,7 @@ class DPMarginalSynthesizer(ModelRows):
     n_rows_ : float
         The estimated number of records, from the noisy counts.
     n_rows_std_error_ : float
-        Its standard deviation.
+        Its standard deviation, also of the sample if there is one (other errors are those of noise).
     undiscovered_ : dict of column name to float
         For each column whose values `discover` found, the estimated number of records with another value (or, except in
         text, a missing one), from the noisy counts.

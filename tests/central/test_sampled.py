@@ -96,7 +96,7 @@ def test_the_losses_are_those_of_a_sample():
     (loss,) = synthesizer.guarantee_.losses
     assert isinstance(loss, SampledGaussianLoss)
     assert synthesizer.guarantee_.delta == 1e-7
-    given = DPMarginalSynthesizer(float(Sampled(0.5, rate).given_sample), delta=1e-6, **parameters).fit(CODES)
+    given = DPMarginalSynthesizer(Sampled(0.5, rate).given_sample, delta=1e-6, **parameters).fit(CODES)
     assert loss.mu == pytest.approx(given.guarantee_.losses[0].mu)
     assert subsampled_guarantee(given.guarantee_, rate).delta == pytest.approx(1e-7)
 
