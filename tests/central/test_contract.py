@@ -51,11 +51,11 @@ SUBJECTS = [
     (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile"), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPHistogram(domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
-    (DPMarginalSynthesizer(domain=DECLARED), WORDS),
-    (DPMarginalSynthesizer(domain=GAPPY_DECLARED, marginals="adaptive", delta=1e-6), GAPPY_WORDS),
-    (DPMarginalSynthesizer(domain=DECLARED, marginals="independent", redraw=["job"]), WORDS),
-    (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="tree", delta=1e-6), NUMBERS),
-    (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
+    (DPMarginalSynthesizer(max_iter=30, domain=DECLARED), WORDS),
+    (DPMarginalSynthesizer(max_iter=30, domain=GAPPY_DECLARED, marginals="adaptive", delta=1e-6), GAPPY_WORDS),
+    (DPMarginalSynthesizer(max_iter=30, domain=DECLARED, marginals="independent", redraw=["job"]), WORDS),
+    (DPMarginalSynthesizer(max_iter=30, domain=Interval(0, 100, bins=8), marginals="tree", delta=1e-6), NUMBERS),
+    (DPMarginalSynthesizer(max_iter=30, domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
     (DPMean(Rho(0.1, delta=1e-6), bounds=BOUNDS), GAPS),
     (DPMean(Mu(0.5, delta=1e-6), bounds=BOUNDS, mechanism="noisy_sum_count"), GAPS),
     (DPMean(Mu(0.5, delta=1e-6), bounds=BOUNDS, mechanism="smooth_sensitivity"), NUMBERS),
@@ -64,15 +64,18 @@ SUBJECTS = [
     (DPMinMaxScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS, quantile_range=(0.1, 0.9)), GAPS),
     (DPSimpleImputer(Rho(0.001, delta=1e-6), strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPHistogram(Rho(0.1, delta=1e-6), domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
-    (DPMarginalSynthesizer(Mu(0.5, delta=1e-6), domain=GAPPY_DECLARED, marginals="adaptive"), GAPPY_WORDS),
-    (DPMarginalSynthesizer(Rho(0.1, delta=1e-6), domain=DECLARED, marginals="independent"), WORDS),
+    (
+        DPMarginalSynthesizer(max_iter=30, epsilon=Mu(0.5, delta=1e-6), domain=GAPPY_DECLARED, marginals="adaptive"),
+        GAPPY_WORDS,
+    ),
+    (DPMarginalSynthesizer(max_iter=30, epsilon=Rho(0.1, delta=1e-6), domain=DECLARED, marginals="independent"), WORDS),
     (DPMean(Sampled(1.0, 0.5), bounds=BOUNDS), GAPS),
     (DPHistogram(Sampled(0.5, 0.3), domain=DECLARED), WORDS),
     (DPKBinsDiscretizer(Sampled(0.5, 0.3), bounds=BOUNDS), NUMBERS),
-    (DPMarginalSynthesizer(Sampled(0.5, 0.3), domain=DECLARED), WORDS),
+    (DPMarginalSynthesizer(max_iter=30, epsilon=Sampled(0.5, 0.3), domain=DECLARED), WORDS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [2, 8, 11, 16, 20, 22, 23, 25, 26, 27, 29, 33, 36]
+LONG = [1, 2, 3, 8, 10, 11, 16, 20, 22, 23, 25, 26, 27, 28, 29, 31, 32, 34, 36]
 CASES = [
     pytest.param(
         check, id=f"{type(estimator).__name__}-{place}-{name}", marks=pytest.mark.long if place in LONG else []

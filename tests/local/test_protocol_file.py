@@ -267,6 +267,7 @@ def test_a_transformer_of_arrays_is_one_again():
 def test_seeds_of_hashes_may_be_text():
     """JSON numbers of 62 bits are not read exactly everywhere; as floats they would be other seeds."""
     encoder, reports = reports_of("large hashing")
+    reports = reports.iloc[:10]
     written = reports.astype({"rooms_seed": str})
     assert encoder.tally(written) == encoder.tally(reports)
     with pytest.raises(ValueError, match="the reports hold something else than whole numbers"):

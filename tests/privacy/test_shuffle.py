@@ -130,6 +130,7 @@ def closed_form(epsilon, n, delta):
     return math.log(1 + math.expm1(epsilon) * spread)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize(("epsilon", "n"), [(0.5, 2_000), (2.0, 5_000), (4.0, 45_222)])
 def test_the_published_closed_form_never_beats_it(name, epsilon, n):
