@@ -22,7 +22,8 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.central import _base as base
-from skdp.privacy import PureLoss, Sampled, SampledGaussianLoss, subsampled_guarantee
+from skdp.evaluation import audit_epsilon
+from skdp.privacy import Mu, PureLoss, Rho, Sampled, SampledGaussianLoss, subsampled_guarantee
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame({"a": rng.beta(2, 5, 4000) * 80 + 10})
@@ -193,3 +194,24 @@ def test_files(tmp_path):
     synthesizer = DPMarginalSynthesizer(Sampled(0.5, Fraction(1, 3)), domain=DOMAIN).fit(CODES)
     synthesizer.save(tmp_path / "rows.zip")
     assert DPMarginalSynthesizer.load(tmp_path / "rows.zip").epsilon == synthesizer.epsilon
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("share", "breaks"),
+    [(Sampled(1.0, 0.5), False), (Rho(0.5, 1e-6), False), (Mu(1.0, 1e-6), False), (Sampled(1.0, 0.5), True)],
+)
+def test_audits_of_a_release(share, breaks, monkeypatch):
+    """What can be proved from draws is never above what is stated, unless the sample is one that is always there."""
+    if breaks:
+        monkeypatch.setattr(base, "draw_sample", lambda columns, rate, source: list(columns))
+    neighbours = [pd.DataFrame({"job": ["x"] * n}) for n in (1, 2)]
+
+    def release(rows):
+        return int(DPHistogram(share, domain=DOMAIN).fit(rows).counts_[0])
+
+    guarantee = DPHistogram(share, domain=DOMAIN).fit(neighbours[0]).guarantee_
+    result = audit_epsilon(
+        release, neighbours, epsilon=guarantee.epsilon, delta=guarantee.delta, n_draws=6_000, confidence=0.9999
+    )
+    assert (result.epsilon_lower > guarantee.epsilon) == breaks
