@@ -152,6 +152,22 @@ def test_tables_of_no_rows_and_of_one(rows):
     assert 0 <= fitted.mean_[0] <= 1
 
 
+@every_estimator
+@pytest.mark.filterwarnings("ignore:the noise drowns")
+@pytest.mark.parametrize("epsilon", [1e-25, 400.0])
+def test_tiny_and_huge_epsilons(estimator, epsilon):
+    estimator.set_params(epsilon=Sampled(epsilon, 0.1), ledger=None).fit(X)
+    assert estimator.guarantee_.epsilon == epsilon
+
+
+@pytest.mark.parametrize("parameters", [{}, {"mechanism": "noisy_sum_count"}])
+def test_epsilons_that_are_hardly_floats(parameters):
+    for _ in range(20):
+        mean = DPMean(Sampled(5e-324, 0.1), bounds=(0, 100), **parameters).fit(X)
+        assert 0 <= mean.mean_[0] <= 100
+        assert mean.interval_.tolist() == [[0, 100]] or mean.interval_[0, 0] <= mean.mean_[0]
+
+
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [

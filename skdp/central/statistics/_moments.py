@@ -12,6 +12,9 @@ from skdp.central.statistics._noise import Noise
 from skdp.central.statistics._sums import GRID, ColumnSums
 from skdp.randomness import ByteSource
 
+_FAR = Fraction(1 << 64)
+"""Beyond all means and numbers of records."""
+
 UNIFORM_VARIANCE = 1 / 3
 """Of a uniform distribution between the bounds, in squared half widths."""
 
@@ -123,7 +126,7 @@ def two_sums(
         slope = float(min(Fraction(abs(total), count), Fraction(1))) if count > 0 else 1.0
         reach = noise.reach(level, slope)
         estimate = ratio(total, count, (noise.error, noise.error), (reach, reach))
-        estimates.append(_of_sample(estimate, count / GRID, level, rate))
+        estimates.append(_of_sample(estimate, Fraction(count, GRID), level, rate))
     return estimates
 
 
@@ -139,16 +142,16 @@ def noisy_sum_count(
         errors, reaches = (of_sum.error, GRID * of_count.error), (of_sum.reach(level), GRID * of_count.reach(level))
         estimate = ratio(total, count * GRID, errors, reaches)
         estimate = estimate.shifted(-middle) if count > 0 else estimate
-        estimates.append(_of_sample(estimate, count, level, rate))
+        estimates.append(_of_sample(estimate, Fraction(count), level, rate))
     return estimates
 
 
-def _of_sample(estimate: Estimate, count: float, level: float, rate: float) -> Estimate:
+def _of_sample(estimate: Estimate, count: Fraction, level: float, rate: float) -> Estimate:
     """Add the error of a sample to that of its mean: at most that of values which are all at the bounds."""
     if rate == 1 or count <= 0:
         return estimate
-    mean = float(estimate.mean)
-    error = math.sqrt((1 - rate) * max(GRID**2 - mean**2, 0.0) / count)
+    mean = float(min(max(Fraction(estimate.mean), -_FAR), _FAR))
+    error = math.sqrt((1 - rate) * max(GRID**2 - mean**2, 0.0) / float(min(count, _FAR)))
     reach = NormalDist().inv_cdf((1 + level) / 2) * error
     lower, upper = (sign * math.hypot(mean - end, reach) for sign, end in ((-1, estimate.lower), (1, estimate.upper)))
     return Estimate(estimate.mean, math.hypot(estimate.std_error, error), mean + lower, mean + upper)
