@@ -43,6 +43,7 @@ BOUNDS = {"whole": (0, 5), "real": (0.0, 5.0)}
 WORDS = ROWS[["text"]]
 KEY = {"memoize": True, "secret_key": b"k" * 32}
 EPSILON = 0.01
+QUICK = {"random_state": 0, "marginals": "independent", "max_iter": 2}
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
@@ -88,7 +89,7 @@ def by_rappor(table):
 
 
 def made(table, **parameters):
-    return DPMarginalSynthesizer(EPSILON, domain=declared(table), random_state=0, marginals="independent", **parameters)
+    return DPMarginalSynthesizer(EPSILON, domain=declared(table), **QUICK, **parameters)
 
 
 def redrawn(table):
@@ -104,7 +105,7 @@ def resampled(part):
         rest = [name for name in VALUES if name != "text"]
         X = table.select(rest) if hasattr(table, "select") else table[rest]
         domain = {name: VALUES[name] for name in rest} | {"text": VALUES["text"]}
-        synthesizer = DPMarginalSynthesizer(EPSILON, domain=domain, random_state=0, marginals="independent")
+        synthesizer = DPMarginalSynthesizer(EPSILON, domain=domain, **QUICK)
         return SyntheticResampler(synthesizer).fit_resample(X, table["text"])[part]
 
     return release
@@ -113,7 +114,7 @@ def resampled(part):
 def drawn_in_bins(table):
     only(table, *LIBRARIES)
     domain = {name: Interval(*ends, bins=5) for name, ends in BOUNDS.items()}
-    return DPMarginalSynthesizer(EPSILON, domain=domain, random_state=0, max_iter=10).fit(table).sample(50)
+    return DPMarginalSynthesizer(EPSILON, domain=domain, **QUICK).fit(table).sample(50)
 
 
 def encoder(**parameters):
@@ -173,7 +174,7 @@ def privatized(path, place):
 
 
 def synthesized(path, place):
-    synthesize_file(path, place, DPMarginalSynthesizer(EPSILON, domain=VALUES, random_state=0), n_samples=50)
+    synthesize_file(path, place, DPMarginalSynthesizer(EPSILON, domain=VALUES, **QUICK), n_samples=50)
 
 
 def written(form):

@@ -394,8 +394,6 @@ def ages():
     from skdp.datasets import load_adult
 
     frame = load_adult().frame[["age"]]
-    (her,) = np.flatnonzero(frame["age"] == 86)
-    frame = frame.iloc[her - 1_000 : her + 1_000]
     assert (frame["age"] == 86).sum() == 1
     return frame
 
@@ -410,7 +408,7 @@ def test_the_one_86_year_old_does_not_show(ages, delta):
                 EPSILON, delta=delta, domain={"age": list(range(17, 91))}, marginals="independent",
                 random_state=seed + FITS * len(seen), max_iter=30,
             ).fit(rows)  # fmt: skip
-            made = synthesizer.sample(2_000)["age"]
+            made = synthesizer.sample(32_561)["age"]
             assert made.between(17, 90).all()
             times += int((made == 86).any())
         seen.append(times)
@@ -451,7 +449,7 @@ def test_a_domain_that_is_read_from_the_data_fails_the_same_check(ages):
         for seed in range(FITS):
             synthesizer = DPMarginalSynthesizer(
                 EPSILON, domain={"age": observed}, marginals="independent", random_state=seed, max_iter=30
-            ).fit(rows)
+            ).fit(rows.iloc[-2000:])
             times += int((synthesizer.sample(32_561)["age"] == 86).any())
         seen.append(times)
     assert seen[1] == 0

@@ -225,12 +225,12 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, ReportTransformer)
                 "them"
             )
         # The shares of the columns add up to epsilon, and no share is exceeded.
-        achieved = round_up(len(table.names) * Fraction(mechanism.epsilon))
         guarantee = PrivacyGuarantee(
-            min(achieved, round_up(epsilon)),
+            min(round_up(len(table.names) * Fraction(mechanism.epsilon)), round_up(epsilon)),
             scope=table.names,
             mechanism=description,
             secure=self.random_state is None or memo is not None,
+            losses=(mechanism.loss,) * len(table.names),
         )
         protocol = NumericProtocol(bounds, mechanism, share, guarantee, memo)
         read_numbers(table)
