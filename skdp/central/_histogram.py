@@ -20,11 +20,11 @@ from skdp.central.statistics import (
     CountEstimate,
     Hierarchy,
     count_cells,
+    count_interval,
     count_std,
     declared_domain,
     find_range,
     integer_noise,
-    interval_reach,
     is_ordered,
     plan_hierarchy,
 )
@@ -105,7 +105,8 @@ class DPHistogram(CentralStatistic):
     error under ``handle_unknown="error"`` reveals that some value is undeclared.
 
     Intervals hold with the stated probability or a little more: they use the larger of the quantiles of a normal and of
-    a Laplace distribution, and are rounded outwards.
+    a Laplace distribution, and are rounded outwards. With a sample they hold all true counts that fit, so that those of
+    rare values reach further up than down.
 
     References
     ----------
@@ -187,7 +188,7 @@ class DPHistogram(CentralStatistic):
             self.counts_ = noisy[0].astype(np.int64) if n_levels == 1 else _round_all_ranges(tree.estimate(noisy))
             self.sampling_rate_ = float(share.rate)
             variances = (count_std(share, n_levels) / self.sampling_rate_) ** 2 * tree.cell_variances
-            self.std_error_ = np.sqrt(variances + self._sampling_variance(self.counts_))
+            self.std_error_ = np.sqrt(variances + np.maximum(self.counts_, 0) * self._spread)
 
         # One record changes one count of each level, by 1: of such a change, Laplace noise is randomised response.
         losses = (replace(noise.loss, count=n_levels),)
@@ -224,13 +225,9 @@ class DPHistogram(CentralStatistic):
             If the confidence level is out of range.
         """
         check_is_fitted(self)
-        reach = interval_reach(self.std_error_, check_confidence_level(confidence_level))
-        table = {
-            "count": self.counts_,
-            "std_error": self.std_error_,
-            "lower": self.counts_ - reach,
-            "upper": self.counts_ + reach,
-        }
+        noise = np.sqrt(self._noise_variance())
+        lower, upper = count_interval(self.counts_, noise, check_confidence_level(confidence_level), self._spread)
+        table = {"count": self.counts_, "std_error": self.std_error_, "lower": lower, "upper": upper}
         return pd.DataFrame(table, index=self.domain_.cells())
 
     def range_count(self, low: Any = None, high: Any = None) -> int:
@@ -282,15 +279,19 @@ class DPHistogram(CentralStatistic):
         inside = self._find_range(low, high)
         tree = Hierarchy(self.counts_.size, self.branching_)
         total = int(self.counts_[inside].sum())
-        of_one_count = (self.std_error_**2 - self._sampling_variance(self.counts_))[0] / tree.cell_variances[0]
-        error = math.sqrt(max(of_one_count, 0.0) * tree.variance(inside) + float(self._sampling_variance(total)))
-        reach = int(interval_reach(error, check_confidence_level(confidence_level)))
-        return CountEstimate(total, error, total - reach, total + reach)
+        noise = self._noise_variance()[0] / tree.cell_variances[0] * tree.variance(inside)
+        level = check_confidence_level(confidence_level)
+        lower, upper = count_interval(total, math.sqrt(noise), level, self._spread)
+        return CountEstimate(total, math.sqrt(noise + max(total, 0) * self._spread), int(lower), int(upper))
 
-    def _sampling_variance(self, counts: int | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return about the variances of counts that are due to the sample."""
+    @property
+    def _spread(self) -> float:
+        """The variance of a count that is due to the sample, over the count."""
         rate = getattr(self, "sampling_rate_", 1.0)  # which files of earlier versions do not have
-        return np.maximum(counts, 0) * ((1 - rate) / rate)
+        return (1 - rate) / rate
+
+    def _noise_variance(self) -> NDArray[np.float64]:
+        return np.maximum(self.std_error_**2 - np.maximum(self.counts_, 0) * self._spread, 0)
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
         check_is_fitted(self)

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from skdp import BudgetExceeded, Domain, DPHistogram, Interval, PrivacyLeakWarning, PrivacyLedger
 from skdp.central import CountEstimate
 from skdp.central._histogram import _round_all_ranges
-from skdp.central.statistics import Hierarchy, count_std, interval_reach, plan_hierarchy
+from skdp.central.statistics import Hierarchy, count_interval, count_std, plan_hierarchy
 from skdp.privacy import Share
 from tests.conftest import often
 
@@ -242,7 +242,7 @@ class TestAccuracy:
             n = 1 << max(6, math.ceil(math.log2(60 * std + 40)))
             turns = 2 * np.pi * np.arange(n // 2 + 1) / n
             law = np.fft.irfft(((1 - a) ** 2 / (1 - 2 * a * np.cos(turns) + a**2)) ** m, n)
-            reach = int(interval_reach(std, level))
+            reach = int(count_interval(0, std, level)[1])
             assert law[: reach + 1].sum() + law[n - reach :].sum() >= level - 1e-9
 
     def test_a_large_epsilon_gives_the_counts(self):

@@ -114,6 +114,19 @@ def test_intervals_of_means_cover(parameters):
     assert 0.9 < covered <= 1
 
 
+def test_intervals_of_rare_values_cover():
+    """A sample of a tenth has none or a few of them, and its size does not tell how many there are."""
+    true = np.array([5, 20, 50, 100, 825])
+    codes = pd.DataFrame({"n": np.repeat(np.arange(5), true)})
+    runs = [DPHistogram(Sampled(3.0, 0.1), domain={"n": range(5)}, random_state=seed).fit(codes) for seed in range(200)]
+    tables = [run.to_frame() for run in runs]
+    covered = np.mean([(table["lower"] <= true) & (true <= table["upper"]) for table in tables], axis=0)
+    assert (covered > 0.9).all()
+    assert (covered < 1).any()
+    few = [run.range_estimate(1, 3) for run in runs]
+    assert np.mean([one.lower <= 70 <= one.upper for one in few]) > 0.9
+
+
 @pytest.mark.parametrize("parameters", [{"method": "flat"}, {"method": "hierarchical", "branching": 3}])
 def test_intervals_of_counts_cover(parameters):
     codes = pd.DataFrame({"n": rng.integers(0, 9, 3000)})

@@ -32,9 +32,9 @@ from skdp.central.statistics._ranges import (
     LARGEST,
     CountEstimate,
     Hierarchy,
+    count_interval,
     count_std,
     find_range,
-    interval_reach,
     plan_hierarchy,
 )
 from skdp.central.statistics._sums import GRID, BoundedColumn, ColumnSums, sum_columns, to_places, to_value
@@ -54,6 +54,7 @@ __all__ = [
     "choice_name",
     "choose",
     "count_cells",
+    "count_interval",
     "count_large",
     "count_std",
     "declared_domain",
@@ -62,7 +63,6 @@ __all__ = [
     "find_missing",
     "find_range",
     "integer_noise",
-    "interval_reach",
     "is_ordered",
     "joint_noise",
     "largest_sum",
