@@ -221,6 +221,14 @@ def test_records_and_files_keep_the_budget(tmp_path, budget):
         PrivacyLedger.from_json(json.dumps(record))
 
 
+def test_a_release_that_states_no_mu_is_refused_by_a_budget_of_mu(make):
+    ledger = make(mu=1.0)
+    known_by_rho = PrivacyGuarantee(zcdp_epsilon(0.01, D), D, rho=0.01)
+    with pytest.raises(BudgetExceeded, match="choice asks for mu squared without a limit, as it states none"):
+        ledger.charge(known_by_rho, "choice")
+    assert ledger.spent == (0, 0)
+
+
 def test_a_plan_is_charged_as_composed_and_admits_its_releases_once(make):
     ledger = make(epsilon=5.0, delta=D)
     releases = [PrivacyGuarantee(0.1)] * 90 + [PrivacyGuarantee(0.2, relation="add_remove")]

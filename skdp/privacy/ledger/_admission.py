@@ -40,7 +40,11 @@ def _asked(charge: Charge, account: Account, after: Account) -> str:
     left, over = limits.minus(sums or Sums()), [name for name in _LABELS if after.exceeds(name)]
     both = over == ["pure", "rho"]
     shown = [name for name in over if getattr(added, name).is_finite()] if both else over[:1]
-    asked = " or ".join(f"{_LABELS[name]} {float(getattr(added, name))}" for name in shown)
+    amounts = {name: getattr(added, name) for name in shown}
+    asked = " or ".join(
+        f"{_LABELS[name]} {float(one) if one.is_finite() else 'without a limit, as it states none'}"
+        for name, one in amounts.items()
+    )
     has = " or ".join(
         f"{max(0.0, rounded_down(getattr(left, name)))} of {float(getattr(limits, name))}" for name in shown
     )
