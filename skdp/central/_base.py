@@ -28,7 +28,7 @@ from skdp.base import (
     read_numbers,
 )
 from skdp.frames import LargeTable, Table, open_large, read_table
-from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, read_share, shown_rate, spend
+from skdp.privacy import Loss, Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share, on_sample, read_share, spend
 from skdp.randomness import ByteSource, bernoulli_ratio
 from skdp.typing import TableLike
 
@@ -94,7 +94,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
         what, share = type(self).__name__, read_share(self.epsilon)
         if share.rate < 1:
-            mechanism += f", on a secret sample at rate {shown_rate(share.rate)}"
+            mechanism += f", {on_sample(share.rate)}"
         self.guarantee_, source = charge(
             what, share, self.ledger, self.random_state, mechanism=mechanism, scope=columns, **more
         )

@@ -4,7 +4,7 @@ from skdp.privacy._composition import compose
 from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, largest_mu
 from skdp.privacy._guarantee import PrivacyGuarantee, PrivacyLeakWarning
 from skdp.privacy._numbers import check_delta, check_epsilon
-from skdp.privacy._numbers import shown_rate as shown_rate
+from skdp.privacy._numbers import on_sample as on_sample
 from skdp.privacy._sampling import Sampled, subsampled_guarantee
 from skdp.privacy._share import Share as Share
 from skdp.privacy._share import read_share as read_share

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+SECRET_SAMPLE = "on a secret sample at rate"
+"""How mechanisms say that they see a sample only."""
+
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
     """Check a privacy loss and return it as an exact fraction.
@@ -104,9 +107,9 @@ def _exact(number: Any, name: str, wanted: str) -> Fraction | None:
         return None
 
 
-def shown_rate(rate: Fraction) -> str:
-    """Format a rate, as a fraction if it is short."""
-    return str(rate) if rate.denominator < 10**6 else shown(float(rate))
+def on_sample(rate: Fraction) -> str:
+    """Describe a sample, with its rate as a fraction if that is short."""
+    return f"{SECRET_SAMPLE} {rate if rate.denominator < 10**6 else shown(float(rate))}"
 
 
 def shown(number: float) -> str:

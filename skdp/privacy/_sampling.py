@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._guarantee import TRUSTS, PrivacyGuarantee
-from skdp.privacy._numbers import check_epsilon, check_rate, shown_rate
+from skdp.privacy._numbers import check_epsilon, check_rate, on_sample
 from skdp.privacy.accounting import amplified, sampled
 
 _MOST_EPSILON, _SMALL = 500.0, 2.0**-40
@@ -71,7 +71,7 @@ def subsampled_guarantee(guarantee: PrivacyGuarantee, rate: float | Fraction) ->
     exact = check_rate(rate)
     if exact == 1:
         return guarantee
-    name = f"on a secret sample at rate {shown_rate(exact)}"
+    name = on_sample(exact)
     return replace(
         guarantee,
         epsilon=amplified(Fraction(guarantee.epsilon), exact),

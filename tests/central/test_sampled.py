@@ -23,7 +23,7 @@ from skdp import (
 )
 from skdp.central import _base as base
 from skdp.evaluation import audit_epsilon
-from skdp.privacy import Mu, PureLoss, Rho, Sampled, SampledGaussianLoss, subsampled_guarantee
+from skdp.privacy import Mu, PureLoss, Rho, Sampled, SampledGaussianLoss, privacy_statement, subsampled_guarantee
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame({"a": rng.beta(2, 5, 4000) * 80 + 10})
@@ -244,3 +244,11 @@ def test_audits_of_a_release(share, breaks, monkeypatch):
         release, neighbours, epsilon=guarantee.epsilon, delta=guarantee.delta, n_draws=6_000, confidence=0.9999
     )
     assert (result.epsilon_lower > guarantee.epsilon) == breaks
+
+
+def test_statements_say_that_a_sample_must_stay_secret():
+    told = "Who is in a secret sample, from those who see it or its size: to them there is no sample."
+    for epsilon, said in ((Sampled(0.5, 0.25), True), (Sampled(0.5, 1), False), (0.5, False)):
+        fitted = DPHistogram(epsilon, domain=DOMAIN).fit(CODES)
+        assert (told in privacy_statement(fitted).to_dict()["not_covered"]) == said
+        assert ("on a secret sample at rate 1/4" in fitted.guarantee_.mechanism) == said

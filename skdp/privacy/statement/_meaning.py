@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from skdp.privacy._numbers import shown
+from skdp.privacy._numbers import SECRET_SAMPLE, shown
 from skdp.privacy._odds import best_guess, in_odds, largest_ratio
 from skdp.privacy.statement._facts import Facts
 
@@ -117,6 +117,8 @@ def not_covered(facts: Facts) -> list[str]:
         "Releases that are charged to no ledger listed here, or made by others about the same persons.",
         "What holds for everybody, whether or not their record is in the data.",
     ]
+    if any(SECRET_SAMPLE in one.guarantee.mechanism for one in facts.steps):
+        texts.append("Who is in a secret sample, from those who see it or its size: to them there is no sample.")
     if total is not None and total.trust == "central":
         texts.append("What the curator does with the table, and the table itself.")
     else:
