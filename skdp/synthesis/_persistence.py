@@ -84,6 +84,7 @@ def describe_fit(synthesizer: Any) -> tuple[dict[str, Any], dict[str, NDArray[np
         "template": pack_template(synthesizer._template),
         "n_rows": synthesizer.n_rows_,
         "n_rows_std_error": synthesizer.n_rows_std_error_,
+        "sampling_rate": synthesizer.sampling_rate_,
         "n_iter": synthesizer.n_iter_,
         "cliques": model.tree.cliques,
         "parents": [link.parent for link in model.tree.links],
@@ -144,6 +145,8 @@ def restore_fit(synthesizer: Any, described: Mapping[str, Any], domain: Domain, 
         synthesizer.model_ = _read_model(array, described, domain.sizes)
         synthesizer.n_rows_ = _positive(described["n_rows"])
         synthesizer.n_rows_std_error_ = _positive(described["n_rows_std_error"])
+        # Files of earlier versions have no samples.
+        synthesizer.sampling_rate_ = min(1.0, _positive(described.get("sampling_rate", 1.0)))
         synthesizer.n_iter_ = _whole(described["n_iter"], 1, 1 << 32)
         others = synthesizer._others
         synthesizer.undiscovered_ = count_others(synthesizer.model_, domain, synthesizer.n_rows_, others)

@@ -105,6 +105,7 @@ class ModelAnswers(CentralEstimator):
     model_: GraphicalModel
     marginals_: list[Marginal]
     n_rows_: float
+    sampling_rate_: float
     n_features_in_: int
     _others: dict[Any, Any]
 
@@ -137,8 +138,9 @@ class ModelAnswers(CentralEstimator):
         -------
         pandas.DataFrame
             The columns (bins as text), the ``count`` by the model, and ``std_error``: the standard deviation of the
-            measured count's noise; nan where the columns were not measured together, and for rare values that were
-            counted together. The model's counts have less noise; what it cannot represent is in no standard error.
+            measured count's noise, and about that of the sample if there is one; nan where the columns were not
+            measured together, and for rare values that were counted together. The model's counts have less noise; what
+            it cannot represent is in no standard error.
 
         Raises
         ------
@@ -159,9 +161,9 @@ class ModelAnswers(CentralEstimator):
             raise ValueError(f"the marginal has {domain.size:,} cells; at most {MOST_CELLS:,} are computed")
         counts = self.n_rows_ * self.model_.marginal(places).ravel()
         table = domain.cells().to_frame(index=False)
-        return table.assign(
-            count=counts, std_error=noise_of_marginal(self.marginals_, places, self.domain_.sizes).ravel()
-        )
+        noise = noise_of_marginal(self.marginals_, places, self.domain_.sizes).ravel()
+        of_sample = counts * (1 / self.sampling_rate_ - 1)
+        return table.assign(count=counts, std_error=np.sqrt(noise**2 + of_sample))
 
     def range_count(self, column: ColumnName, low: Any = None, high: Any = None) -> float:
         """Estimate the number of records whose value is in a range.

@@ -133,7 +133,9 @@ class DPMarginalSynthesizer(ModelRows):
     n_rows_ : float
         The estimated number of records, from the noisy counts.
     n_rows_std_error_ : float
-        Its standard deviation, also of the sample if there is one (other errors are those of noise).
+        Its standard deviation, also of the sample if there is one.
+    sampling_rate_ : float
+        The rate of the sample that the counts are estimated from, 1 without `skdp.privacy.Sampled`.
     undiscovered_ : dict of column name to float
         For each column whose values `discover` found, the estimated number of records with another value (or, except in
         text, a missing one), from the noisy counts.
@@ -354,7 +356,7 @@ class DPMarginalSynthesizer(ModelRows):
         say = partial(print, f"[{type(self).__name__}]", file=sys.stderr) if self.verbose else None
         private = PrivateTable(records, domain.sizes, budget, source, say)
         fitted = strategy.measure(private, plan)
-        scale = float(rate)
+        self.sampling_rate_ = scale = float(rate)
         private.progress.fitted(len(fitted.losses), fitted.model.tree.cells)
         self.domain_ = domain
         self.marginals_ = [marginal.times(1 / scale) for marginal in private.marginals]

@@ -149,6 +149,18 @@ def test_synthetic_tables_have_the_size_of_the_table():
     assert abs(np.mean(errors)) < 5 * runs[0].n_rows_std_error_ / math.sqrt(20)
     assert 0.5 < np.sqrt(np.mean(np.square(errors))) / runs[0].n_rows_std_error_ < 1.6
     assert runs[0].marginals_[0].counts.sum() == pytest.approx(4000, rel=0.2)
+    marginals = [run.marginal("job") for run in runs]
+    true = [(CODES["job"] == job).sum() for job in DOMAIN["job"]]
+    errors = np.array([marginal["count"] for marginal in marginals]) - true
+    assert 0.5 < np.sqrt(np.mean(errors**2) / np.mean([marginal["std_error"] ** 2 for marginal in marginals])) < 1.6
+
+
+def test_a_saved_synthesizer_keeps_the_errors_of_its_sample(tmp_path):
+    fitted = DPMarginalSynthesizer(Sampled(1.0, 0.2), domain=DOMAIN, random_state=0).fit(CODES)
+    fitted.save(tmp_path / "model.zip")
+    loaded = DPMarginalSynthesizer.load(tmp_path / "model.zip")
+    assert loaded.sampling_rate_ == fitted.sampling_rate_ == 0.2
+    pd.testing.assert_frame_equal(loaded.marginal("job"), fitted.marginal("job"))
 
 
 def test_every_kind_of_frame(make_frame):
