@@ -130,10 +130,8 @@ class DPMarginalSynthesizer(ModelRows):
         The noisy counts.
     model_ : GraphicalModel
         The distribution of the rows.
-    n_rows_ : float
-        The estimated number of records, from the noisy counts.
-    n_rows_std_error_ : float
-        Its standard deviation, also of the sample if there is one.
+    n_rows_, n_rows_std_error_ : float
+        The estimated number of records, from the noisy counts, and its standard deviation.
     sampling_rate_ : float
         The rate of the sample that the counts are estimated from, 1 without `skdp.privacy.Sampled`.
     undiscovered_ : dict of column name to float
