@@ -91,9 +91,11 @@ def test_what_cannot_be_studied_is_explained():
     with pytest.raises(ValueError, match="column 'sex' holds a value, or a missing one, that the domain") as caught:
         count_study(frame, domain, epsilons=[1.0])
     assert "secret" not in str(caught.value)
-    for epsilons in ([], [1.0, 1]):
-        with pytest.raises(ValueError, match="epsilons must be distinct"):
+    for epsilons, error in (([], ValueError), ([1.0, 1], ValueError), (1.0, TypeError)):
+        with pytest.raises(error, match="epsilons must be"):
             count_study(frame, domain, epsilons=epsilons)
+        with pytest.raises(error, match="epsilons must be"):
+            errors_by_trust([1, 2], epsilons=epsilons)
 
 
 @pytest.mark.parametrize("repeats", [0, -1, 1.5, True, "3"])

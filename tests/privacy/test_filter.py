@@ -191,7 +191,7 @@ def test_mixed_noise_in_a_ledger_of_mu_or_rho_doubles_for_replacing(make):
         ({"epsilon": 1.0, "filter_delta": 1e-5}, "filter_delta must be at most delta"),
         ({"rho": 0}, "rho must be a finite number > 0"),
         ({"mu": -1.0}, "mu must be a finite number > 0"),
-        ({"filter_delta": 0.1}, "given together with epsilon"),
+        ({"filter_delta": 0.1}, "given together with the budget"),
     ],
 )
 def test_impossible_budgets_are_refused(budget, message):

@@ -137,8 +137,7 @@ def count_study(
     """
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
-    if not epsilons or len(set(epsilons)) < len(epsilons):
-        raise ValueError(f"epsilons must be distinct, and at least one, got {list(epsilons)}")
+    _check_epsilons(epsilons)
     releases, errors, expected = [], [], []
     table = read_table(frame)
     cells = domain.join(declared_codes(domain, table.columns))
@@ -213,6 +212,7 @@ def errors_by_trust(
     if true.ndim != 1 or true.size < 2 or true.dtype.kind not in "iu" or true.min() < 0 or true.sum() < 1:
         raise ValueError("counts must be whole numbers of at least 0, of at least two values and one record")
     n, k, rows = int(true.sum()), true.size, []
+    _check_epsilons(epsilons)
     for epsilon in epsilons:
         found = local_epsilon(epsilon, delta, n, partial(RandomizedResponse, k))
         of_reports = (math.sqrt(RandomizedResponse(k, own).variance(true, n).sum()) for own in (epsilon, found))
@@ -228,3 +228,10 @@ def declared_codes(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
         if column.max(initial=0) == size:
             raise ValueError(f"column {name!r} holds a value, or a missing one, that the domain does not declare")
     return codes
+
+
+def _check_epsilons(epsilons: Sequence[float]) -> None:
+    if not isinstance(epsilons, Sequence | np.ndarray):
+        raise TypeError(f"epsilons must be a sequence of numbers, got {type(epsilons).__name__}")
+    if not len(epsilons) or len(set(epsilons)) < len(epsilons):
+        raise ValueError(f"epsilons must be distinct, and at least one, got {list(epsilons)}")

@@ -141,7 +141,7 @@ def given_budget(**numbers: Any) -> Budget | None:
     if any(numbers[name] is not None for name in ("epsilon", "rho", "mu")):
         return read_budget(**numbers)
     if any(numbers.values()):
-        raise ValueError("delta, filter_delta and relation are given together with epsilon, or left out with it")
+        raise ValueError("delta, filter_delta and relation are given together with the budget, or left out with it")
     return None
 
 

@@ -332,9 +332,8 @@ class PrivacyLedger(JsonRecord):
         (4.77, 9.9)
         """
         releases = read_releases(guarantees)
-        together = compose(releases, delta=delta)
         book = PlanBook(releases)
-        self.charge(book.in_decimals(together, summed=delta is None), what)
+        self.charge(book.in_decimals(compose(releases, delta=delta), summed=delta is None), what)
         return PrivacyLedger._of_book(book)
 
     def report(self) -> pd.DataFrame:
