@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from scipy.stats import norm
 
-from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from skdp import BudgetExceeded, DPMean, PrivacyGuarantee, PrivacyLedger, privacy_statement
 from skdp.privacy import GaussianLoss, LaplaceLoss, PureLoss, compose, gaussian_delta, gaussian_epsilon, zcdp_epsilon
 from skdp.privacy.accounting import pure_epsilon, pure_mu
 
@@ -154,7 +154,8 @@ def test_charges_that_do_not_fit_when_converted_keep_local_ones_out(make):
     central = PrivacyGuarantee(0.75, relation="add_remove", trust="central")
     ledger.charge(central, "central")
     ledger.charge(central, "central")
-    with pytest.raises(BudgetExceeded, match=r"local asks for epsilon 0\.1; the ledger has 0\.0 of 2\.0 left"):
+    why = "with all charges counted for replacing a record, as this one is, "
+    with pytest.raises(BudgetExceeded, match=rf"local asks for epsilon 0\.1; {why}the ledger has 0\.0 of 2\.0 left"):
         ledger.charge(PrivacyGuarantee(0.1), "local")
     assert (ledger.relation, ledger.spent) == ("add_remove", (1.5, 0))
     ledger.charge(PrivacyGuarantee(0.5, relation="add_remove"), "central")
@@ -318,3 +319,16 @@ def test_the_mu_of_a_report_of_many_values(epsilon, share):
     ledger = PrivacyLedger(mu=10.0)
     ledger.charge(charge, "report")
     assert ledger.balance().loc["spent", "mu"] == pytest.approx(mu)
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({"epsilon": 3.0}, "epsilon 0.5 of 3, delta 0 of 0"),
+        ({"mu": 3.0}, "epsilon 0.5 in sum, of a filter of mu=3.0"),
+    ],
+)
+def test_a_statement_says_what_was_charged_to_a_ledger(make, budget, said):
+    mean = DPMean(0.5, bounds=(0, 1), ledger=make(**budget)).fit([[0.0], [1.0]])
+    parts = {part["item"]: part["answer"] for part in privacy_statement(mean).to_dict()["evaluation"]}
+    assert f"A ledger is charged before anything is drawn, so far once: {said}." in parts["composition"]

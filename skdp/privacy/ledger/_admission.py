@@ -36,7 +36,8 @@ def admitted(what: str, guarantee: PrivacyGuarantee, account: Account) -> Charge
 def _asked(charge: Charge, account: Account, after: Account) -> str:
     """Show what a charge asks for beyond the budget, and what there is."""
     added, limits = sums_of(charge), after.budget.limits
-    sums = account.sums if account.budget.relation in (None, charge.relation) else account.replaced
+    converted = account.budget.relation not in (None, charge.relation)
+    sums = account.replaced if converted else account.sums
     left, over = limits.minus(sums or Sums()), [name for name in _LABELS if after.exceeds(name)]
     both = over == ["pure", "rho"]
     shown = [name for name in over if getattr(added, name).is_finite()] if both else over[:1]
@@ -48,7 +49,8 @@ def _asked(charge: Charge, account: Account, after: Account) -> str:
     has = " or ".join(
         f"{max(0.0, rounded_down(getattr(left, name)))} of {float(getattr(limits, name))}" for name in shown
     )
-    return f"{asked}; the ledger has {has}"
+    reason = "with all charges counted for replacing a record, as this one is, " if converted else ""
+    return f"{asked}; {reason}the ledger has {has}"
 
 
 _LABELS = {

@@ -93,13 +93,12 @@ def composition(facts: Facts) -> tuple[str, bool]:
         return text + "No ledger counts further calls.", False
     for ledger in facts.ledgers:
         spent, limits, number = ledger.spent, ledger._book.budget, len(ledger._book.charges())
-        text += (
-            f"A ledger is charged before anything is drawn, so far {'once' if number == 1 else f'{number} times'}: "
-            f"epsilon {shown(spent.epsilon)} of {shown(limits.epsilon)}, delta {shown(spent.delta)} of "
-            f"{shown(limits.delta)}. "
-            if limits.epsilon is not None and limits.delta is not None and not limits.filter_delta
-            else f"epsilon {shown(spent.epsilon)} in sum, of a filter of {limits.amount()}. "
-        )
+        text += f"A ledger is charged before anything is drawn, so far {'once' if number == 1 else f'{number} times'}: "
+        if limits.epsilon is not None and limits.delta is not None and not limits.filter_delta:
+            text += f"epsilon {shown(spent.epsilon)} of {shown(limits.epsilon)}, delta {shown(spent.delta)} of "
+            text += f"{shown(limits.delta)}. "
+        else:
+            text += f"epsilon {shown(spent.epsilon)} in sum, of a filter of {limits.amount()}. "
     uncharged = [one.step for one in facts.steps if not one.charged]
     if uncharged:
         text += f"These steps charge no ledger: {', '.join(uncharged)}."
