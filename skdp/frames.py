@@ -47,6 +47,15 @@ class Table:
         return nw.from_dict(named, backend=nw.from_native(self.native).implementation).to_native()
 
 
+def missing_for_nan(table: Any) -> Any:
+    """Make the NaN of numbers missing, in libraries where a NaN is another value."""
+    if isinstance(table, np.ndarray | pd.DataFrame):
+        return table
+    frame = nw.from_native(table, eager_only=True)
+    given = [nw.when(~nw.col(name).is_nan()).then(nw.col(name)) for name in frame.columns]
+    return frame.select(*given).to_native()
+
+
 def without_unused_levels(index: pd.Index) -> pd.Index:
     """Drop the levels or categories of an index that no row uses."""
     if isinstance(index, pd.MultiIndex):

@@ -39,6 +39,7 @@ OTHERS = [
     RandomizedResponseEncoder(strategy="sample"),
     UnaryEncodingTransformer(),
     NumericPerturber(mechanism="laplace", bounds=(-100, 100)),
+    NumericPerturber(strategy="sample", bounds=(-100, 100)),
 ]
 
 # check_estimator leaves these out; they are public functions of the same module.

@@ -156,6 +156,8 @@ def _fit(transformer: Any, columns: list[Any]) -> None:
     _check_values(getattr(transformer, "categories", ()))
     n_sums = len(columns) * getattr(transformer, "n_bits", 1) * getattr(transformer, "n_cohorts", 1)
     n_numbers = len(columns) * getattr(transformer, "grid_size", 1)
+    if getattr(transformer, "strategy", None) == "sample" and getattr(transformer, "n_sampled", 1) == "auto":
+        raise ValueError  # what was chosen is written, and looking for it takes time
     if len(columns) > _MOST_ATTRIBUTES or n_sums > _MOST_SUMS or n_numbers > _MOST_NUMBERS:
         raise ValueError
     transformer.fit(_declared_row(columns, transformer))

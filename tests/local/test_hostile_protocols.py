@@ -107,6 +107,7 @@ HOSTILE = {
     "very many values of all columns": split("RandomizedResponseEncoder", 1000, list(map(str, range(400)))),
     "a large grid": json.dumps(changed("NumericPerturber", grid_size=10**9)),
     "many columns of a grid": json.dumps(changed("NumericPerturber", grid_size=1 << 16) | {"columns": ["a"] * 1000}),
+    "a number to be found": json.dumps(changed("NumericPerturber", strategy="sample", epsilon=1e6)),
     "a large filter": json.dumps(changed("RapporEncoder", n_bits=10**9)),
     "many filters": json.dumps(changed("RapporEncoder", n_bits=1 << 16, n_cohorts=1 << 16)),
     "many blocks": json.dumps(changed("HadamardResponseEncoder", n_blocks=10**12)),

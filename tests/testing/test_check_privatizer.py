@@ -55,6 +55,7 @@ KEEPING = {
     "ends": NumericPerturber(mechanism="duchi", grid_size=16),
     "windows": NumericPerturber(mechanism="piecewise", grid_size=16),
     "square waves": NumericPerturber(mechanism="square_wave", grid_size=16),
+    "sampled numbers": NumericPerturber(6.0, strategy="sample", n_sampled=2, grid_size=16),
     "Laplace noise": NumericPerturber(mechanism="laplace", grid_size=16),
 }
 # Each class once in `make test`; all in `make test-long`.

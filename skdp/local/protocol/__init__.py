@@ -12,6 +12,7 @@ from skdp.local.protocol._protocol import (
     Tally,
     read_report_table,
 )
+from skdp.local.protocol._sampling import Sampling, whole_weights
 from skdp.local.protocol._shuffling import shuffled_parts
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Randomness",
     "ReportProtocol",
     "Reports",
+    "Sampling",
     "Tally",
     "ValueProtocol",
     "attributes_of",
@@ -31,4 +33,5 @@ __all__ = [
     "read_report_table",
     "shuffled_parts",
     "split_counts",
+    "whole_weights",
 ]
