@@ -213,10 +213,12 @@ class NumericProtocol(ReportProtocol):
         self._check_tally(tally)
         return estimate_means(self, tally, confidence_level)
 
-    def estimate_distribution(self, tally: NumericTally, n_bins: int | None, smooth: bool) -> pd.DataFrame:
+    def estimate_distribution(
+        self, tally: NumericTally, n_bins: int | None, smooth: bool, confidence_level: float
+    ) -> pd.DataFrame:
         """Estimate how the values of each column are distributed over bins of equal width."""
         self._check_tally(tally)
-        return estimate_distributions(self, tally, n_bins, smooth)
+        return estimate_distributions(self, tally, n_bins, smooth, confidence_level)
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         small = (self.mechanism.steps + 1) ** 2 <= most_entries
