@@ -10,6 +10,7 @@ from skdp import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     LocalHashingEncoder,
+    LocalTableEncoder,
     NumericPerturber,
     RandomizedResponseEncoder,
     RapporEncoder,
@@ -33,6 +34,7 @@ ESTIMATORS = [
     FrequencyOracleEncoder(),
     RapporEncoder(n_bits=8),
     NumericPerturber(bounds=(-100, 100)),
+    LocalTableEncoder(),
 ]
 OTHERS = [
     RandomizedResponseEncoder(strategy="joint"),
@@ -40,6 +42,7 @@ OTHERS = [
     UnaryEncodingTransformer(),
     NumericPerturber(mechanism="laplace", bounds=(-100, 100)),
     NumericPerturber(strategy="sample", bounds=(-100, 100)),
+    LocalTableEncoder(purpose="model"),
 ]
 
 # check_estimator leaves these out; they are public functions of the same module.

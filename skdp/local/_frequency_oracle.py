@@ -236,7 +236,7 @@ def recommend_strategy(
     split      53.7
     sample      NaN
     """
-    domain = _read_domain(domain)
+    domain = declared_domain_of(domain)
     if target not in get_args(Target):
         raise ValueError(f"target must be 'joint' or 'margins', got {target!r}")
     make = _maker(oracle)
@@ -250,7 +250,8 @@ def recommend_strategy(
     return table.sort_values("error", kind="stable")
 
 
-def _read_domain(declared: Any) -> Domain:
+def declared_domain_of(declared: Any) -> Domain:
+    """Return the domain that is declared in one of several forms."""
     if isinstance(declared, Domain):
         return declared
     if isinstance(declared, Mapping):

@@ -223,7 +223,7 @@ def _declared_row(columns: list[Any], transformer: Any) -> pd.DataFrame:
     declared = getattr(transformer, "categories", None)
     first = {}
     for name in columns:
-        if isinstance(declared, dict):
+        if isinstance(declared, dict) and name in declared:
             first[name] = Domain({name: declared[name]})[name].values[0]
         elif isinstance(bounds := getattr(transformer, "bounds", None), dict):
             first[name] = float(bounds[name][0])

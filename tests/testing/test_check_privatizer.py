@@ -22,6 +22,7 @@ from skdp.local import (
     FrequencyOracleEncoder,
     HadamardResponseEncoder,
     LocalHashingEncoder,
+    LocalTableEncoder,
     NumericPerturber,
     OnFitOnly,
     RapporEncoder,
@@ -55,6 +56,8 @@ KEEPING = {
     "ends": NumericPerturber(mechanism="duchi", grid_size=16),
     "windows": NumericPerturber(mechanism="piecewise", grid_size=16),
     "square waves": NumericPerturber(mechanism="square_wave", grid_size=16),
+    "table": LocalTableEncoder(2.0),
+    "table of values": LocalTableEncoder(2.0, purpose="model"),
     "sampled numbers": NumericPerturber(6.0, strategy="sample", n_sampled=2, grid_size=16),
     "Laplace noise": NumericPerturber(mechanism="laplace", grid_size=16),
 }
