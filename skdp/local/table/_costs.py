@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import inf
+from math import inf, prod
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -70,7 +70,7 @@ class Costs:
     ) -> None:
         self.domain, self.numbers, self.epsilon, self.purpose = domain, frozenset(numbers), epsilon, purpose
         self._importance, self._oracle, self._mechanism, self._described = importance, oracle, mechanism, described
-        self.report = cache(self._report)
+        self.report, self._of_sizes = cache(self._report), cache(self._report_of_sizes)
 
     def _report(self, group: Group, size: int) -> Report:
         """Return how a group is reported by a record that reports `size` groups."""
@@ -79,16 +79,18 @@ class Costs:
             mechanism = self._mechanism(share)
             noise, spread = mean_error(mechanism), (1 + 2 / mechanism.steps) / 12
             return Report(self._described, _CELLS_OF_A_MEAN, (Margin(_CELLS_OF_A_MEAN, noise, spread),))
-        domain = self.domain.select(group)
+        return self._of_sizes(tuple(len(self.domain[name]) for name in group), share)
+
+    def _report_of_sizes(self, sizes: tuple[int, ...], share: Fraction) -> Report:
+        """Return how columns with so many values are reported together."""
         settings: dict[str, Any] = {"max_report_bytes": _MOST_BYTES}
         if self._oracle != "auto":
             settings = {"among": (self._oracle,)}
-        elif len(group) > 1:
+        elif len(sizes) > 1:
             settings = {"among": _OF_GROUPS}
-        name, oracle = choose_oracle(domain.size, share, **settings)
-        if len(group) == 1:
+        name, oracle = choose_oracle(prod(sizes), share, **settings)
+        if len(sizes) == 1:
             return Report(name, oracle.k, (_margin(oracle.k, oracle.mean_squared_error),))
-        sizes = domain.sizes
         margins = tuple(_margin(cells, margin_error(oracle, cells)) for cells in sizes)
         products = [sizes[one] * sizes[two] for two in range(len(sizes)) for one in range(two)]
         pairs = tuple(_margin(cells, margin_error(oracle, cells)) for cells in products)

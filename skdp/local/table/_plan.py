@@ -20,6 +20,8 @@ _LEAST_SHARE = 1
 """The least epsilon of a report that is tried with several reports a record, beside one and all."""
 _MOST_SIZES, _MOST_GROUPED, _MOST_MERGED, _MOST_CELLS = 12, 16, 1 << 12, 1 << 16
 """Numbers of reports, columns that are grouped, cells of a group, and cells of all columns together."""
+_FEW = 64
+"""Columns up to which several numbers of reports are tried, beside one and all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +188,7 @@ def _best_of(strategy: str, costs: Costs, groups: tuple[Group, ...]) -> _Candida
 def _sizes(n: int, epsilon: Fraction) -> list[int]:
     """Return the numbers of reports to try."""
     most = min(n, max(2, ceil(epsilon / _LEAST_SHARE)))
-    tried = np.geomspace(1, most, _MOST_SIZES if n <= _MOST_SIZES**2 else 3)
+    tried = np.geomspace(1, most, _MOST_SIZES if n <= _FEW else 1)
     return sorted({1, n, *tried.round().astype(int).tolist()})
 
 
