@@ -218,6 +218,10 @@ def recommend_strategy(
     PrivacyLeakWarning
         If categories are read from the data of a dataframe.
 
+    See Also
+    --------
+    recommend_plan : The same for tables with numbers, with weights, groups of columns, and reasons.
+
     Notes
     -----
     **Privacy.** Computed from the domain alone, which is public if it is declared.

@@ -87,7 +87,7 @@ class Costs:
         if self._oracle != "auto":
             settings = {"among": (self._oracle,)}
         elif len(sizes) > 1:
-            settings = {"among": _OF_GROUPS}
+            settings["among"] = _OF_GROUPS
         name, oracle = choose_oracle(prod(sizes), share, **settings)
         if len(sizes) == 1:
             return Report(name, oracle.k, (_margin(oracle.k, oracle.mean_squared_error),))

@@ -64,8 +64,8 @@ class LocalTableEncoder(TableEstimator):
         ``"weighted"``: it reports the best number of columns, with the best probabilities. ``"groups"``: the same with
         groups of columns, each reported as one attribute.
     oracle : {"auto", "randomized_response"}, default="auto"
-        How groups of categories are reported: by the oracle with the least error, or as values in columns like those of
-        the input.
+        How groups of categories are reported: by the oracle with the least error whose report has at most 1,024 bytes,
+        bits packed, or as values in columns like those of the input.
     mechanism : str, default="hybrid"
         How numbers are reported, as for `NumericPerturber`.
     grid_size : int, default=1024

@@ -18,7 +18,7 @@ from skdp.markup import html_facts
 _UNITS = 1 << 24
 _LEAST_SHARE = 1
 """The least epsilon of a report that is tried with several reports a record, beside one and all."""
-_MOST_SIZES, _MOST_GROUPED, _MOST_MERGED, _MOST_CELLS = 12, 16, 1 << 12, 1 << 16
+_MOST_SIZES, _MOST_GROUPED, _MOST_MERGED, _MOST_CELLS = 12, 16, 1 << 13, 1 << 16
 """Numbers of reports, columns that are grouped, cells of a group, and cells of all columns together."""
 _FEW = 64
 """Columns up to which several numbers of reports are tried, beside one and all."""
