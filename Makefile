@@ -10,7 +10,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # What `make test-fast` tests: the rooms that the others stand on, by default.
 ROOMS ?= tests/base tests/central tests/coding tests/local tests/metrics tests/oracles tests/privacy tests/randomness tests/test_*.py
 
-.PHONY: report docs test test-fast lint static types layers pytest notebooks-write test-long test-versions release-check bench clean
+.PHONY: report docs test test-fast lint types layers pytest notebooks-write test-long test-versions release-check bench clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -20,15 +20,13 @@ docs: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -j 2 -q -d site/.doctrees docs site/html
 	$(BIN)/python docs/check_site.py site/html
 
-test: lint static pytest
+# Lint first, which takes a second; then the checks of types and layers beside the tests.
+test: lint
+	$(MAKE) --no-print-directory -j 3 types layers pytest
 
 # For the edit loop: the first case of each test, if it takes no second.
 test-fast: .venv/installed
 	$(BIN)/pytest -q -n 2 --dist worksteal --first -m "not long and not slow" $(ROOMS)
-
-# Each check is one process; two run at a time.
-static: .venv/installed
-	$(MAKE) --no-print-directory -j 2 --output-sync=target types layers
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ Internal: import nothing from here outside of skdp.
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from functools import lru_cache
 
@@ -80,6 +81,9 @@ def log_upper(ratio: Fraction) -> float:
 
 
 def round_up(value: Fraction) -> float:
-    """Return the smallest float that is at least a fraction."""
-    nearest = float(value)
+    """Return the smallest float that is at least a fraction, infinite beyond the floats."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -sys.float_info.max
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)

@@ -68,6 +68,7 @@ def test_from_rows_to_reports_to_counts(files, capsys, monkeypatch):
     pd.testing.assert_frame_equal(pd.read_csv("counts.csv"), expected, check_dtype=False)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("transformer", ENCODERS)
 def test_every_transformer(files, capsys, transformer, strategy):

@@ -11,6 +11,7 @@ import pytest
 from numpydoc.validate import validate
 
 import skdp
+from tests.conftest import each
 
 CHECKS = {
     *("GL01", "GL02", "GL03", "GL05", "GL06", "GL07", "GL08", "GL09", "GL10"),
@@ -77,7 +78,7 @@ def owner_of(path):
 INHERITED = {path for path in OURS.values() if (found := owner_of(path)) and inherits_docstring(*found)}
 
 
-@pytest.mark.parametrize("path", sorted({*OURS.values()} - INHERITED))
+@each("path", sorted({*OURS.values()} - INHERITED))
 def test_public_docstrings(path):
     protocol = path == "skdp.randomness.ByteSource"  # has no constructor
     checks = CHECKS - {"PR01"} if protocol else CHECKS

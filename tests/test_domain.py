@@ -95,7 +95,7 @@ def test_joint_codes_enumerate_the_product_with_the_last_column_fastest(sizes):
     assert [cell if isinstance(cell, tuple) else (cell,) for cell in cells] == [tuple(row) for row in rows.tolist()]
 
 
-@pytest.mark.parametrize("sizes", [(16, 16), (255, 2), (256, 256), (65_536, 3), (70_000, 70_000, 100)])
+@pytest.mark.parametrize("sizes", [(16, 16), (255, 2), (256, 256), (65_536, 3), (70_000, 256, 256, 256)])
 def test_joint_codes_do_not_overflow(sizes):
     domain = Domain({f"x{index}": range(size) for index, size in enumerate(sizes)})
     last = [np.array([0, size - 1], np.min_scalar_type(size)) for size in sizes]
@@ -105,9 +105,9 @@ def test_joint_codes_do_not_overflow(sizes):
 
 
 def test_a_product_beyond_63_bits_is_refused():
-    domain = Domain({f"x{index}": range(70_000) for index in range(4)})
+    domain = Domain({f"x{index}": range(128) for index in range(9)})
     with pytest.raises(ValueError, match="joint domain"):
-        domain.join([np.array([0])] * 4)
+        domain.join([np.array([0])] * 9)
 
 
 def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):

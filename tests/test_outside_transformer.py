@@ -22,7 +22,7 @@ from skdp.testing import check_privatizer
 from tests.outside_transformer import SaidTransformer
 
 CATEGORIES = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
-N = 20_000
+N = 5_000
 
 
 def people(rows=N):
@@ -97,7 +97,7 @@ def test_a_refusal_names_the_column_and_costs_nothing():
 
 
 def test_it_is_audited():
-    result = audit_epsilon(said(random_state=None), n_draws=20_000, random_state=0)
+    result = audit_epsilon(said(random_state=None), n_draws=5_000, random_state=0)
     assert result.passed
     assert result.epsilon_lower > 0.5
 

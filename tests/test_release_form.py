@@ -44,6 +44,7 @@ BOUNDS = {"whole": (0, 5), "real": (0.0, 5.0)}
 WORDS = ROWS[["text"]]
 KEY = {"memoize": True, "secret_key": b"k" * 32}
 EPSILON = 0.01
+QUICK = {"random_state": 0, "marginals": "independent", "max_iter": 2}
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
@@ -89,7 +90,7 @@ def by_rappor(table):
 
 
 def made(table, **parameters):
-    return DPMarginalSynthesizer(EPSILON, domain=declared(table), random_state=0, max_iter=10, **parameters)
+    return DPMarginalSynthesizer(EPSILON, domain=declared(table), **QUICK, **parameters)
 
 
 def redrawn(table):
@@ -105,8 +106,8 @@ def resampled(part):
         rest = [name for name in VALUES if name != "text"]
         X = table.select(rest) if hasattr(table, "select") else table[rest]
         domain = {name: VALUES[name] for name in rest} | {"text": VALUES["text"]}
-        resampler = SyntheticResampler(DPMarginalSynthesizer(EPSILON, domain=domain, random_state=0, max_iter=10))
-        return resampler.fit_resample(X, table["text"])[part]
+        synthesizer = DPMarginalSynthesizer(EPSILON, domain=domain, **QUICK)
+        return SyntheticResampler(synthesizer).fit_resample(X, table["text"])[part]
 
     return release
 
@@ -114,7 +115,7 @@ def resampled(part):
 def drawn_in_bins(table):
     only(table, *LIBRARIES)
     domain = {name: Interval(*ends, bins=5) for name, ends in BOUNDS.items()}
-    return DPMarginalSynthesizer(EPSILON, domain=domain, random_state=0, max_iter=10).fit(table).sample(50)
+    return DPMarginalSynthesizer(EPSILON, domain=domain, **QUICK).fit(table).sample(50)
 
 
 def encoder(**parameters):
@@ -174,7 +175,7 @@ def privatized(path, place):
 
 
 def synthesized(path, place):
-    synthesize_file(path, place, DPMarginalSynthesizer(EPSILON, domain=VALUES, random_state=0), n_samples=50)
+    synthesize_file(path, place, DPMarginalSynthesizer(EPSILON, domain=VALUES, **QUICK), n_samples=50)
 
 
 def written(form):
@@ -249,7 +250,14 @@ OF_FILES = {
 }
 
 
+# Each is read and written as another one is.
 LONG = [
+    "joint",
+    "memoised",
+    "to Parquet",
+    "unary to polars",
+    "transformed rows",
+    "lazy reports",
     "sample",
     "rows in batches",
     "transformed to pandas",

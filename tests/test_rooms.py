@@ -1,6 +1,7 @@
 """Where code lives: what a module may import, and how large files and folders are."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import skdp
@@ -22,9 +23,13 @@ def folder_of(module):
     return module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
 
 
-def imports(module, source):
-    """Yield the modules of ours that a module imports, at its top and in functions."""
-    for node in ast.walk(ast.parse(source)):
+parsed = cache(ast.parse)
+SOURCES = {module: path.read_text() for module, path in MODULES.items()}
+
+
+def imports(nodes):
+    """Yield the modules of ours that are imported by some nodes."""
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "skdp":
             for name in node.names:
                 whole = f"{node.module}.{name.name}"
@@ -42,7 +47,7 @@ def foreign_private(module, source):
     own = folder_of(module)
     return [
         found
-        for found in imports(module, source)
+        for found in imports(ast.walk(parsed(source)))  # at its top and in functions
         if is_private(found)
         and not f"{own}.".startswith(f"{folder_of(found)}.")
         and (module, found) not in FOR_THEIR_EFFECT
@@ -50,8 +55,8 @@ def foreign_private(module, source):
 
 
 def test_no_private_module_of_another_room():
-    for module, path in MODULES.items():
-        assert not foreign_private(module, path.read_text()), module
+    for module, source in SOURCES.items():
+        assert not foreign_private(module, source), module
 
 
 def test_a_private_module_of_another_room_is_found():
@@ -72,15 +77,14 @@ def at_import(body):
     """Yield the statements that run when a module is imported."""
     for node in body:
         yield node
-        if isinstance(node, ast.If | ast.Try) and "TYPE_CHECKING" not in ast.unparse(node).partition("\n")[0]:
+        if isinstance(node, ast.Try) or (isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test)):
             yield from at_import(node.body)
 
 
 def test_no_circles():
     arrows = {}
-    for module, path in MODULES.items():
-        top = [node for node in at_import(ast.parse(path.read_text()).body) if isinstance(node, ast.ImportFrom)]
-        found = set(imports(module, "\n".join(map(ast.unparse, top))))
+    for module, source in SOURCES.items():
+        found = set(imports(node for node in at_import(parsed(source).body) if isinstance(node, ast.ImportFrom)))
         arrows[module] = {name for name in found if name in MODULES and name != module}
     while free := {module for module, wanted in arrows.items() if not wanted & arrows.keys()}:
         for module in free:
@@ -92,7 +96,7 @@ def assigned_twice(source):
     """List the names that a module assigns more than once: files that become one may use the same name."""
     names = [
         name.id
-        for node in ast.parse(source).body
+        for node in parsed(source).body
         if isinstance(node, ast.Assign | ast.AnnAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         for name in ast.walk(target)
@@ -102,5 +106,5 @@ def assigned_twice(source):
 
 
 def test_no_constant_is_assigned_twice():
-    assert not {module: names for module, path in MODULES.items() if (names := assigned_twice(path.read_text()))}
+    assert not {module: names for module, source in SOURCES.items() if (names := assigned_twice(source))}
     assert assigned_twice("_CALLS = 1\nA, _CALLS = 2, [x for x in ()]\nx = 1") == ["_CALLS"]

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from skdp.cli._arguments import (
     add_command,
@@ -29,7 +29,7 @@ from skdp.cli._transformers import (
     load_transformer,
     make_transformer,
 )
-from skdp.engines import privatize_file, privatize_files
+from skdp.engines import Progress, privatize_file, privatize_files
 from skdp.engines.files import FILE_FORMATS, names_of_files
 from skdp.local import NumericPerturber, RapporEncoder
 from skdp.privacy import shuffled_guarantee
@@ -108,12 +108,13 @@ def _run_privatize(options: argparse.Namespace) -> str:
         print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
     if left_out:
         print(f"Left out: {', '.join(left_out)}", file=sys.stderr)
+    rows = _CountedRows(bar_of_rows(options))
     with opened_ledger(options) as ledger:
         transformer.set_params(ledger=ledger)
         if isinstance(transformer, RapporEncoder):
             fitted_to_names(transformer, columns)
         settings: dict[str, Any] = {"keep": keep, "resume": options.resume, "check": options.check}
-        settings |= {"record_id": options.record_id, "progress": bar_of_rows(options)}
+        settings |= {"record_id": options.record_id, "progress": rows}
         if is_folder:
             settings |= {"file_format": options.format or "parquet", "n_jobs": options.jobs or -1}
             settings["allow_copies"] = bool(options.allow_copies)
@@ -126,7 +127,30 @@ def _run_privatize(options: argparse.Namespace) -> str:
     if options.target_epsilon is not None:
         summed = shuffled_guarantee(transformer, options.n_shuffled, options.delta, released="tally")
         print(f"If only the sums of at least {options.n_shuffled:,} honest rows are published (skdp tally): {summed}")
+        if not is_folder and 0 < rows.seen < options.n_shuffled:
+            alone = shuffled_guarantee(transformer, rows.seen, options.delta, released="tally")
+            print(
+                f"This file has {rows.seen:,} rows only. If their sums are published without those of others: {alone}"
+            )
     return str(options.out)
+
+
+class _CountedRows:
+    """A progress bar that knows how many rows it has seen: public, as the reports are as many."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self.seen = progress, 0
+
+    def __call__(self, total: int | None) -> Self:
+        self._bar = self._progress(total)
+        return self
+
+    def update(self, rows: int) -> None:
+        self.seen += rows
+        self._bar.update(rows)
+
+    def close(self) -> None:
+        self._bar.close()
 
 
 def _is_folder(options: argparse.Namespace) -> bool:

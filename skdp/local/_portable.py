@@ -28,8 +28,9 @@ class Portable:
 
         Raises
         ------
-        NotFittedError, TypeError
-            Before `fit`, or if a parameter is of a type that is not saved.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if a parameter is of a type that is not saved, or the protocol is larger than `from_json`
+            reads: 1,024 columns, 2,097,152 numbers of grids in all columns, or 16,777,216 sums.
 
         Notes
         -----

@@ -23,7 +23,7 @@ _NOT_OF_REPORTS = ("unknown", "missing")
 
 # Of what others declare, so that reading it takes at most about three seconds and 200 MB.
 _MOST_VALUES = 1 << 17
-_MOST_SUMS, _MOST_NUMBERS, _MOST_ATTRIBUTES = 1 << 24, 1 << 19, 1 << 10
+_MOST_SUMS, _MOST_NUMBERS, _MOST_ATTRIBUTES = 1 << 24, 1 << 21, 1 << 10
 _MOST_OF_REPORTS = 1 << 24, 1 << 17, 1 << 23
 """Joint cells, columns, and characters of their names."""
 
@@ -50,6 +50,7 @@ class WrittenProtocol:
     def text(self) -> str:
         """The JSON."""
         if self._text is None:
+            _check_size(self._parameters, len(self._protocol.columns))
             self._text = write_protocol(self._name, self._parameters, self._protocol, named=self.named)
         return self._text
 
@@ -154,14 +155,27 @@ def _fit(transformer: Any, columns: list[Any]) -> None:
     """Fit within limits."""
     transformer._most_cells, transformer._most_columns, transformer._most_characters = _MOST_OF_REPORTS
     _check_values(getattr(transformer, "categories", ()))
-    n_sums = len(columns) * getattr(transformer, "n_bits", 1) * getattr(transformer, "n_cohorts", 1)
-    n_numbers = len(columns) * getattr(transformer, "grid_size", 1)
+    _check_size(transformer.get_params(deep=False), len(columns))
     if getattr(transformer, "strategy", None) == "sample" and getattr(transformer, "n_sampled", 1) == "auto":
         raise ValueError  # what was chosen is written, and looking for it takes time
-    if len(columns) > _MOST_ATTRIBUTES or n_sums > _MOST_SUMS or n_numbers > _MOST_NUMBERS:
-        raise ValueError
     transformer.fit(_declared_row(columns, transformer))
     del transformer._most_cells, transformer._most_columns, transformer._most_characters
+
+
+def _check_size(parameters: Mapping[str, Any], n_columns: int) -> None:
+    """Check that a protocol is one that is read: both sides have the same limits."""
+    n_grids = len(parameters.get("bounds") or ()) if "categories" in parameters else n_columns
+    sizes = {
+        "columns": (n_columns, _MOST_ATTRIBUTES),
+        "numbers of grids (columns * grid_size)": (n_grids * parameters.get("grid_size", 1), _MOST_NUMBERS),
+        "sums (columns * n_bits * n_cohorts)": (
+            n_columns * parameters.get("n_bits", 1) * parameters.get("n_cohorts", 1),
+            _MOST_SUMS,
+        ),
+    }
+    for name, (size, most) in sizes.items():
+        if size > most:
+            raise ValueError(f"a protocol as JSON has at most {most:,} {name}, got {size:,}")
 
 
 def _check_values(declared: Any) -> None:

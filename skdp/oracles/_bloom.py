@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.exact import exp_bounds
+from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.oracles._base import check_bytes
 from skdp.oracles._support import capped_epsilon, channel_of_bits, check_share, check_size
+from skdp.privacy import PureLoss
 from skdp.randomness import BLOCK, ONE, ByteSource, bernoulli
 
 
@@ -79,6 +80,19 @@ class BloomRandomizer:
         larger, smaller = sorted([self.on / self.off, (1 - self.off) / (1 - self.on)], reverse=True)
         most = min(self.n_hashes, self.n_bits - 1)  # every value sets a bit, so no filter has all m bits alone
         return larger**most * smaller ** min(self.n_hashes, self.n_bits - most)
+
+    def losses(self, *, permanent: bool) -> tuple[PureLoss, ...]:
+        """Return the losses of the permanent bits, or of one report, which dominate those of all pairs of values."""
+        # A bit that is set for the first value only and one that is set for the second only are, together, a report
+        # whose two informative outcomes have the ratio of both, and as total variation the difference of their
+        # probabilities. A bit without a counterpart is a part of such a report.
+        flip = Fraction(self.flip, ONE)
+        on, off = (1 - flip, flip) if permanent else (self.on, self.off)
+        if on == off or 2 * self.n_hashes > self.n_bits or on == 1 or off == 0:
+            return ()
+        ratio = on * (1 - off) / ((1 - on) * off)
+        share = min(Fraction(1), (on - off) * (ratio + 1) / (ratio - 1))
+        return (PureLoss(log_upper(ratio), round_up(share), count=self.n_hashes),)
 
     def places(self, cohort: int, value: bytes) -> NDArray[np.intp]:
         """Return the bits that a value sets: by SHA-256, so the same everywhere and in every version."""

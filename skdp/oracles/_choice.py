@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from skdp.oracles._base import FrequencyOracle
@@ -85,7 +85,19 @@ def choose_oracle(
     >>> choose_oracle(100, 4.0, again=1.0, among=["local_hashing", "optimized_unary_encoding"])[0]
     'optimized_unary_encoding'
     """
-    candidates = {name: make_first_round(name, k, epsilon, again) for name in among}
+    name = _best(k, epsilon, again, max_report_bytes, tuple((name, ORACLES[name]) for name in among))
+    return name, make_first_round(name, k, epsilon, again)
+
+
+@lru_cache(maxsize=512, typed=True)  # else half of the time of a fit on few rows
+def _best(
+    k: int,
+    epsilon: float | Fraction,
+    again: float | Fraction | None,
+    max_report_bytes: int | None,
+    among: tuple[tuple[str, Any], ...],  # with the classes, as a name may be registered again
+) -> str:
+    candidates = {name: make_first_round(name, k, epsilon, again) for name, _ in among}
     fitting = {
         name: oracle
         for name, oracle in candidates.items()
@@ -98,5 +110,4 @@ def choose_oracle(
             f"{least}"
         )
     sent = {name: oracle if again is None else two_rounds(oracle, again) for name, oracle in fitting.items()}
-    name = min(fitting, key=lambda name: (fitting[name].error_floor, sent[name].mean_squared_error))
-    return name, fitting[name]
+    return min(fitting, key=lambda name: (fitting[name].error_floor, sent[name].mean_squared_error))

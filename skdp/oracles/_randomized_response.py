@@ -125,7 +125,7 @@ class RandomizedResponse(FrequencyOracle):
         return self.p - self.q
 
     def shuffle_pair(self) -> ReportPair:
-        return ReportPair.of_support(self.p, self.q, (1, 1, 0, self.k - 2))
+        return ReportPair.of_support(self.p, self.q, (1, 1, 0, self.k - 2), two_valued=self.k == 2)
 
     def report(self, codes: NDArray[np.unsignedinteger], source: ByteSource) -> NDArray[np.unsignedinteger]:
         self._check_codes(codes)

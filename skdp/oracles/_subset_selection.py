@@ -110,7 +110,7 @@ class SubsetSelection(FrequencyOracle):
         k, w = self.k, self.subset_size
         one, both, none = math.comb(k - 2, w - 1), math.comb(k - 2, w - 2) if w > 1 else 0, math.comb(k - 2, w)
         high, low = self.p / math.comb(k - 1, w - 1), (1 - self.p) / math.comb(k - 1, w)
-        return ReportPair.of_support(high, low, (one, one, both, none))
+        return ReportPair.of_support(high, low, (one, one, both, none), two_valued=k == 2)
 
     @property
     def variation(self) -> Fraction:

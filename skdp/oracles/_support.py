@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -259,6 +260,7 @@ def check_size(k: Any, *, least: int = 2, most: int = (1 << 32) - 1, name: str =
     return int(k)
 
 
+@lru_cache(maxsize=512, typed=True)
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     """Return the least probability of a lie that achieves epsilon, times 2**64, rounded up."""
     # With probability l ("a lie") a protocol reports uniformly from all reports, otherwise uniformly from those that

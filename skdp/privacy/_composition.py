@@ -14,7 +14,7 @@ from skdp.exact import round_up
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._numbers import check_delta
 from skdp.privacy._zcdp import zcdp_epsilon
-from skdp.privacy.accounting import Loss, StatedLoss, joint_failure, smallest_epsilon
+from skdp.privacy.accounting import GaussianLoss, Loss, StatedLoss, joint_failure, smallest_epsilon
 
 _SHARES = Fraction(1, 2), Fraction(9, 10), Fraction(1)
 """Shares of the remaining delta to try for the releases with a rho; with all of it, the other epsilons add."""
@@ -102,7 +102,8 @@ def compose(guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction |
 
 def _sum(counts: Counter[PrivacyGuarantee]) -> PrivacyGuarantee:
     """Add up guarantees, each a number of times; sums are rounded once."""
-    total = reduce(operator.add, counts)
+    # One loss stands for all of each, as theirs are listed below.
+    total = reduce(operator.add, (replace(one, losses=(GaussianLoss(0.0),)) for one in counts))
     parts = [(one.to(total.relation), count) for one, count in counts.items()]
     numbers: dict[str, Any] = {
         name: round_up(sum((count * Fraction(getattr(one, name)) for one, count in parts), Fraction(0)))

@@ -16,7 +16,17 @@ from skdp.markup import html_facts, written_text
 from skdp.privacy._json import Fields, JsonRecord, written_name
 from skdp.privacy._numbers import check_delta, check_epsilon, shown
 from skdp.privacy._odds import in_odds
-from skdp.privacy.accounting import Loss, StatedLoss, doubled, either, merged, read_loss, total_epsilon
+from skdp.privacy.accounting import (
+    MOST_LOSSES,
+    Loss,
+    StatedLoss,
+    check_losses,
+    doubled,
+    either,
+    merged,
+    read_loss,
+    total_epsilon,
+)
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -45,9 +55,6 @@ _TRUSTED = {
     "shuffle": "shuffle: those who shuffle or sum the reports are trusted",
     "central": "central: a curator is trusted",
 }
-
-_MOST_LOSSES = 1 << 12
-"""The most different losses that are read from a record."""
 
 _ROUNDING = Fraction(1, 1 << 30)
 """The largest relative difference of the stated epsilon and that of the losses that rounding explains."""
@@ -85,7 +92,8 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         of it (see `zcdp_epsilon`), and `compose` finds a better one for several releases together.
     losses : tuple of PureLoss, LaplaceLoss, GaussianLoss or StatedLoss, default=()
         What the mechanism is, from which `compose` finds a smaller epsilon for several
-        releases together. All of it is composed; empty if no more is known than epsilon, delta and rho.
+        releases together. All of it is composed; empty if no more is known than epsilon, delta and rho. Of more than
+        4,096 different ones, similar ones are rounded up together.
 
     Raises
     ------
@@ -138,18 +146,16 @@ class PrivacyGuarantee(JsonRecord):  # numpydoc ignore=PR02
         check_relation(self.relation)
         if self.trust not in TRUSTS:
             raise ValueError(f"trust must be one of {', '.join(map(repr, TRUSTS))}, got {self.trust!r}")
-        losses = tuple(self.losses)
-        for loss in losses:
-            if not isinstance(loss, Loss):
-                raise TypeError(f"losses must be losses of skdp.privacy, got {type(loss).__name__}")
-        losses = merged(losses)
+        if isinstance(self.scope, str):
+            raise TypeError(f"scope must be a tuple of names, got {type(self.scope).__name__}")
+        losses = merged(check_losses(self.losses))
         least = total_epsilon(losses)
         if losses and least is not None and self.epsilon > least * (1 + _ROUNDING):
             raise ValueError(
                 f"losses add up to epsilon {round_up(least)}, less than the stated {self.epsilon}: give those of all "
                 "that is stated, or none"
             )
-        object.__setattr__(self, "losses", () if losses == (self._stated_loss(),) else losses)
+        object.__setattr__(self, "losses", () if losses and losses == (self._stated_loss(),) else losses)
 
     def __add__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
         if not isinstance(other, PrivacyGuarantee):
@@ -348,8 +354,8 @@ def check_relation(relation: Any) -> None:
 
 
 def _read_losses(fields: Fields) -> tuple[Loss, ...]:
-    if len(fields.array("losses", keep=True)) > _MOST_LOSSES:
-        raise ValueError(f"{fields.at('losses')} must have at most {_MOST_LOSSES:,} items")
+    if len(fields.array("losses", keep=True)) > MOST_LOSSES:
+        raise ValueError(f"{fields.at('losses')} must have at most {MOST_LOSSES:,} items")
     return tuple(fields.parts("losses", read_loss))
 
 

@@ -50,7 +50,8 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
         return 0.0
     if exact_delta == 0:
         raise ValueError("a release that is zero-concentrated only has delta > 0, got delta = 0")
-    excess = Fraction(_best_excess(float(exact_rho), float(exact_delta)))
+    log_delta = math.log(exact_delta.numerator) - math.log(exact_delta.denominator)
+    excess = Fraction(_best_excess(float(exact_rho), log_delta))
     order = 1 + excess
     share = exact_delta * order
     penalty = Fraction(log_upper(1 / share)) if share < 1 else -_log_lower(share)
@@ -60,11 +61,14 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest zero-concentrated loss, but for rounding, that gives no more than epsilon at delta."""
+    # Below the floats it is 0.
     low, high = Fraction(0), epsilon  # rho-zCDP is never less than rho
     while zcdp_epsilon(high, delta) <= epsilon:
         low, high = high, 2 * high
     while high - low > high / 2**40:
         middle = Fraction(float((low + high) / 2))
+        if not low < middle < high:
+            break
         if zcdp_epsilon(middle, delta) <= epsilon:
             low = middle
         else:
@@ -72,13 +76,13 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     return low
 
 
-def _best_excess(rho: float, delta: float) -> float:
+def _best_excess(rho: float, log_delta: float) -> float:
     """Return the best order minus 1: the zero of the derivative, which increases."""
     # No useful order is outside these bounds; inside, its fraction is short.
     low, high = 1e-12, 1e12
     while high > low * (1 + 1e-12):
         middle = math.sqrt(low * high)
-        slope = rho * middle * middle + math.log1p(middle) + math.log(delta)
+        slope = rho * middle * middle + math.log1p(middle) + log_delta
         low, high = (low, middle) if slope > 0 else (middle, high)
     return high
 

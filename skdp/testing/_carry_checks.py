@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,15 +67,15 @@ def check_form(release: Callable[[Any], Any], X: pd.DataFrame) -> list[str]:
     AssertionError: pandas: what the frame holds beside its rows is released
     """
     values = {name: list(dict.fromkeys(column)) for name, column in columns_of(X).items()}
-    tried = compare_forms(lambda _, table: release(table), values)
+    tried = compare_forms(lambda _, table: release(table), opposite_frames(values))
     require(tried, "the release refuses frames of every kind")
     return tried
 
 
-def compare_forms(release: Callable[[str, Any], Any], values: dict[Any, list[Any]]) -> list[str]:
+def compare_forms(release: Callable[[str, Any], Any], frames: Iterable[tuple[str, Any, Any]]) -> list[str]:
     """Compare the releases of two tables of every kind."""
     tried = []
-    for kind, *tables in opposite_frames(values):
+    for kind, *tables in frames:
         try:
             released = [release(kind, table) for table in tables]
         except (TypeError, ValueError):
@@ -110,35 +110,39 @@ def _spread(column: list[Any]) -> list[Any]:
     return [column[place] for place in np.linspace(0, len(column) - 1, _ROWS).round().astype(int)]
 
 
+def _fitted_on_opposite_frames(subject: Subject) -> list[tuple[str, list[Any], list[Any]]]:
+    """Fit a clone on two tables of each kind that the transformer takes."""
+    fits = []
+    for kind, *tables in opposite_frames(subject.values):
+        declared_as = "array" if kind.startswith("array") else "pandas"
+        try:
+            fits.append((kind, tables, [subject.unfitted(kind=declared_as).fit(table) for table in tables]))
+        except (TypeError, ValueError):
+            continue
+    return fits
+
+
 def _check_nothing_else_is_carried_over(subject: Subject) -> None:
     """Check that the output depends on the rows by its values only, for frames of every kind."""
-
-    def release(kind: str, table: Any) -> Any:
-        unfitted = subject.unfitted(kind="array" if kind.startswith("array") else "pandas")
-        return unfitted.fit(table).transform(table)
-
-    compare_forms(release, subject.values)
-    if not hasattr(subject.estimator, "set_output"):
-        return
-    for library in ("pandas", "polars"):
-
-        def converted(kind: str, table: Any, library: str = library) -> Any:
-            if kind.split(",")[0] in ("array", library):
-                raise TypeError("scikit-learn converts arrays, and no one converts frames of the same library")
-            return subject.unfitted().set_output(transform=library).fit(table).transform(table)
-
-        compare_forms(converted, subject.values)
+    libraries = ("default", "pandas", "polars") if hasattr(subject.estimator, "set_output") else ("default",)
+    for kind, tables, fits in subject.once(_fitted_on_opposite_frames):
+        for library in libraries:
+            if library != "default" and kind.split(",")[0].split(" ")[0] in ("array", library):
+                continue  # scikit-learn converts arrays, and no one converts frames of the same library
+            for fitted in fits if len(libraries) > 1 else ():
+                fitted.set_output(transform=library)
+            try:
+                released = [fitted.transform(table) for fitted, table in zip(fits, tables, strict=True)]
+            except (TypeError, ValueError):
+                continue
+            require_same_form(kind, tables, released)
 
 
 def _check_nothing_else_is_stored(subject: Subject) -> None:
     """Check that a fitted transformer does not depend on the rows, for frames of every kind."""
-    for kind, one, other in opposite_frames(subject.values):
-        try:
-            fitted = [subject.unfitted(kind=kind.split(" ")[0]).fit(table) for table in (one, other)]
-        except (TypeError, ValueError):
-            continue
-        require(not signs(pickle.dumps(fitted[0])), f"{kind}: what the frame holds beside its rows is stored")
-        require_same_tables(kind, *fitted)
+    for kind, _, fits in subject.once(_fitted_on_opposite_frames):
+        require(not signs(pickle.dumps(fits[0])), f"{kind}: what the frame holds beside its rows is stored")
+        require_same_tables(kind, *fits)
 
 
 def require_same_tables(kind: str, one: Any, other: Any) -> None:

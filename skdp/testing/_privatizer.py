@@ -154,7 +154,7 @@ def check_privatizer(
     --------
     >>> from skdp import RandomizedResponseEncoder
     >>> from skdp.testing import check_privatizer
-    >>> results = check_privatizer(RandomizedResponseEncoder(epsilon=1.0))
+    >>> results = check_privatizer(RandomizedResponseEncoder(epsilon=1.0, categories={"smokes": ["yes", "no"]}))
     >>> set(results["status"])
     {'passed'}
 

@@ -50,14 +50,14 @@ SUBJECTS = [
     (DPKBinsDiscretizer(bounds=BOUNDS, strategy="quantile"), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPHistogram(domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
-    (DPMarginalSynthesizer(domain=DECLARED), WORDS),
-    (DPMarginalSynthesizer(domain=GAPPY_DECLARED, marginals="adaptive", delta=1e-6), GAPPY_WORDS),
-    (DPMarginalSynthesizer(domain=DECLARED, marginals="independent", redraw=["job"]), WORDS),
-    (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="tree", delta=1e-6), NUMBERS),
-    (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
+    (DPMarginalSynthesizer(max_iter=30, domain=DECLARED), WORDS),
+    (DPMarginalSynthesizer(max_iter=30, domain=GAPPY_DECLARED, marginals="adaptive", delta=1e-6), GAPPY_WORDS),
+    (DPMarginalSynthesizer(max_iter=30, domain=DECLARED, marginals="independent", redraw=["job"]), WORDS),
+    (DPMarginalSynthesizer(max_iter=30, domain=Interval(0, 100, bins=8), marginals="tree", delta=1e-6), NUMBERS),
+    (DPMarginalSynthesizer(max_iter=30, domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
 ]
 # Other mechanisms and parameters of a class that is there, and those that are fitted in several rounds.
-LONG = [2, 8, 11, 16, 20, 22, 23]
+LONG = [1, 2, 3, 8, 10, 11, 16, 20, 22, 23]
 CASES = [
     pytest.param(
         check, id=f"{type(estimator).__name__}-{place}-{name}", marks=pytest.mark.long if place in LONG else []

@@ -62,7 +62,7 @@ class TestProposeTestRelease:
         for share, threshold in ((0.1, 132), (0.5, 27)):
             passed = [
                 propose(distance=threshold, epsilon=1.0, test_share=share, random_state=seed).released
-                for seed in range(400)
+                for seed in range(200)
             ]
             assert 0.4 < np.mean(passed) < 0.65
 

@@ -127,6 +127,7 @@ class TestProposeTestRelease:
 
 
 class TestSmoothSensitivity:
+    @pytest.mark.covering
     @pytest.mark.parametrize("epsilon", EPSILONS)
     @pytest.mark.parametrize("min_n", [None, 2, 100, 1000, 20_000])
     @pytest.mark.parametrize("delta", [1e-6, 1e-9])

@@ -64,7 +64,7 @@ def test_counts_of_two_neighbours_can_give_the_same_integers(epsilon):
 )
 def test_means_of_two_neighbours_lie_on_the_same_public_grid(kind):
     for rows in ([[0.1]] * 300, [[0.1]] * 300 + [[0.7]]):
-        for seed in range(150):
+        for seed in range(40):
             value = DPMean(5.0, bounds=(0, 1), random_state=seed, **kind).fit(rows).mean_[0]
             place = round(Fraction(value) * 2 * GRID) - GRID
             assert to_value(Fraction(place), 0.0, 1.0) == value

@@ -86,6 +86,7 @@ VALUED = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.filterwarnings("ignore:the noise drowns:UserWarning")
 @pytest.mark.parametrize("values", [AGES, AGES_BUT_ONE, NOTHING], ids=["all", "all but one", "none"])
 @pytest.mark.parametrize("estimator", NUMERIC, ids=lambda estimator: type(estimator).__name__)
@@ -126,14 +127,14 @@ FIT_QUICKLY = {"marginals": "independent", "max_iter": 3, "random_state": 5}
 @pytest.mark.parametrize(
     ("domain", "tables"),
     [
-        (Interval(0, 100, bins=10), [AGES, AGES_BUT_ONE, NOTHING]),
-        (Interval(0, 99.5, bins=10), [AGES, AGES_BUT_ONE, NOTHING]),
+        pytest.param(Interval(0, 100, bins=10), [AGES, AGES_BUT_ONE, NOTHING], marks=pytest.mark.long),
+        pytest.param(Interval(0, 99.5, bins=10), [AGES, AGES_BUT_ONE, NOTHING], marks=pytest.mark.long),
         (Interval(0, 100, bins=10, missing=True), [AGES, AGES_BUT_ONE, NOTHING]),
         (list(range(100)), [AGES, AGES_BUT_ONE, NOTHING]),
-        ([*range(100), 100.5], [AGES, AGES_BUT_ONE, NOTHING]),
-        ([False, True], [TRUTHS, TRUTHS_BUT_ONE, NOTHING]),
+        pytest.param([*range(100), 100.5], [AGES, AGES_BUT_ONE, NOTHING], marks=pytest.mark.long),
+        pytest.param([False, True], [TRUTHS, TRUTHS_BUT_ONE, NOTHING], marks=pytest.mark.long),
         ([False, True, None], [TRUTHS, TRUTHS_BUT_ONE, NOTHING]),
-        (["clerk", "nurse"], [JOBS, JOBS_BUT_ONE, NOTHING]),
+        pytest.param(["clerk", "nurse"], [JOBS, JOBS_BUT_ONE, NOTHING], marks=pytest.mark.long),
         (["clerk", "nurse", None], [JOBS, JOBS_BUT_ONE, NOTHING]),
     ],
 )

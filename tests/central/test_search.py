@@ -26,7 +26,7 @@ class TestCharges:
         assert ledger.spent == (2.5, 0)
         assert len(ledger.report()) == 5
 
-    @pytest.mark.slow
+    @pytest.mark.long  # as tests/privacy/test_ledger.py shows for other steps
     def test_five_folds_in_two_processes(self, tmp_path):
         ledger = PrivacyLedger(tmp_path / "ledger.sqlite", epsilon=10)
         cross_val_score(pipeline(ledger), X, y, cv=5, n_jobs=2, error_score="raise")

@@ -31,6 +31,7 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.testing._tools import released_text
+from tests.conftest import each
 
 SPENDING = {
     "binarizer": lambda **parameters: DPQuantileBinarizer(**{"bounds": (0, 100)} | parameters),
@@ -125,8 +126,8 @@ class TestInput:
 class TestRefusals:
     """Nothing is charged and no value is shown."""
 
-    @pytest.mark.parametrize(
-        ("parameters", "match"),
+    @each(
+        "parameters, match",
         [
             *(({"epsilon": value}, "epsilon must be") for value in (0, -1, math.nan, math.inf, True, "1", None)),
             ({"bounds": None}, "bounds must be declared"),
@@ -152,7 +153,7 @@ class TestRefusals:
         with pytest.raises(TypeError, match="ledger must be None or a PrivacyLedger"):
             make(ledger=5.0).fit([[1]])
 
-    @pytest.mark.parametrize(
+    @each(
         "X",
         [
             [73519, 2, 3],
@@ -172,7 +173,6 @@ class TestRefusals:
             pa.table({"x0": ["hush"]}),
             pd.DataFrame(),
         ],
-        ids=lambda X: f"{type(X).__module__.split('.')[0]} {type(X).__name__}",
     )
     # `transform` gets a frame after an array: scikit-learn warns before we refuse.
     @pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")

@@ -5,6 +5,7 @@ import pytest
 
 from skdp.cli import main
 from skdp.local import ReportTransformer
+from skdp.privacy import shuffled_guarantee
 
 TOML = '[columns.sex]\nvalues = ["f", "m"]\n\n[columns.rooms]\nvalues = [1, 2, 3, 4]\n'
 TARGET = ["--target-epsilon", "0.5", "--n-shuffled", "1000", "--delta", "1e-6"]
@@ -43,6 +44,17 @@ def test_a_target_is_reached_and_stated_beside_the_tally(files, capsys):
     assert main(["tally", "reports.csv", "--out", "tally.json"]) == 0
     assert main(["estimate", "tally.json", "--shuffled", "1000", "--delta", "1e-6", "--out", "counts.csv"]) == 0
     assert summed.partition("tally): ")[2] in capsys.readouterr().out
+
+
+def test_what_fewer_rows_guarantee_is_stated(files, capsys):
+    wanted = ["--target-epsilon", "0.5", "--n-shuffled", "1201", "--delta", "1e-6", "--save", "protocol.json"]
+    assert privatize(*wanted) == 0
+    *_, aimed, alone, _ = capsys.readouterr().out.splitlines()
+    assert aimed.startswith("If only the sums of at least 1,201 honest rows are published")
+    start, _, promise = alone.partition("of others: ")
+    assert start == "This file has 1,200 rows only. If their sums are published without those "
+    fitted = ReportTransformer.load("protocol.json")
+    assert promise == str(shuffled_guarantee(fitted, 1_200, 1e-6, released="tally"))
 
 
 def test_a_seed_is_said(files, capsys):

@@ -39,6 +39,7 @@ def run(table, out, domain, *words):
     return main([str(word) for word in words])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("source", ["csv", "parquet", "arrow"])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
 def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys, monkeypatch, source, kind):

@@ -66,7 +66,7 @@ def known_dates(kind):
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-@settings(max_examples=15)
+@settings(max_examples=settings().max_examples // 4)
 @given(data=st.data())
 def test_a_column_of_any_dtype_is_cut_exactly(kind, data):
     make, unit = COLUMNS[kind]

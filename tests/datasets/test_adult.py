@@ -40,7 +40,12 @@ def raw():
 
 
 @pytest.mark.parametrize(
-    ("subset", "rows", "complete"), [("train", 32_561, 30_162), ("test", 16_281, 15_060), ("all", 48_842, 45_222)]
+    ("subset", "rows", "complete"),
+    [
+        ("train", 32_561, 30_162),
+        ("test", 16_281, 15_060),
+        pytest.param("all", 48_842, 45_222, marks=pytest.mark.long),
+    ],
 )
 def test_every_row_is_there(raw, subset, rows, complete):
     expected = [row for row in raw if subset in ("all", row["split"])]

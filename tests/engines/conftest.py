@@ -222,10 +222,10 @@ def spark_engine(spark):
     return Engine("spark", make, rows)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def people():
-    """20,000 rows of text with nulls, of a number, and of a column that nobody privatises."""
-    n = 20_000
+    """Two blocks and a part of one: text with nulls, a number, and a column that nobody privatises."""
+    n = 10_000
     frame = pd.DataFrame({"number": range(n)})
     color = ["red", "green", None, "blue", "red"]
     return pa.table(
@@ -247,7 +247,7 @@ def parquet(tmp_path):
 
 
 # pandas and Polars in memory go the way of Arrow once they are read, which `test_privatize.py` tests.
-_OF_ONE_FRAME_IN_MEMORY = ("test_privatize_memoised.py", "test_privatize_rappor.py")
+_OF_ONE_FRAME_IN_MEMORY = ("test_privatize_memoised.py", "test_privatize_numbers.py", "test_privatize_rappor.py")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -170,6 +170,7 @@ def path_of(frame, domain, monkeypatch, handle_unknown="error"):
     return bool(called)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("kind", "declared", "counted"),
     [

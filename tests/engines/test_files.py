@@ -280,6 +280,7 @@ def test_no_row_changes_how_another_one_is_read(tmp_path):
     assert set(found["n"].to_pylist()[100:]) <= {1, 2}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("row", "text"),
     [
@@ -369,7 +370,7 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_an_unseen_value_leaves_nothing_but_the_charge_of_a_run_without_check(tmp_path, form):
-    strange = pa.table({"color": ["red"] * 19_999 + ["SECRET"], "size": [0] * 20_000})
+    strange = pa.table({"color": ["red"] * 9_999 + ["SECRET"], "size": [0] * 10_000})
     source = write(strange, tmp_path / f"in.{form}")
     ledger = PrivacyLedger(epsilon=1.5)
     for check in (True, False):
@@ -437,8 +438,7 @@ def test_a_resumed_run_reports_each_row_once_and_as_its_key_says(people, tmp_pat
 
 def test_what_is_stored_is_not_drawn_again(source, target, monkeypatch):
     folder = stop(source, target, encoder(random_state=None))
-    for part in (1, 3):
-        (folder / f"{part:08d}.part").unlink(missing_ok=True)
+    (folder / "00000001.part").unlink()
     stored = {int(path.stem) for path in folder.glob("0*.part")}
     assert 0 in stored
     drawn = []
@@ -448,14 +448,14 @@ def test_what_is_stored_is_not_drawn_again(source, target, monkeypatch):
     )
     privatize_file(source, target, encoder(random_state=None), resume=True)
     parts = [first // PART for first, rows in drawn if rows > 1]  # the rehearsal draws for a made-up row
-    assert sorted(parts) == sorted({0, 1, 2, 3, 4} - stored)
+    assert sorted(parts) == sorted({0, 1, 2} - stored)
 
 
 def test_a_seeded_run_is_the_same_however_often_it_is_stopped(people, source, target):
     fitted = encoder().fit(people.select(["color", "size"]))
-    stop(source, target, fitted)
+    stop(source, target, fitted, parts=1)
     for _ in range(2):
-        stop(source, target, fitted, parts=4, resume=True)
+        stop(source, target, fitted, parts=2, resume=True)
     privatize_file(source, target, fitted, resume=True)
     assert read(target).to_pydict() == privatize(people, encoder()).to_pydict()
 
@@ -546,7 +546,7 @@ def test_an_input_that_is_unreadable_for_a_while_deletes_nothing(source, target,
     monkeypatch.setattr(_files_privatize, "batch_rows", lambda width: PART)
     privatize_file(source, target, encoder(random_state=None, ledger=ledger), resume=True)
     assert len(ledger.report()) == 1
-    assert pq.read_metadata(target).num_rows == 20_000
+    assert pq.read_metadata(target).num_rows == 10_000
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
@@ -593,7 +593,7 @@ def test_a_ledger_in_memory_may_be_another_one_and_is_charged_again(source, targ
 
 
 def test_an_unseen_value_after_a_stop_leaves_nothing(tmp_path, target):
-    strange = pa.table({"color": ["red"] * 19_999 + ["SECRET"], "size": [0] * 20_000})
+    strange = pa.table({"color": ["red"] * 9_999 + ["SECRET"], "size": [0] * 10_000})
     source = write(strange, tmp_path / "in.parquet")
     # Parts are drawn ahead in threads, so the value may be met before the bar stops the run.
     with pytest.raises((KeyboardInterrupt, ValueError)):
@@ -629,7 +629,7 @@ def test_the_bar_sees_all_rows(source, tmp_path, people):
 
 def test_polars_reads_what_was_written(source, tmp_path):
     for form, scan in {"csv": pl.read_csv, "parquet": pl.read_parquet, "arrow": pl.read_ipc}.items():
-        assert scan(privatize_file(source, tmp_path / f"out.{form}", encoder())).height == 20_000
+        assert scan(privatize_file(source, tmp_path / f"out.{form}", encoder())).height == 10_000
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
@@ -673,4 +673,4 @@ def test_two_runs_are_never_at_one_release(source, target):
 
     privatize_file(source, target, encoder(random_state=None), progress=Bar)
     assert True in refused
-    assert pq.read_metadata(target).num_rows == 20_000
+    assert pq.read_metadata(target).num_rows == 10_000

@@ -15,6 +15,7 @@ from skdp.engines.backends.arrow import report_batches
 SCRIPT = r"""
 import os, random, resource, signal, sys, warnings
 from pathlib import Path
+import duckdb, pyarrow.csv, pyarrow.dataset, pyarrow.parquet  # once, not in each child
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -64,32 +65,39 @@ def read(path, task):
         read_frame(path)
 
 
-for seed in range(int(sys.argv[2])):
+def try_all(seed):
+    "Let every reader meet one damaged file; return the status of the process."
     for task in ("privatize", "ids", "reader", "estimate", "synthesize", "persons", "draft"):
         path = home / f"{seed}{task}.arrow"
         path.write_bytes(damaged(seed))
-        process = os.fork()
-        if process == 0:
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            try:
-                read(path, task)
-                os._exit(0)
-            except ValueError as error:
-                os._exit(0 if "zed" not in str(error) else 2)
-            except BaseException as error:
-                print(type(error), error, flush=True)
-                os._exit(1)
-        status = os.waitpid(process, 0)[1]
-        assert status == 0, (seed, task, status)
+        try:
+            read(path, task)
+        except ValueError as error:
+            if "zed" in str(error):
+                return 2
+        except BaseException as error:
+            print(task, type(error), error, flush=True)
+            return 1
+    return 0
+
+
+for seed in map(int, sys.argv[2:]):
+    process = os.fork()
+    if process == 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os._exit(try_all(seed))
+    status = os.waitpid(process, 0)[1]
+    assert status == 0, (seed, sorted(home.glob(f"{seed}*")), status)
 print("none crashed")
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
-@pytest.mark.parametrize("seeds", [2, pytest.param(50, marks=pytest.mark.long)])
+# Unless batches are validated, readers crash at the fifth one and at the sixth.
+@pytest.mark.parametrize("seeds", [range(4, 6), pytest.param(range(50), marks=pytest.mark.long)], ids=len)
 def test_a_damaged_arrow_file_is_refused(tmp_path, seeds):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, tmp_path, str(seeds)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", SCRIPT, tmp_path, *map(str, seeds)], capture_output=True, text=True, check=False
     )
     assert done.stdout == "none crashed\n", done.stdout + done.stderr
 

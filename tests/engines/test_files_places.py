@@ -50,6 +50,7 @@ def read(path):
     return pq.read_table(path).to_pydict()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("before", [*FORMATS, "parquet"])
 @pytest.mark.parametrize("after", [*FORMATS, "parquet"])
 def test_the_reports_are_those_of_memory(people, tmp_path, before, after):
@@ -66,6 +67,7 @@ def test_the_reports_are_those_of_memory(people, tmp_path, before, after):
 
 @pytest.mark.parametrize("form", ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "arrow"])
 def test_a_url_is_read(people, tmp_path, form):
+    people = people.slice(0, 500)
     with fsspec.open(f"memory://folder/in.{form}", "wb") as file:
         file.write(written(people, form))
     expected = privatize(people, encoder()).to_pydict()

@@ -54,12 +54,13 @@ def check(found):
         assert support.tolist() == [COUNTS[0] + rest, *COUNTS[1 : len(values)]]
 
 
+@pytest.mark.covering
+@pytest.mark.parametrize("release", [privatize_file, privatize_files])
 @pytest.mark.parametrize("form", FORMATS)
-def test_reports_are_read_as_what_was_written(people, tmp_path, form):
+def test_reports_are_read_as_what_was_written(people, tmp_path, form, release):
     pq.write_table(people, tmp_path / "in.parquet")
-    check(tally_files(privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{form}", encoder(VALUES))))
-    privatize_files(tmp_path / "in.parquet", tmp_path / "out", encoder(VALUES), file_format=form)
-    check(tally_files(tmp_path / "out"))
+    target, options = (f"out.{form}", {}) if release is privatize_file else ("out", {"file_format": form})
+    check(tally_files(release(tmp_path / "in.parquet", tmp_path / target, encoder(VALUES), **options)))
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])

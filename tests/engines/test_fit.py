@@ -61,7 +61,8 @@ def rows():
 
 
 def synthesizer(**params):
-    return DPMarginalSynthesizer(**{"epsilon": 50.0, "delta": 1e-9, "domain": DOMAIN, "random_state": 0} | params)
+    options = {"epsilon": 50.0, "delta": 1e-9, "domain": DOMAIN, "max_iter": 20, "random_state": 0}
+    return DPMarginalSynthesizer(**options | params)
 
 
 def same_fit(one, other):
@@ -77,13 +78,13 @@ def same_fit(one, other):
     "marginals", ["auto", "tree", "independent", [("color", "age", "number"), ("member", "weight")]], ids=str
 )
 def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, rows, marginals):
-    params = {"marginals": marginals, "max_iter": 20}
+    params = {"marginals": marginals}
     same_fit(synthesizer(**params).fit(lazy_engine.frame(rows)), synthesizer(**params).fit(rows))
 
 
 def test_the_second_round_measures_triples(rows):
     # What the test above compares has all that `auto` may ask for.
-    assert any(len(clique) == 3 for clique in synthesizer(max_iter=20).fit(rows).selected_cliques_)
+    assert any(len(clique) == 3 for clique in synthesizer().fit(rows).selected_cliques_)
 
 
 @pytest.mark.parametrize("marginals", ["adaptive", "full"])
@@ -290,6 +291,7 @@ def kept_rows(engine, table, most, seed=3):
 
 @pytest.mark.parametrize("lazy_engine", ["polars_lazy", "dataset", "duckdb", "dask", *PROCESSES], indirect=True)
 class TestPersons:
+    @pytest.mark.covering
     @pytest.mark.parametrize("most", [1, 3])
     def test_no_more_rows_are_kept(self, lazy_engine, visits, most):
         _, frame = kept_rows(lazy_engine, visits, most)
@@ -313,6 +315,7 @@ class TestPersons:
         assert first == kept_rows(lazy_engine, visits, 2)[0]
         assert first != kept_rows(lazy_engine, visits, 2, seed=4)[0]
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("answers", [["no", "yes"], [0, 1]], ids=["text", "numbers"])
     def test_no_value_is_kept_more_often_than_another(self, lazy_engine, answers):
         """Each of 1,000 persons gives both answers; which of them is kept is her own (false alarm: 1e-9 for a seed)."""

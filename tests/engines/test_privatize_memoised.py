@@ -64,7 +64,7 @@ def rappor(**params):
 MAKERS = [encoder, perturber, rappor]
 
 
-ROWS, BATCH = 1_200, 500
+ROWS, BATCH = 1_200, 700
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def persons(rows):
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def people():
     return persons(ROWS)
 
@@ -253,6 +253,7 @@ def test_other_persons_with_the_same_values_have_second_coins_of_their_own():
 # The charge
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", MAKERS)
 def test_the_guarantee_and_the_charge_are_those_of_transform(engine, people, make):
     if engine.name == "reader":
@@ -326,6 +327,7 @@ def test_a_missing_id(engine, people, make):
     refused(engine.frame(table), make, ValueError, "record_id holds missing values", record_id="person")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("odd", [float("nan"), float("inf")])
 def test_numbers_that_are_no_ids(engine, people, odd):
     if engine.name == "reader":
@@ -429,6 +431,7 @@ def read(path):
     return pl.read_csv(path).to_arrow() if path.suffix == ".csv" else pq.read_table(path)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("before", ["csv", "parquet"])
 @pytest.mark.parametrize("after", ["csv", "parquet"])
 @pytest.mark.parametrize("make", [encoder, perturber])
@@ -442,6 +445,7 @@ def test_files_have_the_reports_of_transform(people, tmp_path, make, before, aft
         assert found[name] == (pytest.approx(values) if isinstance(values[0], float) else values)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_run_that_is_stopped_and_resumed_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
@@ -532,6 +536,7 @@ def twice(people, place):
     return people.set_column(3, "person", pa.array(ids))
 
 
+@pytest.mark.covering
 @pytest.mark.usefixtures("_distinct_when_counted")
 @pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
 def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_engine, people, tmp_path, place):

@@ -1,6 +1,7 @@
 """Numbers with noise, batch by batch: `NumericPerturber` on every engine."""
 
 import pickle
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -18,14 +19,15 @@ from skdp.local import SecretKey
 
 BOUNDS = {"age": (0, 100), "height": (1.0, 2.5)}
 MECHANISMS = ["hybrid", "optimal", "duchi", "piecewise", "square_wave", "laplace"]
-ROWS = 2 * BLOCK_ROWS + 900
+ROWS, N = 2 * BLOCK_ROWS + 900, BLOCK_ROWS + 900
 
 
 def perturber(**params):
     return NumericPerturber(**{"epsilon": 2.0, "bounds": BOUNDS, "random_state": 0, "grid_size": 64} | params)
 
 
-def numbers(rows=20_000):
+@cache
+def numbers(rows=N):
     draws = np.random.default_rng(1)
     return pa.table(
         {"age": draws.integers(-5, 120, rows), "height": draws.uniform(1, 2.5, rows), "number": np.arange(rows)}
@@ -51,7 +53,7 @@ def test_reports_are_tallied_on_every_engine(engine):
     assert released["number"].to_pylist() == numbers()["number"].to_pylist()
     found = tally(engine.frame(released), fitted)
     assert found == fitted.tally(only(released))
-    assert found.n_reports == 20_000
+    assert found.n_reports == N
     pd.testing.assert_frame_equal(fitted.estimate_mean(found), fitted.estimate_mean(only(released)))
     estimates = [fitted.estimate_distribution(reports, n_bins=4) for reports in (found, only(released))]
     pd.testing.assert_frame_equal(*estimates)

@@ -1,6 +1,7 @@
 """Words of an open vocabulary, batch by batch: `RapporEncoder` on every engine, with and without a key."""
 
 import pickle
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,7 @@ from skdp.engines._randomness import BLOCK_ROWS, KeyedRandomness, Place, SeededR
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
-ROWS = 2 * BLOCK_ROWS + 900
+ROWS, N = 2 * BLOCK_ROWS + 900, BLOCK_ROWS + 900
 COLUMNS = ["word", "site"]
 
 
@@ -25,7 +26,8 @@ def rappor(**params):
     return RapporEncoder(**params).fit(pd.DataFrame({"word": ["a"], "site": ["b"]}))
 
 
-def words(rows=20_000):
+@cache
+def words(rows=N):
     draws = np.random.default_rng(1)
     missing = draws.random(rows) < 0.1
     return pa.table(
@@ -56,7 +58,7 @@ def test_reports_are_tallied_on_every_engine(engine):
     assert released["number"].to_pylist() == words()["number"].to_pylist()
     found = tally(engine.frame(released), fitted)
     assert found == fitted.tally(bits(released))
-    assert found.n_reports == 20_000
+    assert found.n_reports == N
     lists = {"word": ["a", "b", "c", "d", None]}
     pd.testing.assert_frame_equal(fitted.decode(found, lists), fitted.decode(bits(released), lists))
 
@@ -191,16 +193,17 @@ def test_permanent_bits_are_those_of_transform_on_every_engine(engine):
     assert bits(found).to_pydict() == expected.to_pydict()
 
 
-def test_a_constant_value_is_charged_once(engine):
+@pytest.mark.covering
+@pytest.mark.parametrize(("constant", "charges"), [(True, 1), (False, 2)])
+def test_a_constant_value_is_charged_once(engine, constant, charges):
     if engine.name == "reader":
         return
-    for constant, charges in ((True, 1), (False, 2)):
-        ledger = PrivacyLedger(epsilon=9)
-        fitted = rappor(secret_key=KEY, constant_values=constant, ledger=ledger)
-        for _ in range(2):
-            privatize(engine.frame(words(100)), fitted, record_id="person")
-        assert len(ledger.report()) == charges
-        assert ledger.spent.epsilon == charges * fitted.permanent_guarantee_.epsilon
+    ledger = PrivacyLedger(epsilon=9)
+    fitted = rappor(secret_key=KEY, constant_values=constant, ledger=ledger)
+    for _ in range(2):
+        privatize(engine.frame(words(100)), fitted, record_id="person")
+    assert len(ledger.report()) == charges
+    assert ledger.spent.epsilon == charges * fitted.permanent_guarantee_.epsilon
 
 
 def test_without_a_key_each_call_is_charged(engine):

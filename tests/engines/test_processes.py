@@ -2,6 +2,7 @@
 
 import cProfile
 import pstats
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import polars as pl
@@ -42,15 +43,15 @@ def people():
 
 
 @pytest.fixture(scope="module")
-def shared_pool():
-    """One for all tests: it takes a second to start."""
-    with ProcessPoolExecutor(2) as pool:
-        yield pool
+def shared_pools():
+    """A process and a thread, for all tests: a process takes a second to start, and a thread is done before it."""
+    with ProcessPoolExecutor(1) as process, ThreadPoolExecutor(1) as thread:
+        yield process, thread
 
 
 @pytest.fixture
-def used(monkeypatch, shared_pool):
-    """Let every batch but the first be drawn in a process, and count those."""
+def used(monkeypatch, shared_pools):
+    """Let every batch but the first be drawn in a pool, and count those."""
     for module in (_batches, _files_privatize, _polars):
         monkeypatch.setattr(module, "batch_rows", lambda width: BATCH)
     monkeypatch.setattr(_processes, "FEW", 1)
@@ -63,7 +64,7 @@ def used(monkeypatch, shared_pool):
 
         def submit(self, *args):
             submitted.append(1)
-            return shared_pool.submit(*args)
+            return shared_pools[1 - len(submitted) % 2].submit(*args)
 
     monkeypatch.setattr(loky, "ProcessPoolExecutor", Pool)
     return submitted

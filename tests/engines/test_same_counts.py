@@ -18,6 +18,7 @@ from skdp import Domain, DPHistogram, DPMarginalSynthesizer, Interval, PrivacyLe
 from skdp.engines import privatize, tally
 from skdp.frames import open_large, read_table
 from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
+from tests.conftest import often
 
 # Of each column: the type, and the declared values, of which the second never occurs.
 COLUMNS = {
@@ -65,7 +66,7 @@ def count(frame, domain, cliques):
     return CodedRecords(read_codes(read_table(frame), domain, "error"), domain.sizes).count(cliques)
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 2, 500])
+@pytest.mark.parametrize("n_rows", often([0, 1, 2, 500], [0, 500]))
 def test_counts_are_exact(engine, n_rows):
     if engine.name == "reader":
         return  # `fit` takes none
@@ -118,6 +119,7 @@ def test_estimates_are_within_their_errors(engine, people):
     """Of nine counts, with a fixed seed: so it passes or fails for good (a true encoder fails one seed in 1e6)."""
     domain = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
     encoder = RandomizedResponseEncoder(2.0, categories=domain, random_state=1)
+    people = pa.concat_tables([people, people])  # of fewer rows, a tenth too few lies do not show
     estimates = encoder.estimate_counts(tally(privatize(engine.frame(people), encoder), encoder))
     truth = [people[name].to_pylist().count(value) for name in domain.columns for value in domain[name].values]
     assert (np.abs(estimates["count"] - truth) < 5.4 * estimates["std_error"]).all()

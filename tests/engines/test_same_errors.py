@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import date
 from decimal import Decimal
+from itertools import cycle, product
 
 import dask.dataframe as dd
 import duckdb
@@ -84,7 +85,18 @@ def charged_nothing(estimator, frame):
         assert estimator.ledger.spent.epsilon == 0
 
 
-@pytest.mark.parametrize("use", [privatized, written, tallied, counted, modelled, filled], ids=lambda use: use.__name__)
+USES = [privatized, written, tallied, counted, modelled, filled]
+OFTEN = list(zip(USES, cycle(VALUES)))  # on each engine each use, and each kind of value
+
+
+@pytest.mark.parametrize(
+    ("use", "strange"),
+    [
+        pytest.param(*pair, id=f"{pair[0].__name__}-{pair[1]}", marks=[] if pair in OFTEN else pytest.mark.long)
+        for pair in product(USES, VALUES)
+    ],
+    indirect=["strange"],
+)
 def test_the_error_names_the_column_and_nothing_else(lazy_engine, strange, use, tmp_path, caplog, capfd):
     table, declared = strange
     frame = lazy_engine.frame(table)

@@ -44,8 +44,9 @@ DRAWS = 60_000
 
 @pytest.fixture
 def few_calls(monkeypatch):
-    """Look at few calls where it is about rows: calls take nearly all of the time."""
-    for name, few in (("_FIRST", 3), ("_AGAIN", 3), ("_FEW_CALLS", 20), ("_FACTOR", 3)):
+    """Make few calls where it is about rows: calls take nearly all of the time."""
+    few_and_no_more = {"_FIRST": 3, "_AGAIN": 3, "_FEW_CALLS": 20, "_FACTOR": 3, "_MORE": (), "_ROWS_A_CALL": 10**9}
+    for name, few in few_and_no_more.items():
         monkeypatch.setattr(f"skdp.evaluation.audits._search.{name}", few)
 
 
@@ -198,6 +199,7 @@ def test_what_shows_nothing_there_is_not_refuted():
     assert audit_epsilon(broken.Fitted(k=2), TWO, n_draws=5_000, random_state=1).passed
 
 
+@pytest.mark.long
 def test_rows_in_the_order_of_their_true_values_are_refuted():
     """Only three values show it: [a, c] and [b, c] then differ in both rows. Seeded: the power is about a half."""
     values = {"value": list(range(4))}
@@ -252,6 +254,7 @@ def test_whoever_knows_the_seed_breaks_a_release():
 AUDITED = ["randomised response, two columns, joint", "local hashing", "square wave", "heavy hitters"]
 
 
+@pytest.mark.usefixtures("few_calls")
 @pytest.mark.parametrize("name", often([name for name, _ in audited_transformers()], AUDITED))
 def test_our_transformers_are_not_refuted(name):
     """Seeded, so the false alarm of 1e-6 is past."""

@@ -78,11 +78,11 @@ def test_a_seed_makes_it_reproducible_and_repeats_differ():
 def test_the_luck_of_one_epsilon_is_not_that_of_another():
     frame = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
     domain = Domain({"sex": ["Female", "Male"]})
-    errors = count_study(frame, domain, epsilons=[1.0, 1.1], repeats=100, random_state=0).errors
+    errors = count_study(frame, domain, epsilons=[1.0, 1.1], repeats=50, random_state=0).errors
     unbiased = errors[errors["postprocess"] == "none"]
     one, other = (unbiased[unbiased["epsilon"] == epsilon]["l2"] for epsilon in (1.0, 1.1))
-    # 100 independent pairs: beyond 0.47 at most once in 10**6.
-    assert abs(np.corrcoef(one, other)[0, 1]) < 0.47
+    # 50 independent pairs: beyond 0.63 at most once in 10**6.
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.63
 
 
 def test_what_cannot_be_studied_is_explained():

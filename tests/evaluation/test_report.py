@@ -224,6 +224,7 @@ class TestStudyReport:
         scores = pd.read_csv(tmp_path / "model_scores.csv").set_index(["setting", "metric"])["mean"]
         assert scores["left out", "AUC"] == 0.5
 
+    @pytest.mark.long
     def test_groups_may_be_bins(self, people, domain, tmp_path):
         options = {"target": "pay", "positive_label": "high", "sensitive": "age", "privileged": "[40, 80]"}
         page = read(self.run(people, domain, tmp_path, **options))

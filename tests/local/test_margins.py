@@ -97,11 +97,11 @@ def test_margins_are_sums_of_cells(name):
 
 @pytest.mark.parametrize("name", often(KINDS, ["unary"]))
 def test_intervals_cover(name):
-    """95 % intervals over 150 releases: 85 % of them cover, but for a chance of 1e-6 for each margin."""
+    """95 % intervals over 100 releases: 80 % of them cover, but for a chance of 1e-7 for each margin."""
     encoder = KINDS[name].fit(PEOPLE)
     encoder.set_params(random_state=5).fit(PEOPLE)
     covered = {}
-    for _ in range(150):
+    for _ in range(100):
         reports = encoder.transform(PEOPLE)
         for column in VALUES:
             found = encoder.estimate_counts(reports, columns=[column])
@@ -109,7 +109,7 @@ def test_intervals_cover(name):
             for label in found.index:
                 covered.setdefault(label, []).append(found["lower"][label] <= true[label] <= found["upper"][label])
     encoder.set_params(random_state=None)
-    assert all(np.mean(shares) > 0.85 for shares in covered.values())
+    assert all(np.mean(shares) > 0.8 for shares in covered.values())
 
 
 def test_the_error_is_not_that_of_independent_cells():

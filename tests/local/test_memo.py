@@ -241,7 +241,7 @@ class TestKey:
 class TestChannel:
     """The permanent reports of many records follow the exact channel."""
 
-    N = 6_000
+    N = 3_000
 
     def reports(self, kind, value, **parameters):
         encoder = make(kind, 1.5, categories={"x": DOMAIN["x"]}, **parameters)
@@ -290,7 +290,7 @@ class TestChannel:
         for value in DOMAIN["x"]:  # and it shares its coins with none of them
             own = encoder.transform(pd.DataFrame({"x": [value] * self.N}), record_id=range_of(self.N))
             agreement = (own["x"].to_numpy() == reports[:, 0]).mean()
-            assert agreement == pytest.approx(1 / 5, abs=0.04)
+            assert agreement == pytest.approx(1 / 5, abs=0.05)
 
     def test_a_declared_stand_in_is_that_value(self):
         encoder, reports = self.reports(RandomizedResponseEncoder, "undeclared", handle_unknown="b")
@@ -310,7 +310,7 @@ def order_of(seen):
     return next(iter(seen))
 
 
-def attack(encoder, n=400, calls=200):
+def attack(encoder, n=400, calls=100):
     """How often the most frequent report of many is the true value."""
     rows = pd.DataFrame({"x": np.resize(DOMAIN["x"], n)})
     encoder.fit(rows)

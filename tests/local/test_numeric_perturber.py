@@ -110,6 +110,7 @@ def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):
     assert (fitted.guarantee_.delta, fitted.guarantee_.relation, fitted.guarantee_.trust) == (0, "replace", "local")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_columns", [1, 7])
 @every_mechanism
 def test_shares_never_exceed_the_request(mechanism, n_columns):
@@ -285,6 +286,7 @@ def test_only_the_columns_of_the_transformer_are_in_its_output():
     assert out.columns.tolist() == ["private__age"]
 
 
+@pytest.mark.long  # as tests/local/test_randomized_response.py shows for another transformer
 def test_in_a_pipeline_and_a_grid_search_over_processes():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.uniform(size=(400, 2)), columns=["a", "b"])

@@ -26,9 +26,10 @@ from skdp import (
 from skdp.central import DPMean
 from skdp.evaluation import audit_epsilon
 from skdp.local import SecretKey, shuffle_reports
-from skdp.oracles import RandomizedResponse
+from skdp.oracles import RandomizedResponse, UnaryEncoding
 from skdp.privacy import Shuffled, local_epsilon, shuffled_guarantee
 from skdp.randomness import SecureSource
+from tests.conftest import often
 
 N, DELTA = 10_000, 1e-6
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": [20, 30, 40, 50] * 25})
@@ -53,7 +54,7 @@ def test_columns_that_stay_together_reveal_more_than_their_sums():
     split = encoder(8.0).fit(PEOPLE)
     rows, sums = (shuffled_guarantee(split, N, DELTA, released=what) for what in ("reports", "tally"))
     one = [shuffled_guarantee(RandomizedResponse(k, 4.0), N, DELTA / 2 * (1 - 2**-40)).epsilon for k in (2, 4)]
-    assert sums.epsilon == pytest.approx(sum(one), rel=1e-3)
+    assert max(one) < sums.epsilon < 0.75 * sum(one)
     assert sums.epsilon < rows.epsilon / 3 < split.guarantee_.epsilon / 3
 
 
@@ -68,9 +69,11 @@ def test_many_columns_are_bounded_as_any_randomiser():
 def test_a_sampled_column_has_the_guarantee_of_the_mixture():
     sample = encoder(strategy="sample").fit(PEOPLE)
     worst = max(shuffled_guarantee(RandomizedResponse(k, 2.0), N, DELTA).epsilon for k in (2, 4))
-    assert 0.5 * worst < shuffled_guarantee(sample, N, DELTA).epsilon < worst
+    # Apart, less is known of others who hold one of two values.
+    assert 0.5 * worst < shuffled_guarantee(sample, N, DELTA).epsilon < 1.1 * worst
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("released", ["reports", "tally"])
 def test_fit_finds_the_largest_local_epsilon(strategy, released):
@@ -102,7 +105,9 @@ def test_every_transformer_takes_a_guarantee_after_shuffling(made):
     assert len(fitted.transform(table)) == len(table)
 
 
-@pytest.mark.parametrize("mechanism", ["hybrid", "duchi", "piecewise", "square_wave", "laplace"])
+@pytest.mark.parametrize(
+    "mechanism", often(["hybrid", "duchi", "piecewise", "square_wave", "laplace"], ["hybrid", "laplace"])
+)
 def test_numbers_take_a_guarantee_after_shuffling(mechanism):
     perturber = NumericPerturber(Shuffled(0.5, DELTA, N), mechanism=mechanism, bounds=(0, 100)).fit(PEOPLE[["age"]])
     assert 0.49 < shuffled_guarantee(perturber, N, DELTA).epsilon <= 0.5
@@ -125,6 +130,13 @@ def test_words_are_reported_with_a_guarantee_after_shuffling():
     local = local_epsilon(0.5, DELTA, N, HeavyHitters)
     assert local > 1
     assert shuffled_guarantee(HeavyHitters(local), N, DELTA).epsilon <= 0.5
+    finder = HeavyHitters(Shuffled(0.5, DELTA, N, "reports"), n_top=1, max_length=1, random_state=0)
+    assert finder.guarantee_ == HeavyHitters(local, random_state=0).guarantee_
+    assert local > 2
+    reports = finder.report(["a"] * 3_000 + ["b"] * 500)
+    assert clone(finder).fit(reports).top_.iloc[:, 0].tolist() == ["a"]
+    with pytest.raises(ValueError, match="epsilon"):
+        HeavyHitters(-1.0).report(["a"])
 
 
 @pytest.mark.parametrize("further", [{}, {"instantaneous_epsilon": 0.5}])
@@ -250,18 +262,23 @@ def test_only_tables_are_shuffled():
         shuffle_reports(PEOPLE, random_state="1")
 
 
+@pytest.mark.parametrize(
+    ("oracle", "other"),
+    [(RandomizedResponse(3, 2.0), 2), (RandomizedResponse(2, 2.0), 0), (UnaryEncoding(3, 2.0), 2)],
+    ids=["three values", "two values", "bits"],
+)
 @pytest.mark.parametrize("n_draws", [2_000, pytest.param(50_000, marks=pytest.mark.long)])
-def test_an_audit_of_tallies_stays_below_the_guarantee(n_draws):
-    oracle, delta = RandomizedResponse(3, 2.0), 0.05
+def test_an_audit_of_tallies_stays_below_the_guarantee(oracle, other, n_draws):
+    delta = 0.05
     claimed = shuffled_guarantee(oracle, 4, delta).epsilon
 
     def sums(codes):
         return oracle.tally(oracle.report(codes[:, 0], SecureSource()))
 
     def audit(epsilon):
-        tables = [np.array([[own], [2], [2], [2]]) for own in (0, 1)]
+        tables = [np.array([[own], [other], [other], [other]]) for own in (0, 1)]
         return audit_epsilon(sums, tables, epsilon=epsilon, delta=delta, n_draws=n_draws, confidence=0.999)
 
-    assert claimed < 0.95 * oracle.epsilon
+    assert claimed < 0.97 * oracle.epsilon
     assert audit(claimed).passed
-    assert audit(0.3 * claimed).rejected
+    assert audit(0.2 * claimed).rejected

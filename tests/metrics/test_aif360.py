@@ -312,7 +312,7 @@ logging.warning("mine")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_importing_aif360_prints_nothing_and_leaves_logging_as_it_was():
     done = subprocess.run([sys.executable, "-W", "error", "-c", QUIET], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "WARNING:root:mine\n")

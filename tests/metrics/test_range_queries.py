@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval
 from skdp.metrics import random_range_queries, range_query_error
+from tests.conftest import few_kinds
 
 REAL = {
     "sex": ["F", "M", "M", None, "F", "M", "F"],
@@ -66,6 +67,7 @@ def test_the_error_is_the_mean_over_the_queries(make_frame):
     assert got == pytest.approx(expected(REAL, SYNTHETIC, QUERIES), rel=1e-12)
 
 
+@few_kinds
 def test_random_queries_on_every_kind_of_frame(make_frame):
     for order in (1, 2, 3):
         options = {"n_queries": 40, "order": order, "random_state": 3}

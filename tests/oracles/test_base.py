@@ -208,6 +208,7 @@ def check_empirical_error(oracle, label):
 FAITHFUL = ["GRR", "OUE", "SUE", "THE", "SS", "OLH", "BLH", "HR", "HR4"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", FAITHFUL)
 @pytest.mark.parametrize(("k", "epsilon"), [(4, 0.5), (14, 1), (100, 2)])
 def test_the_empirical_error_is_the_closed_form(all_oracles, name, k, epsilon):

@@ -85,10 +85,10 @@ def test_the_law_is_the_channel(oracle):
     if sampler["kind"] == "response":  # all words of 16 bits, the two other draws by their chances
         assert [response_law(sampler, code) for code in (0, oracle.k - 1)] == [channel[0], channel[-1]]
         return
-    for code, row in enumerate(channel):
-        found = law(sampler, code)
+    laws = [law(sampler, code) for code in range(oracle.k)]
+    for found, row in zip(laws, channel, strict=True):
         assert sorted(found.values()) == sorted(chance for chance in row if chance)
-        ratios = [found[report] / law(sampler, other)[report] for other in range(oracle.k) for report in found]
+        ratios = [found[report] / other[report] for other in laws for report in found]
         assert max(ratios) <= oracle.worst_ratio
 
 

@@ -120,6 +120,7 @@ def test_the_last_value_stands_in_for_the_true_one(k, data):
         assert row.tolist() == renamed
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
 @pytest.mark.parametrize(("k", "size"), [(2, 1), (4, 2), (5, 1), (6, 2), (6, 5), (18, 1), (19, 2), (35, 34)])
 def test_sets_follow_the_channel(way, epsilon, k, size):

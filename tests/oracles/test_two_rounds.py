@@ -14,7 +14,7 @@ from skdp.exact import exp_bounds
 from skdp.oracles import HadamardResponse, LocalHashing, RandomizedResponse, UnaryEncoding, two_rounds
 from skdp.oracles._two_rounds import TwoRoundHashing, TwoRoundResponse, TwoRoundUnaryEncoding
 from skdp.randomness import SecureSource, SeededSource
-from tests.conftest import each
+from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6
 PAIRS = [(2e-9, 1e-9), (0.5, 0.1), (1.0, 0.999), (2.0, 1.0), (8.0, 0.5), (40.0, 3.0), (700.0, 20.0), (700.0, 699.0)]
@@ -81,6 +81,7 @@ def test_the_composed_channel_is_that_of_both_rounds_and_keeps_epsilon(name, eps
     assert all(sum(row) == 1 for row in composed)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("name", "n_reports"), [("L-GRR 2", 1), ("L-GRR 2", 7), ("L-GRR 5", 3), ("L-OSUE", 2), ("L-SUE", 2), ("L-THE", 2)]
 )
@@ -105,7 +106,7 @@ def test_several_reports_may_cost_more_than_as_many_single_ones():
     assert ratio <= oracle.permanent.worst_ratio
 
 
-@pytest.mark.parametrize("g", [2, 3])
+@pytest.mark.parametrize("g", often([2, 3], [2]))
 def test_hashing_keeps_both_epsilons_given_every_partition_of_the_values(g):
     """The public seed decides which values share a bucket: all partitions of 4 values are gone through."""
     oracle = TwoRoundHashing(LocalHashing(4, 2.0, n_buckets=g), 0.5)

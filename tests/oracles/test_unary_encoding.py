@@ -146,6 +146,7 @@ def way(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("k", [2, 3, 4, 8])
 def test_vectors_follow_the_channel(way, variant, k):

@@ -89,4 +89,6 @@ def kill(folder, times, seed):
 
 
 if __name__ == "__main__":
-    {"race": race, "kill": kill}[sys.argv[1]](*sys.argv[2:])
+    folder, runs, times, seed = sys.argv[1:]
+    race(folder, runs)
+    kill(folder, times, seed)

@@ -11,7 +11,8 @@ import pytest
 
 from skdp import BudgetExceeded, PrivacyGuarantee
 from skdp.exact import exp_bounds, log_upper
-from skdp.privacy import GaussianLoss, PureLoss, gaussian_delta, gaussian_epsilon, zcdp_epsilon
+from skdp.privacy import GaussianLoss, PureLoss, compose, gaussian_delta, gaussian_epsilon, zcdp_epsilon
+from skdp.privacy.accounting import pure_mu
 from skdp.privacy.ledger._account import Account, read_budget
 from skdp.privacy.ledger._admission import admitted
 
@@ -179,3 +180,51 @@ def test_no_strategy_exceeds_rho_or_mu_with_reports_of_many_values(delta):
     assert of_ledger([(PrivacyGuarantee(one.epsilon), results) for one, results in options], 0.2, rho=0.15) < of_ledger(
         options, 0.2, rho=0.15
     )
+
+
+def failing(odds, delta):
+    """Shows the input with probability delta, and an answer otherwise: the worst (epsilon, delta) release."""
+    guarantee, results = answer(odds)
+    delta = Fraction(delta)
+    shown = [(delta, Fraction(0)), (Fraction(0), delta)]
+    rest = [((1 - delta) * p, (1 - delta) * q) for p, q in results]
+    return PrivacyGuarantee(guarantee.epsilon, float(delta)), [*shown, *rest]
+
+
+def as_noise(odds):
+    """An answer of which only the mu that it implies is stated, as of Gaussian noise with its epsilon and delta."""
+    guarantee, results = answer(odds)
+    mu = float(pure_mu(Fraction(guarantee.epsilon)))
+    return PrivacyGuarantee(gaussian_epsilon(mu, 1e-3), 1e-3, losses=(GaussianLoss(mu),)), results
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+def test_no_strategy_of_all_kinds_of_charges_exceeds_the_budget(share):
+    """Pure, Gaussian and (epsilon, delta) charges, in any order that results suggest."""
+    epsilon, delta = 0.75, 0.25
+    budget = {"epsilon": epsilon, "delta": delta, "filter_delta": share * delta}
+    options = [answer("3/2"), as_noise("3/2"), failing("5/4", 1 / 64), threshold(1 / 32)]
+    reached = of_ledger(options, epsilon, **budget)
+    assert 0.02 < reached <= Fraction(delta)
+
+
+@pytest.mark.parametrize("planned", [4, 6])
+def test_no_strategy_exceeds_the_budget_with_a_plan(planned):
+    """A plan is declared first; other charges come before its releases, in between or after, as results suggest."""
+    one, results = answer("3/2")
+    other, more = answer("5/4")
+    epsilon, delta = 2.0, 0.02
+    together = compose([one] * planned, delta=delta)
+    assert together.epsilon < planned * one.epsilon
+    start = Account.of(read_budget(epsilon=epsilon, delta=delta))
+    start = start.after(admitted("plan", together, start))
+
+    def admit(state, guarantee):
+        account, left = state
+        if guarantee == one:
+            return (account, left - 1) if left else None
+        after = by_ledger(account, guarantee)
+        return None if after is None else (after, left)
+
+    reached = best_delta((start, planned), [(one, results), (other, more)], admit, epsilon)
+    assert delta / 10 < reached <= Fraction(delta)

@@ -5,14 +5,12 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
 from skdp.exact import exp_bounds
 from skdp.privacy import PrivacyGuarantee, compose, zcdp_epsilon
-
-SETTINGS = settings(deadline=None, max_examples=60)
 
 
 def exp(exponent):
@@ -49,7 +47,6 @@ PAIRS = st.lists(
 )
 
 
-@SETTINGS
 @example([(5e-324, 0.0)], 1e-12)
 @example([(1e-300, 0.0)] * 3 + [(5e-324, 0.0)], 0.3)
 @example([(1e-280, 0.0)] * 7, 1e-290)
@@ -69,7 +66,6 @@ def test_never_smaller_than_the_truth_and_hardly_larger(pairs, extra):
 
 
 @pytest.mark.slow
-@SETTINGS
 @given(st.floats(0.01, 2), st.integers(1, 60), st.sampled_from([1e-9, 1e-6, 1e-2]), st.sampled_from([0.0, 1e-8]))
 def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsilon, k, delta, part):
     """Theorem 3.3: k releases of (e, d) are together ((k - 2i) e, 1 - (1 - d)**k (1 - d_i)), for each i."""

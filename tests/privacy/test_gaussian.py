@@ -68,7 +68,6 @@ def integrated_delta(mu, epsilon):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(st.floats(1e-6, 30), st.floats(-7, 36))
 def test_delta_is_the_truth_rounded_up_to_a_float(mu, near):
     epsilon = max(0.0, mu * (near + mu / 2))

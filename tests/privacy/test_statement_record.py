@@ -354,7 +354,7 @@ def test_a_damaged_record_is_an_error_or_another_record():
     pieces = ["", "null", "-1", "1e999", "NaN", '"', "{", "[]", "true", '"\\ud800"', "99999999999999999999999"]
     draw = random.Random(0)
     read = longest = 0
-    for _ in range(100):
+    for _ in range(50):
         start = draw.randrange(len(text))
         end = min(len(text), start + draw.choice([0, 1, 3, 20, 200]))
         damaged = text[:start] + draw.choice([*pieces, text[start:end] * 2]) + text[end:]
@@ -365,7 +365,7 @@ def test_a_damaged_record_is_an_error_or_another_record():
             continue
         read += 1
         assert PrivacyStatement.from_json(made.to_json()).to_dict() == made.to_dict()
-    assert 0 < read < 100
+    assert 0 < read < 50
     assert longest < 400
 
 

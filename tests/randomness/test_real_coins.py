@@ -23,6 +23,7 @@ def digits_of(exponent, places):
         return list(int(power * 256**places).to_bytes(places, "big"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("exponent", EXPONENTS)
 @pytest.mark.parametrize("filler", [0, 255])
 def test_a_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source, exponent, filler):

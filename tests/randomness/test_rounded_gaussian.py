@@ -12,6 +12,7 @@ from skdp.randomness import SecureSource, SeededSource, rounded_gaussian
 from skdp.randomness import _real as _exp_coins
 from skdp.randomness import _rounded_noise as module
 from skdp.randomness._real import Uniform
+from tests.conftest import often
 
 FALSE_ALARM = 1e-6
 VARIANCES = [Fraction(1, 25), Fraction(1, 3), 1, Fraction(49, 9), 100, Fraction(10**6 + 1, 3)]
@@ -50,7 +51,7 @@ def test_what_is_accepted_has_the_normal_density_exactly(variance):
     assert len(rest) == 1
 
 
-@pytest.mark.parametrize("variance", [pytest.param(Fraction(256), marks=pytest.mark.long), Fraction(1000, 3)])
+@pytest.mark.parametrize("variance", often([Fraction(256), Fraction(1000, 3), Fraction(100, 3)], [Fraction(100, 3)]))
 def test_the_coins_of_all_places_make_up_the_normal_probability_of_a_cell(variance):
     """All places of 6 bits: the coins that their first bits settle, and those that they leave open, enclose the law."""
     bits, digits, scale = 6, 40, math.isqrt(math.floor(variance))
@@ -120,7 +121,7 @@ def test_exponents_are_rounded_as_little_as_claimed(monkeypatch, variance):
 
 @pytest.mark.parametrize("variance", [Fraction(1, 25), 1, 10**6])
 def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
-    n = 3_000
+    n = 1_000
     drawn = rounded_gaussian(SeededSource("settle"), variance, n)
     settled, bounds = [], module._acceptance_bounds
     monkeypatch.setattr(module, "_acceptance_bounds", lambda *args: settled.append(1) or bounds(*args))
@@ -132,7 +133,7 @@ def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
 @pytest.mark.parametrize("variance", [Fraction(1, 4), 2])
 def test_proven_digits_alone_have_the_law(fits, monkeypatch, variance):
     monkeypatch.setattr(_exp_coins, "_UNDECIDED", math.inf)
-    n = 5_000
+    n = 2_500
     drawn = rounded_gaussian(SeededSource("proven", str(variance)), variance, n)
     edges = np.arange(-20, 21)
     assert fits(np.histogram(drawn, edges)[0], law(edges - 0.5, math.sqrt(variance)), n) > FALSE_ALARM

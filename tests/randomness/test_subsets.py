@@ -59,9 +59,10 @@ def test_sizes_that_no_sets_have_are_refused(n_cells, least):
 SETS = [(5, 1), (9, 8), (16, 2), (17, 2), (18, 1), (32, 1), (33, 1), (35, 1), (70, 0), (12, 5)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("n_cells", "least"), SETS)
 def test_all_sets_of_a_size_are_equally_likely(way, n_cells, least):
-    n = 150_000
+    n = 80_000  # more than a block
     more = np.arange(n) % 2 == 1
     bits = members(subsets(SeededSource("sets", n_cells, least, way), n_cells, least, more), n_cells)
     for extra in (0, 1):

@@ -90,9 +90,9 @@ def test_how_the_budget_is_spent(power, rounds, choice, growth):
 
 def test_noise_is_halved_only_where_the_model_hardly_changed():
     quiet = private_table(dependent_rows(SIZES, 500), SIZES, Ledger(1e-9))  # every change exceeds so little noise
-    measure_adaptive(quiet, plan())
+    measure_adaptive(quiet, plan(max_iter=30))
     loud = private_table(dependent_rows(SIZES, 500), SIZES, Ledger(1e9))  # none does
-    measure_adaptive(loud, plan())
+    measure_adaptive(loud, plan(max_iter=30))
     first = Fraction(1, 64)
     assert {share for use, share in quiet.budget.shares[4:-2] if use == "choice"} == {first / 10}
     growing = [share for use, share in loud.budget.shares[4:] if use == "choice"]
@@ -193,7 +193,7 @@ def test_of_many_candidates_some_are_drawn_and_all_columns(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_the_same_coins_give_the_same_model(kind):
-    first, second, other = (run(Fraction(1), kind, n=300, seed=seed)[1] for seed in (0, 0, 1))
+    first, second, other = (run(Fraction(1), kind, n=300, seed=seed, max_iter=30)[1] for seed in (0, 0, 1))
     assert first.total == second.total != other.total
     for one, another in zip(first.model.beliefs, second.model.beliefs, strict=True):
         np.testing.assert_array_equal(one, another)

@@ -428,7 +428,7 @@ class TestDamage:
         with pytest.raises(OSError, match="no such"):
             DPMarginalSynthesizer.load(tmp_path / "no such file.zip")
 
-    @settings(max_examples=300)
+    @settings(max_examples=max(100, settings().max_examples))
     @given(st.integers(0, 2**32))
     def test_random_damage_is_a_value_error_or_harmless(self, seed):
         """A byte that is changed anywhere is noticed by the checksum, or is of no matter."""
@@ -444,7 +444,7 @@ class TestDamage:
             return
         assert len(made.sample(5)) == 5
 
-    @settings(max_examples=300)
+    @settings(max_examples=max(100, settings().max_examples))
     @given(st.integers(0, 2**32))
     def test_random_headers_are_a_value_error_or_harmless(self, seed):
         rng = random.Random(seed)

@@ -68,9 +68,9 @@ def test_the_uniform_model(tree):
 
 
 def test_too_large_a_marginal_is_refused_with_its_size():
-    tree = JunctionTree([300, 2, 300, 300, 300], [(0, 1), (1, 2), (1, 3), (1, 4)])
+    tree = JunctionTree([9_000, 2, 9_000, 9_000], [(0, 1), (1, 2), (1, 3)])
     with pytest.raises(ValueError, match=r"cells \(.* GB\)"):
-        model_of(tree).marginal((0, 2, 3, 4))
+        model_of(tree).marginal((0, 2, 3))
 
 
 @given(graphs(), st.integers(0, 100), st.booleans(), st.data())

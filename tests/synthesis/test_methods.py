@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
@@ -26,7 +26,7 @@ DOMAIN = {"a": range(4), "b": range(5), "c": range(2), "d": range(3), "e": range
 
 def fitted(X=TABLE, domain=DOMAIN, **parameters):
     domain = {name: list(values) if isinstance(values, range) else values for name, values in domain.items()}
-    return DPMarginalSynthesizer(**{"random_state": 0, "domain": domain} | parameters).fit(X)
+    return DPMarginalSynthesizer(**{"random_state": 0, "domain": domain, "max_iter": 50} | parameters).fit(X)
 
 
 def check_model(model):
@@ -36,7 +36,6 @@ def check_model(model):
         assert belief.sum() == pytest.approx(1, abs=1e-9)
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
     st.sampled_from([*METHODS, "list"]),
@@ -64,6 +63,7 @@ def test_tiny_tables_never_hang_and_give_distributions(sizes, method, epsilon, d
     assert table["count"].sum() == pytest.approx(synthesizer.n_rows_)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", [0, 1e-9])
 def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
@@ -141,7 +141,7 @@ class TestWhatIsMeasured:
 
     @pytest.mark.parametrize("method", ["tree", "full", "auto", "adaptive"])
     def test_with_little_noise_the_model_is_the_table(self, method):
-        synthesizer = fitted(marginals=method, epsilon=1e4)
+        synthesizer = fitted(marginals=method, epsilon=1e4, max_iter=1000)
         found = synthesizer.marginal(["a", "c"]).set_index(["a", "c"])["count"]
         true = TABLE.groupby(["a", "c"]).size()
         assert (found - true.reindex(found.index, fill_value=0)).abs().max() < 10
@@ -150,6 +150,7 @@ class TestWhatIsMeasured:
 class TestStructuralZeros:
     ZEROS = ({"a": 0, "c": 1}, {"a": [1, 3], "c": 0}, {"b": (3, None), "d": 2})
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("method", [*METHODS, [("a",), ("c",)]])
     @pytest.mark.parametrize("delta", [0, 1e-9])
     def test_what_cannot_occur_is_never_drawn(self, method, delta):

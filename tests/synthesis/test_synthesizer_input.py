@@ -266,6 +266,7 @@ class TestSize:
             fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=1000), marginals=named, ledger=ledger)
         assert ledger.spent == (0, 0)
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("method", ["auto", "independent", "tree", "adaptive", "full"])
     @pytest.mark.parametrize("rows", [0, 1])
     @pytest.mark.parametrize("delta", [0, 1e-9])

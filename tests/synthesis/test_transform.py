@@ -11,6 +11,7 @@ from scipy.stats import chisquare
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.privacy import privacy_statement
 from skdp.testing._tools import counted_draws
+from tests.conftest import few_kinds
 
 FALSE_ALARM = 1e-6
 N = 3000
@@ -176,6 +177,7 @@ class TestOutput:
         assert (made[:, 1] != X[:, 1]).any()
 
 
+@few_kinds
 def test_every_kind_of_frame_gives_the_same_rows(make_frame, values_of):
     data = {"a": TABLE["a"].tolist(), "b": TABLE["b"].tolist(), "d": TABLE["d"].tolist()}
     frame = make_frame(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Self
 
@@ -26,7 +27,8 @@ from skdp.frames import Table, is_frame, read_table
 from skdp.local.heavy_hitters._words import Start, WordCoder, check_words
 from skdp.local.protocol import read_report_table
 from skdp.oracles import PrefixHashing, check_size, vectors_of
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon, spend
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, Shuffled, check_epsilon, spend
+from skdp.privacy.shuffle import any_pair
 
 
 class HeavyHitters(OnSite, BaseEstimator):
@@ -38,8 +40,10 @@ class HeavyHitters(OnSite, BaseEstimator):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy loss of one record; finite and > 0. Smaller is more private.
+    epsilon : float or Shuffled, default=1.0
+        Privacy loss of one record; finite and > 0. Smaller is more private. Or what the reports of many persons shall
+        guarantee together, if they are shuffled first: `Shuffled`. Of such reports, `guarantee_` states the epsilon of
+        one, the largest that reaches it; give this number to clients with another version of skdp.
     n_top : int, default=10
         How many words to find.
     max_length : int, default=16
@@ -123,7 +127,7 @@ class HeavyHitters(OnSite, BaseEstimator):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
+        epsilon: float | Shuffled = 1.0,
         *,
         n_top: int = 10,
         max_length: int = 16,
@@ -158,7 +162,7 @@ class HeavyHitters(OnSite, BaseEstimator):
 
     def _protocol(self) -> tuple[WordCoder, PrefixHashing]:
         """Check all that client and server share."""
-        check_epsilon(self.epsilon)
+        epsilon = _local_epsilon(self.epsilon) if isinstance(self.epsilon, Shuffled) else check_epsilon(self.epsilon)
         coder = WordCoder(self.max_length, self.alphabet)
         first, step = (
             check_size(bits, least=1, most=16, name=name)
@@ -166,7 +170,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         )
         check_ledger(self.ledger)
         check_random_state(self.random_state)
-        return coder, PrefixHashing(self.epsilon, coder.n_bits, first_bits=first, step_bits=step)
+        return coder, PrefixHashing(epsilon, coder.n_bits, first_bits=first, step_bits=step)
 
     def _search(self) -> tuple[int, int, float]:
         """Check what the server alone uses."""
@@ -247,6 +251,11 @@ class HeavyHitters(OnSite, BaseEstimator):
         self.top_ = words[words["lower"] > 0].head(n_top).reset_index(drop=True)
         self.n_reports_ = len(rows)
         return self
+
+
+@lru_cache(maxsize=64)  # each report of a client asks for it
+def _local_epsilon(wanted: Shuffled) -> float:
+    return wanted.local_epsilon(lambda local: (any_pair(local),))
 
 
 @dataclass

@@ -256,12 +256,12 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
                 "them"
             )
         # The shares of the columns that are reported add up to epsilon, and no share is exceeded.
-        achieved = round_up(size * Fraction(mechanism.epsilon))
         guarantee = PrivacyGuarantee(
-            min(achieved, round_up(epsilon)),
+            min(round_up(size * Fraction(mechanism.epsilon)), round_up(epsilon)),
             scope=table.names,
             mechanism=description,
             secure=self.random_state is None or memo is not None,
+            losses=(mechanism.loss,) * size,
         )
         protocol = NumericProtocol(bounds, mechanism, share, guarantee, memo, sampling)
         read_numbers(table)

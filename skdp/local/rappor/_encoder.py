@@ -194,6 +194,7 @@ class RapporEncoder(ReportTransformer):
             scope=names,
             mechanism="RAPPOR, permanent bits" if permanent else "RAPPOR, one report",
             secure=self.random_state is None,
+            losses=rappor.losses(permanent=permanent) * len(names),
         )
 
     def _set_fitted(self, protocol: RapporProtocol) -> None:

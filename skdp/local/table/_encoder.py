@@ -219,6 +219,7 @@ class LocalTableEncoder(TableEstimator):
             scope=table.names,
             mechanism=f"{plan.n_reported} of {len(parts)} reports of columns" + ("" if of_all else ", drawn at random"),
             secure=self.random_state is None,
+            losses=tuple(loss for part in parts for loss in part.guarantee.losses) if of_all else (),
         )
         sampling = None if of_all else Sampling(plan.weights, plan.n_reported)
         return TableProtocol(tuple(parts), table.names, sampling, guarantee)

@@ -68,9 +68,14 @@ class Duchi(NumericMechanism):
         reach = self.steps / (2 * (1 - self.lie))
         return [Fraction(self.steps, 2) - reach, Fraction(self.steps, 2) + reach]
 
+    @property
+    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+        """The total variation distance of the reports of the two ends."""
+        return 1 - self.lie
+
     def shuffle_pair(self) -> ReportPair:
         # The report of any position is a mixture of those of the two ends.
-        return ReportPair.of_support(1 - self.lie / 2, self.lie / 2, (1, 1, 0, 0))
+        return ReportPair.of_support(1 - self.lie / 2, self.lie / 2, (1, 1, 0, 0), two_valued=True)
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
         lies = bernoulli(source, self._threshold, positions.size)
@@ -150,9 +155,16 @@ class Hybrid(NumericMechanism):
         """The unbiased estimate of the position, in steps, for each report: Duchi's two reports first."""
         return self._duchi.estimates + (self._piecewise.estimates if self._threshold else [])
 
+    @property
+    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+        """The total variation distance of the reports of the two ends: the mean of both mechanisms."""
+        return (1 - self.share) * self._duchi.variation + self.share * self._piecewise.variation
+
     def shuffle_pair(self) -> ReportPair:
         # The two ends are the most spread pair of either mechanism: of two reports, those whose ratios differ most.
         two, many = self._duchi.shuffle_pair(), self._piecewise.shuffle_pair()
+        if not self._threshold:
+            return two
         return ReportPair.mixed(((1 - self.share, two), (self.share, many)))
 
     def _draw(self, positions: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,10 @@ from scipy.signal import lfilter
 
 from skdp.exact import exp_bounds
 from skdp.oracles.numeric._mechanism import NumericMechanism, check_steps
-from skdp.privacy import check_epsilon
+from skdp.privacy import LaplaceLoss, ReportPair, check_epsilon
 from skdp.randomness import ByteSource, bernoulli_ratio
+
+_BITS = 256
 
 
 class ClampedLaplace(NumericMechanism):
@@ -73,7 +75,23 @@ class ClampedLaplace(NumericMechanism):
         self.ratio = Fraction(math.ceil((1 << bits) / exp_bounds(wanted)[0]), 1 << bits)
         if self.ratio >= 1:
             raise ValueError(f"epsilon = {float(epsilon):g} for a number is too small: the reports would be pure noise")
-        self.worst_ratio = (1 / self.ratio) ** self.steps
+
+    @cached_property
+    def worst_ratio(self) -> Fraction:  # type: ignore[override]  # numpydoc ignore=RT01
+        """The largest ratio of the probabilities of a report: a number of millions of digits on a fine grid."""
+        return (1 / self.ratio) ** self.steps
+
+    @property
+    def loss(self) -> LaplaceLoss:  # numpydoc ignore=RT01
+        """The privacy loss of the noise, of which clamping is post-processing."""
+        return LaplaceLoss(self.epsilon, self.steps)
+
+    def shuffle_pair(self) -> ReportPair:
+        # The squarings that give the power are rounded up.
+        ratio, power = 1 / self.ratio, Fraction(1)
+        for bit in format(self.steps, "b"):
+            power = _rounded_up(power * power * (ratio if bit == "1" else 1))
+        return ReportPair.of_any(power)
 
     @property
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
@@ -112,6 +130,11 @@ class ClampedLaplace(NumericMechanism):
     def _variances(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         a, rest = float(self.ratio), float(1 - self.ratio)
         return a / rest**2 * (2 - (a**positions + a ** (self.steps - positions)) / (1 + a))
+
+
+def _rounded_up(number: Fraction) -> Fraction:
+    """Return a number that is larger by less than 2**-_BITS, and takes few digits."""
+    return Fraction(math.ceil(number * (1 << _BITS)), 1 << _BITS)
 
 
 @lru_cache(maxsize=8)

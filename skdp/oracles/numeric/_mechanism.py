@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.exact import log_upper
+from skdp.exact import log_upper, round_up
 from skdp.oracles._likelihood import extrapolate, likeliest_frequencies
 from skdp.oracles._support import check_size, lie_threshold
-from skdp.privacy import ReportPair
+from skdp.privacy import LaplaceLoss, PureLoss, ReportPair
 from skdp.randomness import ONE, ByteSource
 
 SUBSTEPS = 1 << 16
@@ -84,6 +84,18 @@ class NumericMechanism(ABC):
     def epsilon(self) -> float:  # numpydoc ignore=RT01
         """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
         return log_upper(self.worst_ratio)
+
+    @property
+    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+        """A bound of the largest total variation distance of the reports of two positions."""
+        return (self.worst_ratio - 1) / (self.worst_ratio + 1)
+
+    @property
+    def loss(self) -> PureLoss | LaplaceLoss:  # numpydoc ignore=RT01
+        """The privacy loss of a report, which dominates that of all pairs of positions."""
+        ratio = self.worst_ratio
+        share = Fraction(1) if ratio == 1 else min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
+        return PureLoss(self.epsilon, round_up(share))
 
     def shuffle_pair(self) -> ReportPair:
         """Return the reports of the two positions that shuffling protects least, in classes.

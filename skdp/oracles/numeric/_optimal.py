@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, combinations
 from operator import mul
 from typing import Any
 
@@ -114,6 +115,13 @@ class Optimal(NumericMechanism):
     def estimates(self) -> list[Fraction]:  # numpydoc ignore=RT01
         """The unbiased estimate of the position, in steps, for each report."""
         return self._estimates
+
+    @cached_property
+    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+        """The largest total variation distance of the reports of two nodes, of which all positions are mixtures."""
+        pairs = combinations(self._shares, 2)
+        most = max(sum(max(a - b, 0) for a, b in zip(one, other, strict=True)) for one, other in pairs)
+        return Fraction(most, ONE)
 
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"outcomes": [list(outcome) for outcome in self.outcomes]}

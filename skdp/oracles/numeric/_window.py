@@ -39,6 +39,11 @@ class WindowMechanism(NumericMechanism):
         places = range(1 - self.n_reports, 1 + self.n_reports, 2)  # 2 y - (N - 1)
         return [Fraction(self.steps * q + place * p, 2 * q) for place in places]
 
+    @property
+    def variation(self) -> Fraction:  # numpydoc ignore=RT01
+        """The total variation distance of the reports of the two ends, whose windows do not overlap."""
+        return 1 - self.lie
+
     def shuffle_pair(self) -> ReportPair:
         # The windows of the two ends do not overlap.
         low = self.lie / self.n_reports

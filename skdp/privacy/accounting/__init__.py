@@ -2,6 +2,8 @@
 
 from skdp.privacy.accounting._channels import PureLoss, StatedLoss
 from skdp.privacy.accounting._concentrated import least_rho as least_rho
+from skdp.privacy.accounting._lists import MOST_LOSSES as MOST_LOSSES
+from skdp.privacy.accounting._lists import check_losses as check_losses
 from skdp.privacy.accounting._lists import doubled as doubled
 from skdp.privacy.accounting._lists import either as either
 from skdp.privacy.accounting._lists import merged as merged

@@ -67,6 +67,11 @@ class Loss(ABC):
     def _or(self, other: Any) -> Self:
         """Return a loss that is at least this one and another of the same kind."""
 
+    def _similar(self) -> tuple[Any, ...]:
+        """Return a key by which neighbours are similar: the kind, which numbers are missing, and the numbers."""
+        numbers = [getattr(self, one.name) for one in fields(self) if one.name != "count"]
+        return (self.kind, tuple(number is None for number in numbers), *numbers[::-1])
+
     def _radii(self) -> Radii:
         """Return absolute values of the loss and their probabilities: given one, it is randomised response with it."""
         return np.array([float(self._pure or 0)]), np.ones(1)
@@ -77,6 +82,14 @@ class Loss(ABC):
     @classmethod
     @abstractmethod
     def _of(cls, record: Fields, count: int) -> Self: ...
+
+
+def read_whole(record: Fields, name: str) -> int:
+    """Read a count of a record."""
+    try:
+        return whole(record.at(name), record.take(name))
+    except TypeError as error:
+        raise ValueError(str(error)) from None
 
 
 def whole(name: str, value: Any) -> int:

@@ -13,7 +13,7 @@ from scipy.special import erf, erfinv, ndtr, ndtri
 
 from skdp.exact import round_up
 from skdp.privacy._json import Fields
-from skdp.privacy.accounting._loss import MOST, Loss, Radii, at_least_0, whole
+from skdp.privacy.accounting._loss import MOST, Loss, Radii, at_least_0, read_whole, whole
 
 _LEVELS = 1 << 11
 """The most absolute values of the loss of Laplace noise that are distinguished; others are rounded up."""
@@ -103,7 +103,7 @@ class LaplaceLoss(Loss):  # numpydoc ignore=PR02
     @classmethod
     def _of(cls, record: Fields, count: int) -> Self:
         epsilon = record.number("epsilon", at_least_0)
-        return cls(epsilon, whole(record.at("sensitivity"), record.take("sensitivity")), count=count)
+        return cls(epsilon, read_whole(record, "sensitivity"), count=count)
 
 
 def _between(rate: float, first: Any, after: Any) -> Any:
@@ -181,6 +181,10 @@ def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
     return GaussianLoss(round_up(root))
 
 
+_RAREST = 2.0**-250
+"""The least share whose probabilities are normal floats; less counts as this."""
+
+
 @lru_cache(maxsize=256)
 def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
     """Return the least mu of Gaussian DP that a `PureLoss` implies, rounded up; None if epsilon is large."""
@@ -193,13 +197,17 @@ def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
     if share == 1:
         mu = 2 * sqrt(2) * erfinv(tanh(number / 2)) if number < 1 else -2 * ndtri(1 / (1 + exp(number)))
     else:
-        mu = ndtri(share / (1 + exp(-number))) - ndtri(share / (1 + exp(number))) + 2.0**-43
+        share = max(share, _RAREST)
+        likely, rare = share / (1 + exp(-number)), share / (1 + exp(number))
+        # Of probabilities that are nearly 1, the float of the rest has the digits.
+        upper = ndtri(likely) if likely < 0.5 else -ndtri(1 - share + rare)
+        mu = upper - ndtri(rare) + 2.0**-43
     return Fraction(float(mu)) * (1 + Fraction(1, 1 << 30))
 
 
 def pure_epsilon(mu_squared: float) -> float:
     """Return the largest epsilon, but for rounding, of which `pure_mu` is at most a number."""
-    mu = sqrt(mu_squared)
+    mu = min(sqrt(mu_squared), 64.0)  # more than that of 500
     tail = ndtr(-mu / 2)
     epsilon = float(2 * atanh(erf(mu / 2 / sqrt(2))) if mu < 1 else min(log((1 - tail) / tail), 500.0))
     while epsilon and Fraction(pure_mu(Fraction(epsilon)) or 0) ** 2 > mu_squared:

@@ -15,6 +15,7 @@ from scipy.special import erfcx, ndtr
 
 from skdp.exact import round_up
 from skdp.privacy._gaussian import gaussian_epsilon
+from skdp.privacy.accounting._lists import coarsened
 from skdp.privacy.accounting._loss import Loss
 from skdp.privacy.accounting._noise import GaussianLoss, gaussian_loss
 
@@ -30,10 +31,10 @@ from skdp.privacy.accounting._noise import GaussianLoss, gaussian_loss
 # ``delta(e) = M(t) e**(-t e) * sum_j p_j e**(t (e - l_j)) delta_mu(e - l_j)``.
 #
 # What rounding may take away is added: the transform is periodic, and losses above the window would count as small
-# ones, so Chernoff's bound of their probability is added (those below it count as large ones, which does no harm). The
-# error of a transform is at most `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that of a
-# product of n factors of at most 1 adds up, so the sum is off by at most that times the 2-norms of p (at most 1) and
-# of its factors.
+# ones, so Chernoff's bound of their probability is added. Those below it would count as larger ones, of which the tilt
+# takes away more: Chernoff's bound of their tilted probability is added. The error of a transform is at most
+# `_TRANSFORM` of the 2-norm of its input ([3]_, theorem 24.2, with room), and that of a product of n factors of at most
+# 1 adds up, so the sum is off by at most that times the 2-norms of p (at most 1) and of its factors.
 # .. [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi (2022). Connect the dots: tighter discrete
 #    approximations of privacy loss distributions. PoPETs 2022(4). arXiv:2207.04380
 # .. [2] As in S. Gopi, Y. T. Lee, L. Wutschitz (2021). Numerical composition of differential privacy. NeurIPS. There,
@@ -62,6 +63,12 @@ _SLACK = Fraction(1, 1 << 40)
 _MOST = 1 << 24
 """The largest number of releases for which these margins hold."""
 
+_MOST_KINDS = 1 << 9
+"""The most different losses; similar ones are rounded up together, for the time that each takes."""
+
+_SMALLEST = Fraction(5e-324)
+"""The smallest float above 0."""
+
 _LARGEST = 1 << 10
 """The largest radius of a release for which these margins hold."""
 
@@ -77,18 +84,23 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     failure = joint_failure(listed)
     room = (delta - failure) / (1 - failure) if failure < delta else Fraction(0)
     mu_squared = gaussian_square(listed)
-    if failure > delta or (mu_squared and not room):
+    if failure > delta or (mu_squared and room < _SMALLEST):
         return None
-    others = [one for one in listed if one._pure]
-    pure = sum((one.count * (one._pure or Fraction(0)) for one in others), Fraction(0))
+    others = coarsened([one for one in listed if one._pure], _MOST_KINDS)
+    pure = _sum(listed)
     mu = gaussian_loss(mu_squared).mu
     basic = pure + Fraction(gaussian_epsilon(mu, room) if mu else 0)
     # All that can be reached by underestimating delta a little is rounded away, and not worth it.
     allowed = -math.inf if room < Fraction(1, 1 << 900) else math.log(room) - 2.0**-40
-    if others and _within_margins(others, pure, mu) and math.isfinite(allowed):
-        found = _search([Kind.of(one) for one in others], mu, allowed, float(pure))
-        basic = basic if found is None else min(basic, Fraction(found) + _SLACK * (pure + Fraction(mu)))
+    most = _sum(others)
+    if others and _within_margins(others, most, mu) and math.isfinite(allowed):
+        found = _search([Kind.of(one) for one in others], mu, allowed, float(most))
+        basic = basic if found is None else min(basic, Fraction(found) + _SLACK * (most + Fraction(mu)))
     return round_up(basic)
+
+
+def _sum(losses: Iterable[Loss]) -> Fraction:
+    return sum((one.count * (one._pure or Fraction(0)) for one in losses), Fraction(0))
 
 
 def gaussian_square(losses: Iterable[Loss]) -> Fraction:
@@ -102,7 +114,7 @@ def joint_failure(losses: Iterable[Loss]) -> Fraction:
     spared = Fraction(1)
     for one in losses:
         if one._failure:
-            spared *= _power(1 - one._failure, one.count)
+            spared = _shortened(spared * _power(1 - one._failure, one.count))
     return 1 - spared
 
 
@@ -124,7 +136,7 @@ def _shortened(number: Fraction) -> Fraction:
 
 def _within_margins(losses: Sequence[Loss], pure: Fraction, mu: float) -> bool:
     largest = max(one._pure or Fraction(0) for one in losses)
-    few = sum(one.count for one in losses) <= _MOST and len(losses) <= 1 << 10
+    few = sum(one.count for one in losses) <= _MOST
     return few and largest <= _LARGEST and pure > Fraction(1, 1 << 30) and (mu == 0 or 2.0**-30 < mu < 2.0**5)
 
 
@@ -145,6 +157,11 @@ class Kind:
         radii, weights = radii[weights > 0], weights[weights > 0]
         gains = np.log(weights) - np.logaddexp(0, -radii)
         return Kind(count, np.concatenate([radii, -radii]), np.concatenate([gains, gains - radii]))
+
+    def variation(self) -> float:
+        """Return the total variation of one of them."""
+        likelier, rarer = np.split(np.exp(self.logs), 2)
+        return float((likelier - rarer).sum()) + 2.0**-50
 
     def cumulant(self, tilt: float) -> float:
         """Return the logarithm of ``E[e**(tilt L)]`` of one of them."""
@@ -175,6 +192,9 @@ class Kind:
 
 def _search(kinds: Sequence[Kind], mu: float, allowed: float, pure: float) -> float | None:
     """Find the smallest epsilon of which delta is proven to be at most e**allowed, None if none is."""
+    # Total variations add up, and a tilt for larger epsilons shows little at 0.
+    if mu == 0 and sum(kind.count * kind.variation() for kind in kinds) * (1 + 2.0**-30) <= math.exp(allowed):
+        return 0.0
     tilt, guess = _best_tilt(kinds, mu, allowed)
     total = _Total.of(kinds, mu, tilt, pure)
     bracket = [0.0, guess * (1 + 2.0**-10), 2 * guess + pure]
@@ -190,7 +210,8 @@ def _search(kinds: Sequence[Kind], mu: float, allowed: float, pure: float) -> fl
 
 def _best_tilt(kinds: Sequence[Kind], mu: float, allowed: float) -> tuple[float, float]:
     """Return the tilt, which is the order minus 1, of the smallest epsilon by Rényi's divergences, and this."""
-    scale = math.sqrt(sum(kind.count * float(kind.tilted(0.0) @ kind.values**2) for kind in kinds) + mu * mu)
+    spread = sum(kind.count * float(kind.tilted(0.0) @ kind.values**2) for kind in kinds) + mu * mu
+    scale = math.sqrt(spread + 1e-300)
 
     def epsilon(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
@@ -217,6 +238,7 @@ class _Total:
     masses: NDArray[Any]
     error: float
     log_tail: float
+    log_low: float
 
     @staticmethod
     def of(kinds: Sequence[Kind], mu: float, tilt: float, pure: float) -> _Total:
@@ -247,6 +269,9 @@ class _Total:
         masses = np.roll(np.fft.irfft(transform, points), -(first % points))
         top = (first + points) * step
         tails = [sum(kind.count * kind.cumulant(tilt + s) for _, kind in placed) - (tilt + s) * top for s in reaches]
+        # Below the window: under the tilted law, where the largest weight is at most E[e**(tilt G)] of Gaussian loss G.
+        shift = tilt * (tilt + 1) * mu * mu / 2 - log_mean
+        low = [sum(kind.count * kind.cumulant(tilt - s) for _, kind in placed) + s * first * step for s in reaches]
         widest = sum(kind.count * int(places.max()) for places, kind in placed)
         return _Total(
             mu,
@@ -256,6 +281,7 @@ class _Total:
             np.maximum(masses, 0),
             (n_losses + len(placed) + 4) * _TRANSFORM,
             -math.inf if widest < first + points else min(tails) + 1e-6,
+            -math.inf if -widest >= first else min(low) + shift + 1e-6,
         )
 
     def log_delta(self, epsilon: float) -> float:
@@ -266,7 +292,8 @@ class _Total:
     def _log_delta(self, epsilon: float) -> float:
         gaps = epsilon - self.losses
         weights = _pure_delta(gaps, self.tilt) if self.mu == 0 else _gaussian_delta(gaps, self.mu, self.tilt)
-        total = float(weights @ self.masses) + self.error * float(np.linalg.norm(weights)) + 1e-250
+        rounding = self.error * float(np.linalg.norm(weights)) + 1e-250
+        total = float(weights @ self.masses) + rounding + float(np.exp(self.log_low))
         if not math.isfinite(total):
             return math.inf
         operations = self.error / _TRANSFORM + self.tilt * (abs(epsilon) + float(np.abs(self.losses[[0, -1]]).max()))

@@ -28,9 +28,10 @@ admitted by one of them only: the adversary takes the one or the other as earlie
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
@@ -50,7 +51,7 @@ from skdp.privacy.accounting import (
     pure_mu,
 )
 
-_DIGITS = 800
+_EXACT = Context(prec=800)
 """Sums of the decimals of floats, from 1e308 to 5e-324, are exact."""
 
 _INFINITE = Decimal("Infinity")
@@ -124,8 +125,10 @@ def read_budget(
             if number:
                 raise ValueError(f"{name} is given together with epsilon; a budget of rho or mu has none")
         name, number = ("rho", rho) if mu is None else ("mu", mu)
-        return Budget(None, None, relation, **{name: float(check_epsilon(number, name=name))})
-    check_epsilon(epsilon)
+        limit = float(check_epsilon(number, name=name))
+        check_epsilon(limit, name=name)  # a fraction may be below the floats
+        return Budget(None, None, relation, **{name: limit})
+    check_epsilon(float(check_epsilon(epsilon)))
     check_delta(delta or 0.0)
     if check_delta(filter_delta or 0.0, name="filter_delta") > Fraction(delta or 0.0):
         raise ValueError(f"filter_delta must be at most delta, got {filter_delta} and {delta}")
@@ -176,8 +179,19 @@ def _decimal(number: Any) -> Decimal:
 
 
 def _exact(sums: Any) -> Any:
-    with localcontext(prec=_DIGITS):
+    with localcontext(_EXACT):
         return sums()
+
+
+def rounded_down(number: Decimal) -> float:
+    """Return the largest float whose shortest decimal is at most a number."""
+    found = float(number)
+    return found if not math.isfinite(found) or Decimal(repr(found)) <= number else math.nextafter(found, -math.inf)
+
+
+def rounded_up_total(amounts: Iterable[tuple[Decimal, int]]) -> float:
+    """Return the smallest float whose shortest decimal is at least the sum of amounts, each a number of times."""
+    return 0.0 - rounded_down(_exact(lambda: -sum((count * one for one, count in amounts), Decimal(0))))
 
 
 @dataclass(frozen=True)
@@ -326,19 +340,19 @@ def largest_charge(account: Account) -> tuple[float, float]:
     """Return the largest epsilon and delta of one more charge without a rho."""
     budget, left = account.budget, account.left()
     if budget.epsilon is not None and not budget.filter_delta:
-        return float(left.epsilon), float(left.delta)
-    found = [max(float(left.pure), 0.0)] if budget.filter_delta else []
+        return rounded_down(left.epsilon), rounded_down(left.delta)
+    found = [max(rounded_down(left.pure), 0.0)] if budget.filter_delta else []
     if budget.mu is None:
         found.append(_pure_of(left.rho))
     else:
-        found.append(pure_epsilon(max(float(left.mu_squared), 0.0)))
-    return max(found), float(max(left.failure, Decimal(0)))
+        found.append(pure_epsilon(max(rounded_down(left.mu_squared), 0.0)))
+    return max(found), rounded_down(max(left.failure, Decimal(0)))
 
 
 def _pure_of(rho: Decimal) -> float:
     """Return the largest epsilon of which epsilon**2 / 2 is at most rho."""
-    epsilon = math.sqrt(2 * max(float(rho), 0.0))
-    with localcontext(prec=_DIGITS):
+    epsilon = 2 * math.sqrt(max(float(rho), 0.0) / 2)
+    with localcontext(_EXACT):
         while epsilon and _decimal(epsilon) ** 2 / 2 > rho:
             epsilon = math.nextafter(epsilon, 0.0)
     return epsilon

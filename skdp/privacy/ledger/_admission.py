@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy.ledger._account import Account, Charge, Sums, sums_of
+from skdp.privacy.ledger._account import Account, Charge, Sums, rounded_down, sums_of
 
 
 class BudgetExceeded(RuntimeError):
@@ -41,7 +41,9 @@ def _asked(charge: Charge, account: Account, after: Account) -> str:
     both = over == ["pure", "rho"]
     shown = [name for name in over if getattr(added, name).is_finite()] if both else over[:1]
     asked = " or ".join(f"{_LABELS[name]} {float(getattr(added, name))}" for name in shown)
-    has = " or ".join(f"{max(0.0, float(getattr(left, name)))} of {float(getattr(limits, name))}" for name in shown)
+    has = " or ".join(
+        f"{max(0.0, rounded_down(getattr(left, name)))} of {float(getattr(limits, name))}" for name in shown
+    )
     return f"{asked}; the ledger has {has}"
 
 

@@ -183,9 +183,10 @@ class FileBook:
     def _append(self, file: FileIO, line: bytes) -> None:
         if os.fstat(file.fileno()).st_size > self._position.offset:
             file.truncate(self._position.offset)  # an incomplete line: its process was killed before a release
+        after = self._position.after(line)  # a line that cannot be read is not written
         _write(file, self._position.offset, line)
         os.fsync(file.fileno())
-        self._position = self._position.after(line)
+        self._position = after
         _write(file, 0, head(self._position.count, self._position.digest))
 
     @contextmanager

@@ -233,8 +233,8 @@ class PrivacyLedger(JsonRecord):
         Returns
         -------
         pandas.DataFrame
-            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: the sums of epsilon, delta and rho,
-            and the square root of that of mu**2. What is not limited has a budget of nan, and infinity remains.
+            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``: sums, and the root of that of mu**2.
+            What is not limited has a budget of nan, and infinity remains; with `filter_delta`, as in `remaining`.
         """
         return show_balance(self._book.account())
 
@@ -255,6 +255,7 @@ class PrivacyLedger(JsonRecord):
         TypeError, ValueError, RuntimeError
             As raised by `charge`.
         """
+        _check_release(guarantee, what)
         charge = admitted(what, guarantee, self._book.account())
         if isinstance(self._book, PlanBook):
             self._book.place(charge)
@@ -283,13 +284,7 @@ class PrivacyLedger(JsonRecord):
             If a ledger in memory is used in another process or through a pickled copy, or if this code interrupts a
             charge, as a signal handler may.
         """
-        if not isinstance(guarantee, PrivacyGuarantee):
-            raise TypeError(
-                "guarantee must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an estimator's guarantee_, got "
-                f"{type(guarantee).__name__}"
-            )
-        if not isinstance(what, str):
-            raise TypeError(f"what must be a str, got {type(what).__name__}")
+        _check_release(guarantee, what)
         if (listed := meter()) is not None:
             listed.append(Metered(what, guarantee, self._book.account().lasting_relation))
         else:
@@ -386,6 +381,16 @@ class PrivacyLedger(JsonRecord):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+def _check_release(guarantee: Any, what: Any) -> None:
+    if not isinstance(guarantee, PrivacyGuarantee):
+        raise TypeError(
+            "guarantee must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an estimator's guarantee_, got "
+            f"{type(guarantee).__name__}"
+        )
+    if not isinstance(what, str):
+        raise TypeError(f"what must be a str, got {type(what).__name__}")
 
 
 def closed_ledger(refusal: str, **budget: Any) -> PrivacyLedger:

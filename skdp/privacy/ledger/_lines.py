@@ -88,7 +88,7 @@ def line_of(charge: Charge, previous: str) -> bytes:
     """Return the line of a charge, with the complete guarantee."""
     stated = charge.guarantee._packed()
     stated["scope"] = [name if isinstance(name, str | int) else str(name) for name in stated["scope"]]
-    stated["losses"] = json.loads(stated["losses"])
+    stated["losses"], stated["secure"] = json.loads(stated["losses"]), bool(stated["secure"])
     amounts = {"epsilon": float(charge.epsilon), "delta": float(charge.delta)}
     record = {"what": charge.what, **amounts, "relation": charge.relation, "guarantee": stated, "time": charge.time}
     return _signed(record, previous)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from skdp.markup import html_table, html_text, written_row
 from skdp.privacy._guarantee import Relation
-from skdp.privacy.ledger._account import Account, Charge, Sums
+from skdp.privacy.ledger._account import Account, Charge, Sums, largest_charge
 
 _REPORT = ["what", "epsilon", "delta", "rho", "relation", "trust", "scope", "mechanism", "secure", "time"]
 _MOST_SHOWN = 100
@@ -52,9 +52,12 @@ def html_charges(ledger: Any, charges: Sequence[Charge], relation: Relation | No
 
 def show_balance(account: Account) -> pd.DataFrame:
     """Return a row of the budget, of what is spent and of what is left, in all forms."""
-    budget = account.budget
-    limits = (budget.epsilon, budget.delta, budget.rho, budget.mu)
-    rows = [[math.nan if one is None else one for one in limits], _numbers(account.sums), _numbers(account.left())]
+    budget, left = account.budget, _numbers(account.left())
+    limits = [budget.epsilon, budget.delta, budget.rho, budget.mu]
+    if budget.filter_delta:
+        limits[2] = float(budget.limits.rho)
+        left[:3] = [*largest_charge(account), max(left[2], 0.0)]
+    rows = [[math.nan if one is None else one for one in limits], _numbers(account.sums), left]
     return pd.DataFrame(rows, ["budget", "spent", "remaining"], ["epsilon", "delta", "rho", "mu"])
 
 

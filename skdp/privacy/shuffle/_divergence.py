@@ -7,14 +7,15 @@ left is the unordered set of the own report and those from the blanket. For a re
 the blanket w = m / gamma, gamma = sum m, an ordered list of reports y_1, ..., y_k in which the own one is at a random
 place has the probability ``prod w(y_i) * (1 / k) sum_i P(y_i | x) / w(y_i)``. With ``V = (P(y | x0) - t P(y | x1)) /
 m(y)`` with probability m(y), and V = 0 otherwise, the hockey-stick divergence of order t is thus, averaged over k,
-``delta(t) = E[(V_1 + ... + V_n)+] / n``, V_i independent: the factor 1 / k turns n trials into n - 1.
+``delta(t) = E[S+] / n`` with the sum S of n independent V: the factor 1 / k turns n trials into n - 1.
 
-The numbers. ``S -> S+`` is convex and increasing. So a V_i, or a sum of some of them, may be replaced by a random
-number of the same conditional mean, or by a larger one: delta can only grow. Values are put on a lattice by splitting
-each among its two neighbours so that the mean stays; sums are formed by doubling (the law of 2 k trials is that of k
-trials convolved with itself), and the lattice is made twice as coarse, by the same splitting, when there are too many
-points. Masses are non-negative, so floats have small relative errors only; these are bounded below. Tails: points far
-below are raised to the lowest one kept, points far above count with the largest sum possible.
+The numbers. ``S -> S+`` is convex and increasing. So V may be replaced by a larger number, or by one of the same
+conditional mean, and S by its sum X with Gaussian noise: delta can only grow. Let ``c(y) = E[(X - y)+]``. For z = tau +
+i omega with tau > 0, ``integral c(y) e**(z y) dy = E[e**(z X)] / z**2``: the Fourier transform of ``c(y) e**(tau y)``.
+By Poisson's summation formula, ``h / (2 pi) sum_k E[e**(z_k X)] / z_k**2`` with z_k = tau + i k h is the sum of ``c(y)
+e**(tau y)`` over all multiples y of 2 pi / h: it is at least c(0), as all terms are positive, and hardly more for small
+h. The noise makes the terms fall fast, so that a few hundred are enough; the others, and all rounding, are bounded. Tau
+is about the saddle point, where terms do not cancel, and so the errors are small as a part of delta.
 
 .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the shuffle model. CRYPTO.
    arXiv:1903.02837
@@ -23,106 +24,97 @@ below are raised to the lowest one kept, points far above count with the largest
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
-from skdp.exact import round_up
-from skdp.privacy.shuffle._pair import ReportPair
+from skdp.privacy.shuffle._ratios import Ratios
+
+Law: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Values and their masses."""
 
 MOST_RECORDS = 1 << 30
 """More records are counted as this number: fewer hide less."""
 
-_TAIL = 2.0**-120
-"""The mass at either end of a distribution that is cut off."""
+_PARTS, _FEW_PARTS, _MOST_PARTS = 48, 32, 160
+"""The standard deviation of the sum over that of the added noise: usually, for many values, and for few records. It
+changes an epsilon by about one part in twice its square."""
 
-_UNDERFLOW = 2.0**-700
-"""Bound of what all products that underflow add."""
+_REACH = 7.0
+"""Terms end at this number over the standard deviation of the noise; the others are below e**-24."""
+
+_MANY_VALUES, _MOST_VALUES = 1 << 6, 1 << 10
+_PER_E = 40
+"""Of the values that are merged, the number for each factor of e."""
+
+_UNDERFLOW = 2.0**-900
 
 
-def delta_above(pair: ReportPair, n: int, ratio: Fraction, *, points: int) -> float:
-    """Return an upper bound of the hockey-stick divergence of order `ratio` of n shuffled reports."""
+def delta_above(ratios: Ratios, n: int, order: float) -> float:
+    """Return an upper bound of the hockey-stick divergence of an order, e**epsilon, of n shuffled reports."""
     n = min(n, MOST_RECORDS)
-    values = [((first - ratio * second) / mass, mass) for first, second, mass in pair.classes]
-    largest = max(value for value, _ in values)
-    if largest <= 0:
+    # Errors of the ratios, and of the order, are those of an order that is off by as much.
+    error = ratios.error + 2.0**-48
+    values, masses = ratios.first * (1 + error) - order * ratios.second * (1 - error), ratios.masses
+    alone = float(masses @ np.maximum(values, 0)) * (1 + 2 * error)  # the divergence of a report that is seen by itself
+    if alone == 0:
         return 0.0
-    rest = 1 - sum((mass for _, mass in values), Fraction(0))
-    if rest:
-        values.append((Fraction(0), rest))
-    spread = max(value for value, _ in values) - min(value for value, _ in values)
-    step = Fraction(2) ** math.ceil(math.log2(spread / points))
-    total = _Lattice.of(values, step)
-    for bit in format(n, "b")[1:]:
-        total = total.plus(total).trimmed().coarser(points)
-        if bit == "1":
-            total = total.plus(_Lattice.of(values, total.step)).coarser(points)
-    # The relative errors of the masses of 2 k trials are twice those of k trials, and that of a sum of `size` products.
-    # So for n trials they are below 2 n times the largest of the latter, which is below 2 (points + 4) 2**-53.
-    margin = n * (points + 4) * 2.0**-50
-    places = np.arange(total.first, total.first + total.masses.size)
-    above = places > 0
-    mean = float(places[above] @ total.masses[above]) * float(total.step) / n
-    beyond = total.beyond * float(total.top * total.step) / n
-    return (mean + beyond) * (1 + margin) + _UNDERFLOW
+    if values.size > _MOST_VALUES:
+        values, masses = _merged(values, masses)
+    scale = float(values.max())
+    values = values / scale
+    tau = _saddle(values, masses, n)
+    tilted = masses * np.exp(tau * values)
+    rest = max(0.0, 1 - float(masses.sum()) * (1 + 2 * error) - 2.0**-48)
+    share = float(tilted.sum()) + rest
+    mean = float(tilted @ values) / share
+    spread = math.sqrt(n * max(float(tilted @ values**2) / share - mean**2, 0.0) + 1 / tau**2)
+    parts = _FEW_PARTS if values.size > _MANY_VALUES else min(max(_PARTS, (1 << 18) / n), _MOST_PARTS)
+    noise = spread / parts
+    step = 2 * math.pi / max(10 * spread, 30 / tau)
+    last = math.ceil(_REACH / noise / step)
+    z = tau + 1j * step * np.arange(last + 1)
+    # E[e**(z V)] - 1 is precise where it is small; n times its error is that of the exponent.
+    excess = np.expm1(np.multiply.outer(z, values)) @ masses
+    exponents = n * np.log1p(excess) + (noise * z) ** 2 / 2
+    height = float(exponents[0].real)
+    # Where all values are 0, the sum is so, and gets no noise.
+    idle = n * math.log(rest) - height if rest else -math.inf
+    terms = (np.exp(exponents - height) - np.exp(idle + (noise * z) ** 2 / 2)) / z**2
+    sizes = np.exp((exponents - height).real) / np.abs(z) ** 2
+    moved = n * float(masses @ (np.abs(values) * np.exp(tau * np.maximum(values, 0))))
+    errors = (2.0**-48 + 2 * error) * moved * np.abs(z) + (n + abs(height) + 64) * 2.0**-48
+    total = 2 * float(terms.real.sum()) - float(terms[0].real) + 4 * float(sizes @ errors)
+    beyond = 2 / (step * abs(z[-1].imag)) * math.exp(-((noise * step * last) ** 2) / 2)
+    if not (errors.max() < 0.1 and math.isfinite(total)):
+        return alone
+    log_delta = height + math.log(step / (2 * math.pi) * (total + beyond) * scale / n)
+    return min(math.exp(min(log_delta, 0.0)) * (1 + 2.0**-40) + _UNDERFLOW, alone)
 
 
-@dataclass(frozen=True)
-class _Lattice:
-    """A distribution on multiples of a step, with a mass beyond them that is at most at `top` of these."""
+def _saddle(values: NDArray[np.float64], masses: NDArray[np.float64], n: int) -> float:
+    """Return about the tau with the least E[e**(tau S)] / tau**2, for values of at most 1; any other would do."""
 
-    step: Fraction
-    first: int
-    masses: NDArray[np.float64]
-    top: int
-    beyond: float = 0.0
+    def height(log_tau: float) -> float:
+        tau = math.exp(log_tau)
+        return n * math.log1p(float(masses @ np.expm1(tau * values))) - 2 * log_tau
 
-    @classmethod
-    def of(cls, values: list[tuple[Fraction, Fraction]], step: Fraction) -> _Lattice:
-        """Split each value among its two neighbours so that the mean stays."""
-        split: dict[int, Fraction] = {}
-        for value, mass in values:
-            place = math.floor(value / step)
-            upper = value / step - place
-            split[place] = split.get(place, Fraction(0)) + mass * (1 - upper)
-            split[place + 1] = split.get(place + 1, Fraction(0)) + mass * upper
-        first, last = min(split), max(split)
-        masses = np.zeros(last - first + 1)
-        for place, mass in split.items():
-            masses[place - first] = round_up(mass)
-        return cls(step, first, masses, last)
+    found = minimize_scalar(height, bounds=(-40.0, math.log(690.0)), method="bounded", options={"xatol": 1e-3})
+    return math.exp(float(found.x))
 
-    def plus(self, other: _Lattice) -> _Lattice:
-        """Return the distribution of the sum of two independent numbers on lattices of the same step."""
-        masses = np.convolve(self.masses, other.masses)
-        beyond = self.beyond + other.beyond
-        return _Lattice(self.step, self.first + other.first, masses, self.top + other.top, beyond)
 
-    def trimmed(self) -> _Lattice:
-        """Cut the tails: the lower one is raised to the lowest point kept, the upper one goes beyond."""
-        low = int(np.searchsorted(np.cumsum(self.masses), _TAIL))
-        high = self.masses.size - int(np.searchsorted(np.cumsum(self.masses[::-1]), _TAIL))
-        masses = self.masses[low:high].copy()
-        masses[0] += self.masses[:low].sum()
-        beyond = self.beyond + float(self.masses[high:].sum())
-        return _Lattice(self.step, self.first + low, masses, self.top, beyond)
-
-    def coarser(self, points: int) -> _Lattice:
-        """Double the step, halving the masses between two points among these, until there are few points."""
-        lattice = self
-        while lattice.masses.size > points:
-            lattice = lattice._halved()
-        return lattice
-
-    def _halved(self) -> _Lattice:
-        start, masses = self.first, self.masses
-        if start % 2:
-            start, masses = start - 1, np.concatenate([[0.0], masses])
-        if masses.size % 2 == 0:
-            masses = np.concatenate([masses, [0.0]])
-        halved = masses[::2].copy()
-        halved[:-1] += masses[1::2] / 2
-        halved[1:] += masses[1::2] / 2
-        return _Lattice(2 * self.step, start // 2, halved, -(-self.top // 2), self.beyond)
+def _merged(values: NDArray[np.float64], masses: NDArray[np.float64]) -> Law:
+    """Split values among the points of a grid so that the mean stays, or grows by a rounding error."""
+    unit = math.sqrt(float(masses @ values**2)) / 64
+    exact = np.arcsinh(values / unit) * _PER_E
+    below = np.floor(exact)
+    first = int(below.min())
+    points = unit * np.sinh(np.arange(first, int(below.max()) + 2) / _PER_E)
+    places = below.astype(np.int64) - first
+    upper = np.clip((values - points[places]) / (points[places + 1] - points[places]) + 2.0**-36, 0, 1)
+    split = np.zeros(points.size)
+    np.add.at(split, places, masses * (1 - upper))
+    np.add.at(split, places + 1, masses * upper)
+    return points[split > 0], split[split > 0]

@@ -6,12 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TypeAlias
+
+from skdp.privacy.shuffle._divergence import delta_above
+from skdp.privacy.shuffle._ratios import Ratios
+from skdp.privacy.shuffle._two_values import two_valued_delta
 
 Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
 """Probabilities of a class of reports: under the first value, the second one, and (at least) under every value."""
-
-_MOST_CLASSES = 1 << 9
 
 _BITS = 128
 """Fractional bits of a ratio that is rounded up, as those of many steps of a grid have thousands."""
@@ -29,11 +32,16 @@ class ReportPair:
     classes : tuple of (Fraction, Fraction, Fraction)
         For each class the probability under x0, that under x1, and the mass of the blanket. The first two add up to 1
         each, the third to at most 1.
+    beside : tuple of ReportPair, default=()
+        The pairs of further independent reports of the record that stay together with this one.
+    two_valued : bool, default=False
+        Whether there are two reports, whose probabilities for any value are between those for x0 and x1: then others
+        hide no less than those who hold one of the two.
 
     Raises
     ------
     ValueError
-        If the sums are others, or a mass is not in between.
+        If the sums are others, a mass is not in between, or the classes are not as `two_valued` states.
 
     Notes
     -----
@@ -54,6 +62,8 @@ class ReportPair:
     """
 
     classes: tuple[Class, ...]
+    beside: tuple[ReportPair, ...] = ()
+    two_valued: bool = False
 
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}
@@ -68,18 +78,32 @@ class ReportPair:
         if not sums or sums[0] != 1 or sums[1] != 1 or sums[2] > 1:
             raise ValueError("the probabilities of the classes must add up to 1, and the masses to at most 1")
         object.__setattr__(self, "classes", tuple(merged.values()))
+        if self.two_valued and (self.beside or len(self.classes) != 2 or not self.is_symmetric):
+            raise ValueError("two_valued needs one class and its mirror image")
 
     @property
     def worst_ratio(self) -> Fraction:  # numpydoc ignore=RT01
-        """The largest ratio of the probabilities of a class under x0 and x1, in that order."""
+        """The largest ratio of the probabilities of reports under x0 and x1, in that order."""
         if any(first and not second for first, second, _ in self.classes):
             raise ValueError("a report has probability 0 under the other value")
-        return max(first / second for first, second, _ in self.classes if second)
+        own = max(first / second for first, second, _ in self.classes if second)
+        return math.prod((pair.worst_ratio for pair in self.beside), start=own)
 
-    @property
+    @cached_property
     def is_symmetric(self) -> bool:  # numpydoc ignore=RT01
-        """Whether the two values may be exchanged."""
-        return set(self.classes) == set(self.swapped().classes)
+        """Whether the two values may be exchanged in each part."""
+        own = set(self.classes) == {(second, first, mass) for first, second, mass in self.classes}
+        return own and all(pair.is_symmetric for pair in self.beside)
+
+    @cached_property
+    def ratios(self) -> Ratios:  # numpydoc ignore=RT01
+        """The classes of all parts together, as floats."""
+        if not self.beside:
+            return Ratios.of(self.classes)
+        known = Ratios.product([self.classes, *(pair.classes for pair in self.beside)])
+        if known is not None:
+            return known
+        return ReportPair.of_any(max(self.worst_ratio, self.swapped().worst_ratio)).ratios
 
     def swapped(self) -> ReportPair:
         """Return the pair with its two values exchanged.
@@ -89,7 +113,30 @@ class ReportPair:
         ReportPair
             The same classes.
         """
-        return ReportPair(tuple((second, first, mass) for first, second, mass in self.classes))
+        classes = tuple((second, first, mass) for first, second, mass in self.classes)
+        return ReportPair(classes, tuple(pair.swapped() for pair in self.beside), self.two_valued)
+
+    def delta(self, n: int, epsilon: float) -> float:
+        """Bound delta of n shuffled reports for an epsilon.
+
+        Parameters
+        ----------
+        n : int
+            The number of reports.
+        epsilon : float
+            The privacy loss, at least 0.
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
+        order = math.exp(epsilon)
+        both = [self.ratios] if self.is_symmetric else [self.ratios, self.ratios.swapped()]
+        found = max(delta_above(ratios, n, order) for ratios in both)
+        if not self.two_valued:
+            return found
+        return min(found, two_valued_delta(float(max(self.classes)[0]), n, order))
 
     @classmethod
     def of_any(cls, worst_ratio: Fraction) -> ReportPair:
@@ -121,7 +168,9 @@ class ReportPair:
         return cls(((likely, unlikely, mass), (unlikely, likely, mass)))
 
     @classmethod
-    def of_support(cls, high: Fraction, low: Fraction, counts: Sequence[int]) -> ReportPair:
+    def of_support(
+        cls, high: Fraction, low: Fraction, counts: Sequence[int], *, two_valued: bool = False
+    ) -> ReportPair:
         """Return the pair of an oracle whose reports have one probability for the values they support, else another.
 
         Parameters
@@ -130,6 +179,8 @@ class ReportPair:
             The probability of a single report for a value that it supports, and for another one.
         counts : sequence of int
             The numbers of reports that support x0 only, x1 only, both and none.
+        two_valued : bool, default=False
+            Whether the probabilities for any value are between those for x0 and x1.
 
         Returns
         -------
@@ -137,7 +188,8 @@ class ReportPair:
             At most four classes; the blanket is `low` for every report.
         """
         shares = (high, low), (low, high), (high, high), (low, low)
-        return cls(tuple((a * n, b * n, low * n) for (a, b), n in zip(shares, counts, strict=True)))
+        classes = tuple((a * n, b * n, low * n) for (a, b), n in zip(shares, counts, strict=True))
+        return cls(classes, two_valued=two_valued)
 
     @classmethod
     def product(cls, pairs: Sequence[ReportPair]) -> ReportPair:
@@ -146,20 +198,17 @@ class ReportPair:
         Parameters
         ----------
         pairs : sequence of ReportPair
-            The pair of each part.
+            The pair of each part, at least one.
 
         Returns
         -------
         ReportPair
-            The pair of all parts; if it has more than 512 classes, that of any randomiser with its worst ratio.
+            The pair of all parts. Where they are hundreds, it counts as that of any randomiser with its worst ratio.
         """
-        joint = cls(((Fraction(1), Fraction(1), Fraction(1)),))
-        for pair in pairs:
-            joint = cls(tuple((a * x, b * y, m * z) for a, b, m in joint.classes for x, y, z in pair.classes))
-            if len(joint.classes) > _MOST_CLASSES:
-                worst = (max(one.worst_ratio, one.swapped().worst_ratio) for one in pairs)
-                return cls.of_any(math.prod(worst, start=Fraction(1)))
-        return joint
+        if len(pairs) == 1:
+            return pairs[0]
+        parts = [part for pair in pairs for part in (cls(pair.classes), *pair.beside)]
+        return cls(parts[0].classes, tuple(parts[1:]))
 
     @classmethod
     def mixed(cls, parts: Iterable[tuple[Fraction, ReportPair]]) -> ReportPair:
@@ -168,11 +217,21 @@ class ReportPair:
         Parameters
         ----------
         parts : iterable of (Fraction, ReportPair)
-            The probability and the pair of each part; the probabilities add up to 1.
+            The probability and the pair of each part, which has none beside it; the probabilities add up to 1.
 
         Returns
         -------
         ReportPair
             The pair of the mixture.
+
+        Raises
+        ------
+        ValueError
+            If a part has others beside it.
         """
+        parts = list(parts)
+        if len(parts) == 1:
+            return parts[0][1]
+        if any(pair.beside for _, pair in parts):
+            raise ValueError("parts must be pairs without others beside them")
         return cls(tuple((a * share, b * share, m * share) for share, pair in parts for a, b, m in pair.classes))

@@ -237,3 +237,13 @@ def test_few_of_many_values_cost_less_rho():
     """A report of one of a hundred values, epsilon 1."""
     assert least_rho(PureLoss(1.0, (math.e + 1) / (math.e + 99))) < 0.07
     assert least_rho(LaplaceLoss(1.0, 10**9)) < 0.38
+
+
+@pytest.mark.parametrize("share", [1e-3, 1e-6, 1e-9, 3.6e-11, 1e-14])
+@pytest.mark.parametrize("part", [0.3, 0.9, 0.999])
+def test_rare_losses_below_the_window_of_a_large_tilt_count(share, part):
+    """With a delta a little below the total variation, epsilon is small, and the tilt may be that of a larger one."""
+    for losses in ([PureLoss(0.35, share, count=3)], [PureLoss(0.35, share), PureLoss(2.0, share / 10, count=2)]):
+        variation = sum(loss.count * loss.share * math.tanh(loss.epsilon / 2) for loss in losses)
+        found = smallest_epsilon(losses, Fraction(part * variation))
+        assert true_delta(losses, found) <= Fraction(part * variation)
