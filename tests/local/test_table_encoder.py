@@ -301,6 +301,21 @@ def test_categories_of_dtypes_and_bins_of_numbers():
     assert len(bins.fit(rows).estimate_counts(bins.transform(rows))) == 6
 
 
+def test_a_table_of_numbers_only():
+    rows = PEOPLE[["age", "rooms"]]
+    fitted = LocalTableEncoder(3.0, bounds=BOUNDS, random_state=0).fit(rows)
+    assert fitted.plan_.strategies["error"].to_dict() == pytest.approx(
+        recommend_plan(None, 3.0, bounds=BOUNDS).strategies["error"].to_dict()
+    )
+    reports = fitted.transform(rows)
+    again = ReportTransformer.from_json(fitted.to_json())
+    assert again.estimate_mean(reports).equals(fitted.estimate_mean(fitted.tally(reports)))
+    assert again.estimate_counts(reports).empty
+    assert again.declared_domain.columns == ("age", "rooms")
+    means = fitted.estimate_mean(reports)
+    assert ((means["mean"] - rows.mean()).abs() < 5 * means["std_error"]).all()
+
+
 def test_the_statement_and_the_ledger_know_it():
     ledger = PrivacyLedger(epsilon=5)
     fitted = encoder(2.0, ledger=ledger, random_state=None).fit(PEOPLE)

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from skdp.domain import Domain
 from skdp.local._frequency_oracle import margin_error
 from skdp.oracles import NumericMechanism, choose_oracle
 from skdp.oracles.numeric import mean_error
@@ -59,7 +58,7 @@ class Costs:
 
     def __init__(
         self,
-        domain: Domain,
+        sizes: Mapping[Any, int],
         numbers: Sequence[Any],
         epsilon: Fraction,
         purpose: Purpose,
@@ -68,7 +67,7 @@ class Costs:
         mechanism: Callable[[Fraction], NumericMechanism],
         described: str,
     ) -> None:
-        self.domain, self.numbers, self.epsilon, self.purpose = domain, frozenset(numbers), epsilon, purpose
+        self.sizes, self.numbers, self.epsilon, self.purpose = dict(sizes), frozenset(numbers), epsilon, purpose
         self._importance, self._oracle, self._mechanism, self._described = importance, oracle, mechanism, described
         self.report, self._of_sizes = cache(self._report), cache(self._report_of_sizes)
 
@@ -79,7 +78,7 @@ class Costs:
             mechanism = self._mechanism(share)
             noise, spread = mean_error(mechanism), (1 + 2 / mechanism.steps) / 12
             return Report(self._described, _CELLS_OF_A_MEAN, (Margin(_CELLS_OF_A_MEAN, noise, spread),))
-        return self._of_sizes(tuple(len(self.domain[name]) for name in group), share)
+        return self._of_sizes(tuple(self.sizes[name] for name in group), share)
 
     def _report_of_sizes(self, sizes: tuple[int, ...], share: Fraction) -> Report:
         """Return how columns with so many values are reported together."""

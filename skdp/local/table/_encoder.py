@@ -183,7 +183,7 @@ class LocalTableEncoder(TableEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        if isinstance(self.categories, Domain | Mapping):
+        if isinstance(self.categories, Domain | Mapping) and self.categories != {}:
             tags.input_tags.allow_nan = declares_missing(declared_domain_of(self.categories))
         tags.transformer_tags.preserves_dtype = []
         return tags
@@ -194,8 +194,9 @@ class LocalTableEncoder(TableEstimator):
             raise ValueError(f"bounds declares columns that X does not have: {absent}; X has {list(table.names)}")
         places = [place for place, name in enumerate(table.names) if name not in bounds]
         values = Table(tuple(table.names[p] for p in places), tuple(table.columns[p] for p in places), table.native)
-        domain = read_domain(values, self.categories) if places else Domain({})
-        for name, size in zip(domain.columns, domain.sizes, strict=True):
+        domain = read_domain(values, self.categories) if places else None
+        sizes = _sizes_of(domain)
+        for name, size in sizes.items():
             if size < 2:
                 raise ValueError(
                     f"column {name!r} has one category, so there is nothing to hide or to learn (more than one sample "
@@ -203,7 +204,7 @@ class LocalTableEncoder(TableEstimator):
                 )
         epsilon = self._local_epsilon()
         self._plan = _plan(
-            epsilon, domain, bounds, table.names, self.purpose, self.weights, self.strategy, self.oracle,
+            epsilon, sizes, bounds, table.names, self.purpose, self.weights, self.strategy, self.oracle,
             self.mechanism, self.grid_size,
         )  # fmt: skip
         plan, share = self._plan, epsilon / self._plan.n_reported
@@ -224,13 +225,14 @@ class LocalTableEncoder(TableEstimator):
         sampling = None if of_all else Sampling(plan.weights, plan.n_reported)
         return TableProtocol(tuple(parts), table.names, sampling, guarantee)
 
-    def _part(self, group: Group, kind: str, share: Any, domain: Domain, bounds: Mapping[Any, Any]) -> Any:
+    def _part(self, group: Group, kind: str, share: Any, domain: Domain | None, bounds: Mapping[Any, Any]) -> Any:
         """Return the transformer of a group."""
         part: Any
         if group[0] in bounds:
             own = {name: bounds[name] for name in group}
             part = NumericPerturber(share, mechanism=self.mechanism, bounds=own, grid_size=self.grid_size)
         else:
+            assert domain is not None
             settings: dict[str, Any] = {"strategy": "joint", "categories": domain.select(group)}
             settings["handle_unknown"] = self.handle_unknown
             if kind == "randomized_response":
@@ -258,9 +260,10 @@ class LocalTableEncoder(TableEstimator):
         bounds = _check_bounds(self.bounds) if declared is None else declared["bounds"]
         if declared is None and not isinstance(self.categories, Mapping | Domain):
             raise ValueError("the columns of a CSV file are declared by name: categories must be a mapping or a Domain")
-        values = declared_domain_of(self.categories if declared is None else declared["categories"])
+        given: Any = self.categories if declared is None else declared["categories"]
         numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
-        return Domain({**{name: values[name] for name in values.columns}, **numbers})
+        values = {name: given[name] for name in (given.columns if isinstance(given, Domain) else given)}
+        return Domain({**values, **numbers})
 
     def declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
         values, bounds = self.declared_domain, _check_bounds(self.bounds)
@@ -285,8 +288,8 @@ def recommend_plan(
 
     Parameters
     ----------
-    domain : Domain, mapping, list of array-like, or dataframe
-        The columns of categories and their values, as for `recommend_strategy`.
+    domain : Domain, mapping, list of array-like, dataframe, or None
+        The columns of categories and their values, as for `recommend_strategy`; None for a table of numbers.
     epsilon : float
         The privacy loss of a record over all columns.
     bounds : mapping of column name to (low, high), optional
@@ -323,16 +326,16 @@ def recommend_plan(
     0   c x d     81        0.5
     1   a x b     81        0.5
     """
-    known = declared_domain_of(domain)
+    known = _sizes_of(None if domain is None else declared_domain_of(domain))
     numbers = _check_bounds(bounds)
-    names = [*known.columns, *numbers]
+    names = [*known, *numbers]
     whole = check_epsilon(epsilon)
     return _plan(whole, known, numbers, names, purpose, weights, strategy, oracle, mechanism, grid_size)
 
 
 def _plan(
     epsilon: Fraction,
-    domain: Domain,
+    sizes: Mapping[Any, int],
     bounds: Mapping[Any, Any],
     names: Sequence[Any],
     purpose: Any,
@@ -349,9 +352,9 @@ def _plan(
             raise ValueError(f"{name} must be one of {known[name]}, got {given!r}")
     if not isinstance(mechanism, str):
         raise ValueError(f"mechanism must be the name of one, got {type(mechanism).__name__}")
-    if not names or set(domain.columns) & set(bounds):
+    if not names or set(sizes) & set(bounds):
         raise ValueError("declare the values or the bounds of each column, of at least one, and not both")
-    if purpose == "pairs" and (len(domain.columns) < 2 or len(names) > _MOST_PAIRED):
+    if purpose == "pairs" and (len(sizes) < 2 or len(names) > _MOST_PAIRED):
         raise ValueError(f"purpose='pairs' is for 2 to {_MOST_PAIRED} columns of categories")
     values = "randomized_response" if purpose == "model" else oracle
     importance = _read_importance(weights, names)
@@ -361,8 +364,13 @@ def _plan(
         perturber = NumericPerturber(share, mechanism=mechanism, bounds=(0, 1), grid_size=grid_size)
         return perturber.fit(np.zeros((1, 1))).mechanism_
 
-    costs = Costs(domain, tuple(bounds), epsilon, purpose, importance, values, _checked(of_numbers), mechanism)
+    costs = Costs(sizes, tuple(bounds), epsilon, purpose, importance, values, _checked(of_numbers), mechanism)
     return make_plan(costs, names, strategy)
+
+
+def _sizes_of(domain: Domain | None) -> dict[Any, int]:
+    """Return the number of values of each column of categories."""
+    return {} if domain is None else dict(zip(domain.columns, domain.sizes, strict=True))
 
 
 def _checked(make: Callable[[Fraction], NumericMechanism]) -> Callable[[Fraction], NumericMechanism]:

@@ -158,7 +158,7 @@ def _candidates(costs: Costs, names: Sequence[Any]) -> Iterator[_Candidate]:
     singles = tuple((name,) for name in names)
     yield _candidate("split", costs, singles, len(singles), False)
     values = tuple(name for name in names if name not in costs.numbers)
-    if len(values) > 1 and prod(costs.domain.sizes) <= _MOST_CELLS:
+    if len(values) > 1 and prod(costs.sizes.values()) <= _MOST_CELLS:
         groups = (values, *((name,) for name in names if name in costs.numbers))
         yield _candidate("joint", costs, groups, len(groups), False)
     if len(singles) > 1 and costs.purpose != "model":
@@ -203,14 +203,14 @@ def _grouped(costs: Costs, singles: tuple[Group, ...]) -> _Candidate:
 
 def _merges(costs: Costs, groups: tuple[Group, ...]) -> Iterator[tuple[Group, ...]]:
     """Iterate over the groups with two of them merged: any, or of many the smallest one with each other."""
-    sizes = [prod(costs.domain.select(group).sizes) if group[0] not in costs.numbers else 0 for group in groups]
+    sizes = [prod(costs.sizes[name] for name in group) if group[0] not in costs.numbers else 0 for group in groups]
     order = [place for place in np.argsort(sizes, kind="stable").tolist() if sizes[place]]
     firsts = order if len(order) <= 6 else order[:1]
     for place, one in enumerate(firsts):
         for two in order[place + 1 :]:
             if sizes[one] * sizes[two] <= _MOST_MERGED:
                 rest = (group for other, group in enumerate(groups) if other not in (one, two))
-                merged = sorted(groups[one] + groups[two], key=costs.domain.columns.index)
+                merged = sorted(groups[one] + groups[two], key=list(costs.sizes).index)
                 yield (tuple(merged), *rest)
 
 
