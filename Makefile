@@ -85,6 +85,7 @@ bench: .venv/installed .venv/spark .venv-bench/installed .venv-bench-central/ins
 	$(BIN)/python benchmarks/engines_synthesis.py
 	$(BIN)/python benchmarks/sharded_release.py
 	$(BIN)/python benchmarks/shuffle.py
+	$(BIN)/python benchmarks/shares.py
 
 # Compiled on all cores, and without the tests of others: pip takes one core for everything.
 .venv/installed: pyproject.toml constraints.txt
