@@ -111,6 +111,13 @@ def test_negative_counts_are_drawn_to_the_left_of_0():
     assert axes.get_xlim()[0] < -32
 
 
+def test_the_ticks_of_large_counts_have_room():
+    (axes,) = CountEstimateDisplay.from_estimates(estimates([16_500, 8_000], ["a name of many letters", "b"])).axes_
+    axes.figure.draw_without_rendering()
+    ends = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert all(one.x1 + 10 < other.x0 for one, other in zip(ends[:-1], ends[1:], strict=True))
+
+
 def test_a_missing_value_and_a_value_of_which_nothing_is_known():
     table = estimates([3, np.nan, 5], ["a", "b", None])
     table.loc["b", ["std_error", "lower", "upper"]] = np.inf, -np.inf, np.inf
