@@ -120,6 +120,14 @@ def test_numbers_take_a_guarantee_after_shuffling(mechanism):
     assert 0 < sums <= rows < 0.5
 
 
+def test_sampled_numbers_find_the_largest_epsilon_by_their_channel():
+    numbers = pd.DataFrame({name: [0.0, 1.0] for name in ("a", "b", "c")})
+    fitted = NumericPerturber(Shuffled(0.5, DELTA, N), bounds=(0, 1), strategy="sample").fit(numbers)
+    assert fitted.protocol_.n_reported < 3
+    assert 0.49 < shuffled_guarantee(fitted, N, DELTA, released="tally").epsilon <= 0.5
+    assert fitted.local_epsilon_ == local_epsilon(0.5, DELTA, N, fitted)
+
+
 @pytest.mark.parametrize("columns", [["sex"], ["sex", "age"]])
 def test_rappor_finds_the_largest_epsilon_by_that_of_one_report(columns):
     words = PEOPLE[columns].astype(str)

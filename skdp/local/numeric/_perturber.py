@@ -295,11 +295,13 @@ class NumericPerturber(MemoisedReports, OneToOneFeatureMixin, MeanEstimator):
 
     def _pairs(self, epsilon: float, released: Released, weights: tuple[int, ...]) -> tuple[ReportPair, ...]:
         """Return what shuffling protects of a report with a local epsilon."""
+        known = isinstance(self.mechanism, str) and self.mechanism != "optimal"  # a linear program for each epsilon
         size = len(weights) if self.strategy == "split" else self.n_sampled
         if isinstance(size, str):
-            return (any_pair(epsilon),)
+            if not known:
+                return (any_pair(epsilon),)
+            size, released = self._best_size(Fraction(epsilon), weights)[0], "reports"  # one part, whatever the size
         share = Fraction(epsilon) / size
-        known = isinstance(self.mechanism, str) and self.mechanism != "optimal"  # a linear program for each epsilon
         pair = self._make(share).shuffle_pair() if known else any_pair(share)
         return shuffled_parts([pair] * size, "split", "reports" if size < len(weights) else released)
 
