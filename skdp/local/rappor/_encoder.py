@@ -35,7 +35,8 @@ class RapporEncoder(ReportTransformer):
     ----------
     epsilon : float, Shuffled or None, default=1.0
         Privacy loss of the permanent bits of one record over all columns together, finite and > 0: an upper bound
-        for any number of memoised reports of the same values. None if f is given.
+        for any number of memoised reports of the same values. None if f is given. Of `Shuffled`, which has no
+        secret key, it is found such that one report reaches the guarantee: ``local_epsilon_``, at most 50.
     f : float, optional
         Twice the probability that the permanent round flips a bit, between 0 and 1, instead of epsilon.
     p, q : float, default=0.5, 0.75

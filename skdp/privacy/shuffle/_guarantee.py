@@ -214,7 +214,7 @@ def local_epsilon(epsilon: float, delta: float, n: int, reporter: Any, *, releas
     -------
     float
         A local epsilon of at least `epsilon`, and at most 50 for each column of a tally unless `epsilon` is larger. The
-        bound of `shuffled_guarantee` for it was checked, not merely inverted.
+        bound of `shuffled_guarantee` for it was checked, not merely inverted. Of `RapporEncoder`, its `epsilon`.
 
     Raises
     ------
