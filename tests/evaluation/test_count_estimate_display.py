@@ -1,6 +1,7 @@
 """The display of counts: bars, intervals and true counts are those of the estimates."""
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -115,7 +116,7 @@ def test_the_ticks_of_large_counts_have_room():
     (axes,) = CountEstimateDisplay.from_estimates(estimates([16_500, 8_000], ["a name of many letters", "b"])).axes_
     axes.figure.draw_without_rendering()
     ends = [label.get_window_extent() for label in axes.get_xticklabels()]
-    assert all(one.x1 + 10 < other.x0 for one, other in zip(ends[:-1], ends[1:], strict=True))
+    assert all(one.x1 + 10 < other.x0 for one, other in pairwise(ends))
 
 
 def test_a_missing_value_and_a_value_of_which_nothing_is_known():
