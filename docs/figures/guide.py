@@ -104,11 +104,10 @@ def distribution():
 
 def table_plans():
     """Draw the errors of the strategies for a table, by epsilon."""
-    people = load_adult().data
-    adult = {name: sorted(people[name].unique()) for name in ("sex", "race", "education")}
+    adult = load_adult().domain.select(["sex", "race", "education"])
     wine = {name: Interval(0, 30, bins=6) for name in load_wine().feature_names[:4]} | {"class": range(3)}
     numbers_of = {"Adult": (adult, {"age": (0, 100)}), "Wine": (wine, {})}
-    panels = plt.subplots(1, 2, sharey=True)[1]
+    panels = plt.subplots(1, 2, figsize=(7.4, 3.6), sharey=True)[1]
     for axes, (title, (values, bounds)) in zip(panels, numbers_of.items(), strict=True):
         plans = [recommend_plan(values, epsilon, bounds=bounds) for epsilon in EPSILONS]
         times = pd.DataFrame([plan.strategies["times"] for plan in plans], index=EPSILONS)
@@ -116,8 +115,8 @@ def table_plans():
             axes.plot(EPSILONS, times[strategy], marker="o", color=f"C{place}", label=strategy)
         axes.set(title=title, xlabel="epsilon", xscale="log", yscale="log", xticks=EPSILONS, xticklabels=EPSILONS)
         axes.minorticks_off()
-    panels[0].set_ylabel("error, as a multiple of the best")
-    panels[1].legend()
+    panels[0].set(ylabel="error, as a multiple of the best", ylim=(0.8, 3_000))
+    panels[0].legend(ncols=2, loc="upper center")
 
 
 def _central_means(name):

@@ -16,8 +16,9 @@ from sklearn.datasets import load_wine
 from skdp import Interval, LocalTableEncoder, recommend_plan
 from skdp.datasets import load_adult
 
-people = load_adult().data[["sex", "race", "education", "age", "hours-per-week"]]
-values = {name: sorted(people[name].unique()) for name in ("sex", "race", "education")}
+adult = load_adult()
+people = adult.data[["sex", "race", "education", "age", "hours-per-week"]]
+values = adult.domain.select(["sex", "race", "education"])
 bounds = {"age": (0, 100), "hours-per-week": (0, 100)}
 plan = recommend_plan(values, 1.0, bounds=bounds)
 pd.set_option("display.max_colwidth", None)
@@ -46,7 +47,8 @@ for axes, (title, (categories, numbers, purpose)) in zip(panels, tables.items(),
     axes.set(title=title, xlabel="epsilon", xscale="log", yscale="log", xticks=epsilons, xticklabels=epsilons)
     axes.minorticks_off()
 panels[0].set_ylabel("error, as a multiple of the best one")
-panels[0].legend()
+panels[0].set_ylim(top=4_000)
+panels[0].legend(ncols=2, loc="upper center")
 plt.show()
 
 # %%

@@ -126,8 +126,8 @@ class LocalTableEncoder(TableEstimator):
     --------
     >>> from skdp import LocalTableEncoder
     >>> from skdp.datasets import load_adult
-    >>> people = load_adult().data[["sex", "race", "age"]]
-    >>> values = {"sex": ["Female", "Male"], "race": sorted(people["race"].unique())}
+    >>> adult = load_adult()
+    >>> people, values = adult.data[["sex", "race", "age"]], adult.domain.select(["sex", "race"])
     >>> encoder = LocalTableEncoder(2.0, categories=values, bounds={"age": (0, 100)}, random_state=0)
     >>> reports = encoder.fit_transform(people)
     >>> encoder.plan_.strategies[["error", "n_reported"]].round(2)
